@@ -1,0 +1,104 @@
+"""The errors of hipslake.
+
+One small tree. Every message says what was wrong, where (file, column, row, value) and how to mend it.
+Callers do different things about different branches, and about `retryable`:
+
+* `SpecError`, `InputError`, `PlanError`, `VerificationError`: the same run would fail again; fail at once.
+* `StorageError`, `ConflictError`, `CommitStateUnknownError`: may pass; retry.
+"""
+
+from __future__ import annotations
+
+
+class HipslakeError(Exception):
+    """Base of every error that hipslake raises on purpose."""
+
+    retryable: bool = False
+
+
+class SpecError(HipslakeError):
+    """A spec file, or a parameter that overrides one, is wrong."""
+
+
+class InputError(HipslakeError):
+    """The source data cannot be ingested as it is."""
+
+
+class SourceNotFoundError(InputError):
+    """No file matches the source's URI."""
+
+
+class EmptySourceError(InputError):
+    """Files match, but together they hold no row."""
+
+
+class CorruptFileError(InputError):
+    """A source file is truncated or damaged."""
+
+
+class SchemaMismatchError(InputError):
+    """The source files do not share one schema, or a needed column is missing."""
+
+
+class ReservedColumnError(InputError):
+    """A source column has a name that the catalog needs for itself, or two names differ only by case."""
+
+
+class BadRowsError(InputError):
+    """Rows have positions that are not on the sky, and more of them than the policy allows."""
+
+
+class PlanError(HipslakeError):
+    """No plan of leaves can keep the threshold."""
+
+
+class StorageError(HipslakeError):
+    """The file system or object store did not do what it was asked."""
+
+    retryable = True
+
+
+class NoSpaceError(StorageError):
+    """The device or the quota is full."""
+
+
+class NotWritableError(StorageError):
+    """The place may not be written."""
+
+    retryable = False
+
+
+class CatalogNotFoundError(HipslakeError):
+    """No published catalog lies at the URI."""
+
+
+class VersionNotFoundError(HipslakeError):
+    """The catalog has no such version, or it was vacuumed."""
+
+
+class CatalogFormatError(HipslakeError):
+    """A metadata file is damaged, or of a format version that this library does not read."""
+
+
+class ConflictError(HipslakeError):
+    """Another writer committed first, and the retry budget is spent."""
+
+    retryable = True
+
+
+class CommitStateUnknownError(HipslakeError):
+    """The store failed while committing; whether the commit stands is not known."""
+
+    retryable = True
+
+
+class VerificationError(HipslakeError):
+    """What lies on disk is not what it should be."""
+
+
+class StepError(HipslakeError):
+    """A step's report says that the step failed; carries its message on."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable = retryable

@@ -1,0 +1,26 @@
+"""What the readers agree on: a source file, a split of it, and the batches that come out."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hipslake.specs.base import Frozen
+
+
+class SourceFile(Frozen):
+    """One input file as it was listed; the fingerprint of a run is made of these."""
+
+    ordinal: int  # its place in the source order: files sorted by URI
+    uri: str
+    size: int  # bytes
+    stamp: str  # etag where the store gives one, else the modification time in ISO 8601
+
+
+class Split(Frozen):
+    """The part of a source file that one task reads: row groups [start, stop), or bytes [start, stop)."""
+
+    ordinal: int  # its place in the source order, over all files
+    file: SourceFile
+    unit: Literal["row_groups", "bytes"]
+    start: int
+    stop: int
