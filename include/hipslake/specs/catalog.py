@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.schedule import check_cron
+from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
+from hipslake.specs.threshold import Threshold, ThresholdUnit
+
+__all__ = [
+    "BadRowsSpec",
+    "CatalogSpec",
+    "ColumnGroupSpec",
+    "CsvOptions",
+    "Layout",
+    "ParquetOptions",
+    "ParquetSpec",
+    "PositionSpec",
+    "SourceSpec",
+    "Threshold",
+    "ThresholdUnit",
+]
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 MAX_ORDER = 29
+# The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.
+MAX_MAPPING_ORDER = 14
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}  # the codecs that have levels
 
 
 class Layout(StrEnum):
@@ -20,45 +43,32 @@ class Layout(StrEnum):
     HIPSCAT = "hipscat"
 
 
-class ThresholdUnit(StrEnum):
-    ROWS = "rows"
-    BYTES = "bytes"
-
-
-class Threshold(Frozen):
-    """The largest leaf allowed: rows, or bytes of the finished file on disk.
-
-    Written as text: `20000 rows`, `1M rows`, `64 MiB`, `200 kB`, `1_000_000 rows`.
-    """
-
-    value: int = Field(ge=1)
-    unit: ThresholdUnit
-
-
-class SourceSpec(Frozen):
-    """Where the source files lie and how they are read."""
-
-    uri: str  # a glob; ${NAME} takes environment variables, e.g. ${HIPSLAKE_LANDING}/gaia_dr3/*.parquet
-    format: Literal["parquet", "csv"]
-    options: dict[str, Any] = Field(default_factory=dict)  # validated by the format's own options model
-    missing_columns: Literal["error", "null"] = "error"
-
-
 class PositionSpec(Frozen):
     """The columns that place a row on the sky."""
 
-    ra: str
-    dec: str
+    ra: str = Field(min_length=1)  # right ascension, or the longitude of the frame
+    dec: str = Field(min_length=1)  # declination, or the latitude of the frame
     unit: Literal["deg", "rad"] = "deg"
     frame: Literal["icrs", "galactic", "fk5"] = "icrs"
-    epoch: float | None = None  # Julian year of the positions, e.g. 2016.0 or 1991.25
+    epoch: float | None = Field(default=None, ge=1800, le=2200)  # Julian year of the positions, e.g. 2016.0
+
+    @property
+    def needs_icrs(self) -> bool:
+        """Whether the source columns themselves are not yet ICRS degrees."""
+        return self.unit != "deg" or self.frame != "icrs"
+
+    @model_validator(mode="after")
+    def _two_columns(self) -> PositionSpec:
+        if self.ra == self.dec:
+            raise ValueError(f"ra and dec are both column {self.ra!r}; name two columns")
+        return self
 
 
 class ColumnGroupSpec(Frozen):
     """Columns stored together, split on a threshold of their own."""
 
     name: str = Field(pattern=NAME_PATTERN)
-    columns: tuple[str, ...] | Literal["*"] = "*"  # "*": every column that no other group names
+    columns: Literal["*"] | tuple[str, ...] = "*"  # "*": every column that no other group names
     threshold: Threshold | None = None  # None: the catalog's
 
 
@@ -66,8 +76,19 @@ class ParquetSpec(Frozen):
     """How leaf files are encoded."""
 
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
-    level: int | None = None
+    level: int | None = None  # None: zstd 3, gzip 6; the other codecs have no levels
     row_group_rows: int = Field(default=100_000, ge=1)
+
+    @model_validator(mode="after")
+    def _level_fits(self) -> ParquetSpec:
+        low, high = _LEVELS.get(self.compression, (None, None))
+        if self.level is None:
+            return self
+        if low is None or high is None:
+            raise ValueError(f"{self.compression} has no levels; leave level out")
+        if not low <= self.level <= high:
+            raise ValueError(f"level {self.level} is none of {self.compression}; take {low} to {high}")
+        return self
 
 
 class BadRowsSpec(Frozen):
@@ -79,3 +100,100 @@ class BadRowsSpec(Frozen):
 
 class CatalogSpec(Frozen):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+    attribution: str = ""  # licence and credit of the data; published with it
+    source: SourceSpec
+    position: PositionSpec
+    threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
+    lowest_order: int = Field(default=0, ge=0, le=MAX_ORDER)
+    highest_order: int = Field(default=MAX_ORDER, ge=0, le=MAX_ORDER)
+    mapping_order: int = Field(default=10, ge=0, le=MAX_MAPPING_ORDER)
+    layout: Layout = Layout.HATS
+    column_groups: tuple[ColumnGroupSpec, ...] = (ColumnGroupSpec(name="main"),)
+    co_partitioned: tuple[str, ...] = ()  # columns whose equal values are guaranteed to lie in one pixel
+    parquet: ParquetSpec = ParquetSpec()
+    schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
+    bad_rows: BadRowsSpec = BadRowsSpec()
+
+    @model_validator(mode="after")
+    def _orders_fit(self) -> CatalogSpec:
+        if self.lowest_order > self.highest_order:
+            raise ValueError(f"lowest_order {self.lowest_order} is above highest_order {self.highest_order}")
+        return self
+
+    @model_validator(mode="after")
+    def _groups_fit(self) -> CatalogSpec:
+        if not self.column_groups:
+            raise ValueError("column_groups: is empty; leave it out for one group with every column")
+        if repeated := _repeated(group.name for group in self.column_groups):
+            raise ValueError(f"column_groups: two groups are named {', '.join(repeated)}")
+        rest = [group.name for group in self.column_groups if group.columns == "*"]
+        if len(rest) > 1:
+            raise ValueError(
+                f"column_groups: only one group can take all other columns ('*'); these do: {', '.join(rest)}"
+            )
+        if empty := [group.name for group in self.column_groups if not group.columns]:
+            raise ValueError(f"column_groups: {', '.join(empty)} has no columns; list some, or write '*'")
+        named = [column for group in self.column_groups if group.columns != "*" for column in group.columns]
+        if repeated := _repeated(named):
+            raise ValueError(
+                f"column_groups: {', '.join(repeated)} stands twice; a column belongs to one group"
+            )
+        unplaced = {self.position.ra, self.position.dec} - set(named)
+        if not rest and unplaced:
+            raise ValueError(
+                f"column_groups: no group holds position column {', '.join(sorted(unplaced))}; add it to one"
+            )
+        if repeated := _repeated(self.co_partitioned):
+            raise ValueError(f"co_partitioned: {', '.join(repeated)} stands twice")
+        return self
+
+    def group(self, name: str) -> ColumnGroupSpec:
+        """Return the column group of this name; `KeyError` lists those that there are."""
+        for group in self.column_groups:
+            if group.name == name:
+                return group
+        known = ", ".join(group.name for group in self.column_groups)
+        raise KeyError(f"{self.name} has no column group {name!r}; it has {known}")
+
+    def threshold_of(self, group: str) -> Threshold:
+        """Return the threshold of a group: its own, or else the catalog's."""
+        return self.group(group).threshold or self.threshold
+
+    def with_overrides(
+        self, *, threshold: Threshold | str | None = None, layout: Layout | str | None = None
+    ) -> CatalogSpec:
+        """Return this spec with a run's parameters put in, validated again.
+
+        A threshold given here holds for every column group, also for one that has its own: who types a number
+        into the form means it. None keeps what the spec says.
+
+        Raises
+        ------
+        SpecError
+            When a parameter is wrong; the message says what would be right.
+        """
+        data = self.model_dump(mode="json")
+        if threshold is not None:
+            data["threshold"] = str(threshold)
+            for group in data["column_groups"]:
+                group["threshold"] = None
+        if layout is not None:
+            data["layout"] = str(layout)
+        try:
+            return CatalogSpec.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "parameters"
+            raise SpecError(f"{self.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    def fingerprint_text(self) -> str:
+        """Return the canonical JSON of all that decides what is published; the schedule does not."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={"schedule"})
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _repeated(names: Any) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)

@@ -1,0 +1,1 @@
+"""Frozen models of what users write: one YAML file, one spec."""

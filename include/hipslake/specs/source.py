@@ -1,0 +1,117 @@
+"""The source of a catalog: where its files lie, their format, and the options of that format."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from hipslake.specs.base import Frozen
+
+_PLAIN_TYPES = (
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "date32", "date64"),
+    *("string", "large_string", "binary", "large_binary"),
+)
+_TYPE_FORMS = (
+    re.compile("|".join(_PLAIN_TYPES)),
+    re.compile(r"timestamp\[(s|ms|us|ns)(, ?tz=[A-Za-z0-9_+:/-]+)?\]"),
+    re.compile(r"time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"),
+    re.compile(r"decimal(128|256)\(\d{1,2}, ?\d{1,2}\)"),
+)
+
+
+def _check_type(text: str) -> str:
+    if not any(form.fullmatch(text) for form in _TYPE_FORMS):
+        raise ValueError(
+            f"{text!r} is no Arrow type; write {', '.join(_PLAIN_TYPES)}, "
+            "timestamp[us], timestamp[us, tz=UTC], time64[us], duration[us] or decimal128(10, 2)"
+        )
+    return text
+
+
+def _check_character(text: str) -> str:
+    if len(text) != 1 or not text.isascii() or text in "\r\n":
+        raise ValueError(f"{text!r} is not one ASCII character")
+    return text
+
+
+ArrowTypeText = Annotated[str, AfterValidator(_check_type)]
+OneCharacter = Annotated[str, AfterValidator(_check_character)]
+
+
+class ParquetOptions(Frozen):
+    """Options of Parquet sources: none yet."""
+
+    format: Literal["parquet"] = Field(default="parquet", exclude=True, repr=False)
+
+
+class CsvOptions(Frozen):
+    """How CSV files are read.
+
+    A string is null where it is one of `null_values` without quotes; a quoted "" is an empty string.
+    """
+
+    format: Literal["csv"] = Field(default="csv", exclude=True, repr=False)
+    delimiter: OneCharacter = ","
+    quote: OneCharacter | None = '"'  # None: quotes are ordinary text
+    header: bool = True
+    column_names: tuple[str, ...] | None = None  # for files without a header, or instead of the header's
+    skip_rows: int = Field(default=0, ge=0)  # lines before the header (or the first row)
+    comment: OneCharacter | None = None  # lines that start with it are skipped
+    null_values: tuple[str, ...] = ("", "null", "NULL", r"\N")
+    types: dict[str, ArrowTypeText] = Field(default_factory=dict)  # columns that are not to be inferred
+    compression: Literal["auto", "none", "gzip"] = "auto"  # auto: by the ending of the file's name
+    newlines_in_values: bool = False  # quoted values may hold line ends; such a file is read by one task
+
+    @model_validator(mode="after")
+    def _columns_have_names(self) -> CsvOptions:
+        if not self.header and self.column_names is None:
+            raise ValueError("header is false, so column_names must list the columns")
+        if self.column_names is not None and len(set(self.column_names)) < len(self.column_names):
+            raise ValueError("column_names has a name twice")
+        if self.newlines_in_values and self.quote is None:
+            raise ValueError("newlines_in_values needs a quote character")
+        if self.newlines_in_values and self.comment is not None:
+            raise ValueError(
+                "comment and newlines_in_values exclude each other: a value could hold a comment line"
+            )
+        return self
+
+
+SourceOptions = Annotated[ParquetOptions | CsvOptions, Field(discriminator="format")]
+FORMATS = ("parquet", "csv")
+
+
+class SourceSpec(Frozen):
+    """Where the source files lie and how they are read."""
+
+    uri: str = Field(min_length=1)  # a glob; ${NAME} takes environment variables, see specs/environment.py
+    format: Literal["parquet", "csv"]
+    options: SourceOptions = None  # type: ignore[assignment]  # filled below: the defaults of the format
+    missing_columns: Literal["error", "null"] = (
+        "error"  # a column that some files lack: refuse, or fill with null
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _options_are_of_the_format(cls, given: Any) -> Any:
+        """Tell the options their format, so that mistakes in them are reported at their own key."""
+        if not isinstance(given, dict):
+            return given
+        options = given.get("options")
+        known = given.get("format") in FORMATS
+        if (
+            options is None or not known
+        ):  # an unknown format is reported by itself, not also through its options
+            options = {}
+        if isinstance(options, dict):
+            options = {**options, "format": given["format"] if known else "parquet"}
+        return {**given, "options": options}
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> SourceSpec:
+        if self.options.format != self.format:
+            raise ValueError(f"options are those of {self.options.format}, format is {self.format}")
+        return self

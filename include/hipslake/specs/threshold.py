@@ -1,0 +1,105 @@
+"""The threshold of a leaf, read and printed as the text that a user writes: `1M rows`, `64 MiB`."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+from pydantic import Field, GetJsonSchemaHandler, model_serializer, model_validator
+from pydantic_core import CoreSchema
+
+from hipslake.specs.base import Frozen
+
+_ROWS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+_BYTES = {
+    "GiB": 2**30,
+    "MiB": 2**20,
+    "KiB": 2**10,
+    "kiB": 2**10,
+    "GB": 10**9,
+    "MB": 10**6,
+    "kB": 10**3,
+    "KB": 10**3,
+    "B": 1,
+    "bytes": 1,
+    "byte": 1,
+}
+_PRINTED_BYTES = ("GiB", "MiB", "KiB", "GB", "MB", "kB", "B")
+_TEXT = re.compile(r"\s*([0-9][0-9_]*(?:\.[0-9]+)?)\s*(?:([kKMG]?)\s*rows?|([A-Za-z]+))\s*")
+_EXAMPLES = "'20000 rows', '1M rows', '64 MiB' or '200 kB'"
+
+
+class ThresholdUnit(StrEnum):
+    """What a threshold counts."""
+
+    ROWS = "rows"
+    BYTES = "bytes"
+
+
+class Threshold(Frozen):
+    """The largest leaf allowed: rows, or bytes of the finished file on disk.
+
+    Read from and printed as text, exactly both ways: `20000 rows`, `1M rows`, `64 MiB`, `200 kB`.
+    k, M and G are powers of 1000; KiB, MiB and GiB are powers of 1024.
+
+    Examples
+    --------
+    >>> Threshold.parse("1_500_000 rows")
+    Threshold(value=1500000, unit=<ThresholdUnit.ROWS: 'rows'>)
+    >>> str(Threshold.parse("0.5 MiB"))
+    '512 KiB'
+    """
+
+    value: int = Field(ge=1)
+    unit: ThresholdUnit
+
+    @classmethod
+    def parse(cls, text: str) -> Threshold:
+        """Read a threshold from its text; `ValueError` (pydantic's) says what is wrong with it."""
+        return cls.model_validate(text)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        if isinstance(given, bool | int | float):
+            raise ValueError(f"{given!r} has no unit; write it as {_EXAMPLES}")
+        return _parse(given) if isinstance(given, str) else given
+
+    @model_serializer
+    def _to_text(self) -> str:
+        return str(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "title": "Threshold",
+            "description": "The largest leaf allowed, in rows or in bytes of the file on disk.",
+            "examples": ["20000 rows", "1M rows", "64 MiB"],
+        }
+
+    def __str__(self) -> str:
+        if self.unit is ThresholdUnit.ROWS:
+            millions, rest = divmod(self.value, 10**6)
+            return f"{millions}M rows" if rest == 0 else f"{self.value} rows"
+        name = next(name for name in _PRINTED_BYTES if self.value % _BYTES[name] == 0)
+        return f"{self.value // _BYTES[name]} {name}"
+
+
+def _parse(text: str) -> dict[str, Any]:
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no threshold; write a number and a unit, such as {_EXAMPLES}")
+    number, multiple, byte_unit = match.groups()
+    if byte_unit is not None and byte_unit not in _BYTES:
+        raise ValueError(f"{byte_unit!r} is no unit; use rows, B, {', '.join(_PRINTED_BYTES[:-1])}")
+    # Fraction, not float: 1.1 GB has to be 1_100_000_000 and nothing next to it.
+    value = Fraction(number.replace("_", "")) * (_ROWS[multiple] if byte_unit is None else _BYTES[byte_unit])
+    unit = ThresholdUnit.ROWS if byte_unit is None else ThresholdUnit.BYTES
+    if value.denominator != 1 or value < 1:
+        raise ValueError(f"{text!r} is not a whole number of {unit}, at least 1")
+    return {"value": int(value), "unit": unit}

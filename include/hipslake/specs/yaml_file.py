@@ -1,0 +1,156 @@
+"""Spec files: YAML read into a model, every mistake reported with its file, line and key."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+
+Model = TypeVar("Model", bound=BaseModel)
+Place = tuple[str | int, ...]
+
+
+def find_specs(folder: Path | str) -> list[Path]:
+    """Return the spec files of a folder, by name; hidden files are none."""
+    paths = (path for ending in ("*.yaml", "*.yml") for path in Path(folder).glob(ending))
+    return sorted(path for path in paths if not path.name.startswith((".", "_")))
+
+
+def load_catalog_spec(path: Path | str) -> CatalogSpec:
+    """Read `<name>.yaml`, whose key `name` must be the file's name.
+
+    Raises
+    ------
+    SpecError
+        One line `file:line: key: what is wrong; what would be right` for every mistake in the file.
+    """
+    path = Path(path)
+    spec, lines = load_yaml(path, CatalogSpec)
+    if spec.name != path.stem:
+        raise SpecError(
+            f"{path}:{lines.get(('name',), 1)}: name: {spec.name!r} is not the file's name; "
+            f"write 'name: {path.stem}' or rename the file to {spec.name}.yaml"
+        )
+    return spec
+
+
+def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
+    """Read a YAML file into a model, and return it with the line of every key, counted from 1."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
+    lines: dict[Place, int] = {}
+    data = _parse(path, text, lines)
+    try:
+        return model.model_validate(data), lines
+    except ValidationError as error:
+        messages = [_message(path, model, lines, details) for details in error.errors()]
+        raise SpecError("\n".join(text for _, text in sorted(set(messages)))) from None
+
+
+def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            raise SpecError(f"{path}:1: the file is empty; a spec begins with 'name: {path.stem}'")
+        if not isinstance(node, yaml.MappingNode):
+            raise SpecError(f"{path}:1: a spec is keys with values, such as 'name: {path.stem}'")
+        _mark(path, node, (), lines)
+        return loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
+        raise SpecError(f"{path}:{where}: not YAML: {error.problem or error.context}") from None
+    except yaml.YAMLError as error:
+        raise SpecError(f"{path}: not YAML: {error}") from None
+    except ValueError as error:  # e.g. a date that no calendar has
+        raise SpecError(f"{path}: a value cannot be read: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
+    """Note the line of every key; a key that stands twice would silently win over the first."""
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            lines[(*place, index)] = item.start_mark.line + 1
+            _mark(path, item, (*place, index), lines)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    seen: dict[Any, int] = {}
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+            raise SpecError(
+                f"{path}:{line}: {_dotted((*place, key.value))}: stands twice, first in line {seen[key.value]}; keep one"
+            )
+        if isinstance(key, yaml.ScalarNode):
+            seen[key.value] = line
+            lines[(*place, key.value)] = line
+            _mark(path, value, (*place, key.value), lines)
+
+
+def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:
+    place = _place(details["loc"], lines, missing=details["type"] == "missing")
+    line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
+    text = details["msg"].removeprefix("Value error, ")
+    if details["type"] == "extra_forbidden":
+        known = _keys_of(model, place[:-1])
+        near = difflib.get_close_matches(str(place[-1]), known, n=1)
+        mend = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
+        text = f"unknown key; {mend}"
+    elif details["type"] == "missing":
+        text = "is missing; add it"
+    elif (
+        not text.startswith(("'", '"'))
+        and not isinstance(details["input"], dict | list)
+        and details["type"] != "value_error"
+    ):
+        text = f"{details['input']!r}: {text[:1].lower()}{text[1:]}"
+    where = f"{_dotted(place)}: " if place else ""
+    return line, f"{path}:{line}: {where}{text}"
+
+
+def _place(loc: tuple[str | int, ...], lines: dict[Place, int], *, missing: bool) -> Place:
+    """Drop from pydantic's location what no file holds: the names of union members."""
+    place: Place = ()
+    for index, part in enumerate(loc):
+        last_and_missing = missing and index == len(loc) - 1
+        if (*place, part) in lines or last_and_missing:
+            place = (*place, part)
+    return place
+
+
+def _dotted(place: Place) -> str:
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".")
+
+
+def _keys_of(model: type[BaseModel], place: Place) -> list[str]:
+    """Return the keys that the model at this place knows, in the order that it declares them."""
+    models = [model]
+    for part in place:
+        if isinstance(part, int):
+            continue
+        fields = [each.model_fields[part] for each in models if part in each.model_fields]
+        models = [inner for field in fields for inner in _models_in(field.annotation)]
+    keys = (key for each in models for key, field in each.model_fields.items() if not field.exclude)
+    return list(dict.fromkeys(keys))
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
