@@ -1,0 +1,233 @@
+"""What every request and report shares, and how a step is executed so that it always leaves a report."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import logging
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, TypeVar
+
+from pydantic import AwareDatetime, Field
+
+from hipslake.errors import HipslakeError, StepError, VerificationError
+from hipslake.specs.base import Frozen
+from hipslake.steps.run import RunFolder, now_utc, parse
+from hipslake.storage import Storage
+
+log = logging.getLogger(__name__)
+
+
+class Request(Frozen):
+    """What a step is told: the run it belongs to, and the step's own knobs."""
+
+    step: ClassVar[str]
+    outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
+
+    run_uri: str
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run folder."""
+        return RunFolder(self.run_uri)
+
+    def fingerprint(self) -> str:
+        """Return the digest of all that the step's outcome depends on: the run's fingerprint and the knobs."""
+        knobs = self.model_dump_json(exclude={"run_uri"})
+        text = "\n".join([self.folder.inputs().fingerprint, self.folder.run().write_id, self.step, knobs])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Failure(Frozen):
+    """Why a step failed, and whether the same request may pass when it is tried again."""
+
+    kind: str  # class name of the error
+    message: str
+    retryable: bool
+    trace: str = ""
+
+
+class Report(Frozen):
+    """What a step says it did. Each step has a subclass with fields of its own, all with defaults."""
+
+    step: str
+    ok: bool = True
+    error: Failure | None = None
+    reused: bool = False  # a finished attempt with the same fingerprint was taken over
+    rows_in: int = 0
+    rows_out: int = 0
+    rows_rejected: int = 0
+    bytes: int = 0
+    files: int = 0
+    seconds: dict[str, float] = Field(default_factory=dict)  # wall time per phase
+    fingerprint: str = ""
+    finished: AwareDatetime = Field(default_factory=now_utc)
+
+    def summary(self) -> dict[str, str | int | float | bool]:
+        """Return the few values that are pushed to XCom; bulk data stays in the run folder."""
+        values: dict[str, str | int | float | bool] = {
+            "step": self.step,
+            "reused": self.reused,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "rows_rejected": self.rows_rejected,
+            "bytes": self.bytes,
+            "files": self.files,
+            "seconds": round(sum(self.seconds.values()), 2),
+        }
+        return values
+
+
+RequestT = TypeVar("RequestT", bound=Request)
+ReportT = TypeVar("ReportT", bound=Report)
+
+
+class Phases:
+    """Wall seconds per phase of a step.
+
+    Examples
+    --------
+    >>> phases = Phases()
+    >>> with phases("read"):
+    ...     pass
+    >>> list(phases.seconds)
+    ['read']
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Time the block under a name; the same name twice adds up."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 4)
+
+
+def check_balance(report: Report) -> None:
+    """Check that no row was lost or made.
+
+    Raises
+    ------
+    VerificationError
+        If rows in differ from rows out + rejected.
+    """
+    if report.rows_in != report.rows_out + report.rows_rejected:
+        raise VerificationError(
+            f"step {report.step}: {report.rows_in} rows went in, but {report.rows_out} came out and "
+            f"{report.rows_rejected} were rejected; nothing is published. Run the step again; "
+            "if it happens twice with the same numbers, report it as a bug"
+        )
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Return the failure that an error stands for.
+
+    Errors of ours know whether they are retryable. Others (a lost worker, a driver out of memory, a bug)
+    count as retryable, since most of what cannot pass has an error of its own.
+    """
+    retryable = error.retryable if isinstance(error, HipslakeError) else True
+    trace = "".join(traceback.format_exception(error))[-8000:]
+    return Failure(kind=type(error).__name__, message=str(error), retryable=retryable, trace=trace)
+
+
+def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:
+    """Return the report of a finished attempt at the same request, or None if there is none to take over.
+
+    It counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
+    """
+    storage, path = request.folder.storage, RunFolder.report_path(request.step)
+    if not storage.exists(path):
+        return None
+    try:
+        report = parse(report_type, storage.read(path), where=storage.uri(path))
+    except StepError:  # another library version wrote it
+        return None
+    if not report.ok or report.fingerprint != request.fingerprint():
+        return None
+    if not all(storage.exists(output) for output in request.outputs):
+        return None
+    return report.model_copy(update={"reused": True})
+
+
+def perform(step: Callable[[RequestT], ReportT], request: RequestT, report_type: type[ReportT]) -> ReportT:
+    """Run a step in this process, or take over what a finished attempt left; leave its report either way.
+
+    Raises
+    ------
+    Exception
+        What the step raised, after a report of it was written.
+    """
+    folder, path = request.folder, RunFolder.report_path(request.step)
+    finished = finished_report(request, report_type)
+    if finished is not None:
+        log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
+        return finished
+    folder.write(RunFolder.request_path(request.step), request)
+    try:
+        report = step(request)
+        check_balance(report)
+    except Exception as error:
+        folder.write(path, Report(step=request.step, ok=False, error=failure_of(error)))
+        raise
+    report = report.model_copy(update={"fingerprint": request.fingerprint()})
+    folder.write(path, report)
+    return report
+
+
+def execute_step(
+    step: Callable[[RequestT], Report], request_type: type[RequestT], *, request_uri: str, report_uri: str
+) -> int:
+    """Run a step from its request file and write its report file, also when it fails; return an exit code.
+
+    This is what a Spark job does: the report, not the exit code, tells the operator what happened.
+
+    Parameters
+    ----------
+    step : callable
+        Takes the request, returns the report.
+    request_type : type
+        The model of the request file.
+    request_uri, report_uri : str
+        Where the request lies and where the report goes.
+
+    Returns
+    -------
+    int
+        0 if the step went well, 1 if not.
+    """
+    try:
+        request = parse(request_type, _read(request_uri), where=request_uri)
+        report = step(request)
+        check_balance(report)
+        report = report.model_copy(update={"fingerprint": request.fingerprint()})
+    except Exception as error:
+        log.exception("Step %s failed.", request_type.step)
+        report = Report(step=request_type.step, ok=False, error=failure_of(error))
+    _write(report_uri, (report.model_dump_json(indent=1) + "\n").encode())
+    return 0 if report.ok else 1
+
+
+def job_arguments(arguments: Sequence[str] | None = None) -> tuple[str, str]:
+    """Return the request and report URIs that a job was started with: `--request=URI --report=URI`."""
+    parser = argparse.ArgumentParser(description="One step of a hipslake run.")
+    parser.add_argument("--request", required=True, help="URI of the request (JSON)")
+    parser.add_argument("--report", required=True, help="URI that the report is written to (JSON)")
+    parsed = parser.parse_args(arguments)
+    return parsed.request, parsed.report
+
+
+def _read(uri: str) -> bytes:
+    folder, name = uri.rsplit("/", 1)
+    return Storage.at(folder).read(name)
+
+
+def _write(uri: str, data: bytes) -> None:
+    folder, name = uri.rsplit("/", 1)
+    Storage.at(folder).write(name, data)

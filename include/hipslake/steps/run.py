@@ -1,0 +1,194 @@
+"""A run: what it froze at its start, and the folder that everything of it lies in.
+
+`<warehouse>/_runs/<dag>/<run id>/` is written by the steps and read by the next ones; nothing else passes
+between them. `RunFolder` is the only home of its paths.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from pydantic import AwareDatetime, ValidationError
+
+from hipslake.errors import StepError
+from hipslake.sources.model import SourceFile
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.storage import Storage
+
+RUNS = "_runs"
+CATALOGS = "catalogs"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._=-]+")
+_MAX_SEGMENT = 120
+
+Model = TypeVar("Model", bound=Frozen)
+
+
+class Window(Frozen):
+    """The time that a run stands for: `[start, end)` in UTC, and where it was taken from."""
+
+    start: AwareDatetime | None = None
+    end: AwareDatetime | None = None
+    origin: Literal["partition_key", "data_interval", "params", "none"] = "none"
+
+
+class FrozenRun(Frozen):
+    """Everything that a run depends on, resolved once by its first step and read by all the others."""
+
+    dag_id: str
+    run_id: str
+    run_uri: str
+    warehouse: str
+    catalog: str
+    spec: CatalogSpec  # with the overrides of the params
+    spec_file: str | None = None
+    write_id: str  # names the folder of this run's files; kept through retries
+    window: Window = Window()
+    force: bool = False  # build a version even if the input is what the newest version was made of
+    created: AwareDatetime
+    library_version: str
+
+    @property
+    def catalog_uri(self) -> str:
+        """The root of the catalog that the run writes."""
+        return catalog_uri(self.warehouse, self.catalog)
+
+
+class FrozenInputs(Frozen):
+    """The source files as they were listed when the run started, and the fingerprint that they give."""
+
+    files: tuple[SourceFile, ...]
+    fingerprint: str
+    unchanged_version: int | None = None  # the newest version, if it was made of exactly this
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of the files together, as stored."""
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run, and every path in it (relative to the folder, "/"-separated)."""
+
+    uri: str
+
+    RUN = "run.json"
+    FILES = "files.json"
+    SPLITS = "histogram/splits.parquet"
+    HISTOGRAM = "histogram/histogram.parquet"
+    PER_ORDER = "histogram/per_order.parquet"
+    SCHEMA = "histogram/schema.arrow"
+    PLAN = "plan/plan.parquet"
+    PLAN_SUMMARY = "plan/summary.txt"
+    PARTITIONS = "write/partitions.parquet"
+
+    @property
+    def storage(self) -> Storage:
+        """The storage rooted at the folder."""
+        return Storage.at(self.uri)
+
+    @staticmethod
+    def request_path(step: str) -> str:
+        """Path of what the step is told."""
+        return f"requests/{step}.json"
+
+    @staticmethod
+    def report_path(step: str) -> str:
+        """Path of what the step says it did."""
+        return f"reports/{step}.json"
+
+    def uri_of(self, path: str) -> str:
+        """The URI of a path in the folder."""
+        return self.storage.uri(path)
+
+    def run(self) -> FrozenRun:
+        """Return what the run froze at its start."""
+        return self.read(self.RUN, FrozenRun)
+
+    def inputs(self) -> FrozenInputs:
+        """Return the frozen list of source files."""
+        return self.read(self.FILES, FrozenInputs)
+
+    def read(self, path: str, model: type[Model]) -> Model:
+        """Return the model stored at a path.
+
+        Raises
+        ------
+        StepError
+            If nothing lies there (the step that writes it has not run) or it is not such a model.
+        """
+        if not self.storage.exists(path):
+            raise StepError(f"{self.uri_of(path)} does not exist; run the step that writes it first")
+        return parse(model, self.storage.read(path), where=self.uri_of(path))
+
+    def write(self, path: str, model: Frozen) -> str:
+        """Store a model at a path, whole or not at all; return its URI."""
+        self.storage.write(path, (model.model_dump_json(indent=1) + "\n").encode())
+        return self.uri_of(path)
+
+
+def parse(model: type[Model], data: bytes, *, where: str) -> Model:
+    """Return the model that the JSON bytes hold.
+
+    Raises
+    ------
+    StepError
+        If they hold something else; the message names `where`.
+    """
+    try:
+        return model.model_validate_json(data)
+    except ValidationError as error:
+        raise StepError(
+            f"{where} is not a {model.__name__} of this library version; "
+            f"clear the run from its first task to write it again: {error}"
+        ) from error
+
+
+def run_uri(warehouse: str, dag_id: str, run_id: str) -> str:
+    """Return the folder of a run; ids become path segments that every file system takes.
+
+    Examples
+    --------
+    >>> run_uri("/data/warehouse", "catalog_ingest__gaia_dr3", "first")
+    '/data/warehouse/_runs/catalog_ingest__gaia_dr3/first'
+    >>> run_uri("s3://bucket", "ingest", "manual__2026-11-21T03:30:00+00:00")
+    's3://bucket/_runs/ingest/manual__2026-11-21T03-30-00-00-00~8f6afa8e'
+    """
+    return "/".join([warehouse.rstrip("/"), RUNS, _segment(dag_id), _segment(run_id)])
+
+
+def catalog_uri(warehouse: str, name: str) -> str:
+    """Return the root of a catalog.
+
+    Examples
+    --------
+    >>> catalog_uri("/data/warehouse", "gaia_dr3")
+    '/data/warehouse/catalogs/gaia_dr3'
+    """
+    return "/".join([warehouse.rstrip("/"), CATALOGS, name])
+
+
+def asset_uri(warehouse: str, name: str) -> str:
+    """Return the URI under which a catalog is known as an Airflow asset: its root, with a scheme."""
+    root = catalog_uri(warehouse, name)
+    return root if "://" in root else f"file://{root}"
+
+
+def _segment(text: str) -> str:
+    """Return the id as one path segment; an id that had to change gets a digest, so that two never meet."""
+    safe = _UNSAFE.sub("-", text).lstrip(".")[:_MAX_SEGMENT]
+    if safe == text:
+        return safe
+    return f"{safe}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def now_utc() -> datetime:
+    """Return the present time, in UTC and whole seconds."""
+    from datetime import UTC
+
+    return datetime.now(UTC).replace(microsecond=0)
