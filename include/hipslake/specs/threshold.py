@@ -96,7 +96,7 @@ def _parse(text: str) -> dict[str, Any]:
         raise ValueError(f"{text!r} is no threshold; write a number and a unit, such as {_EXAMPLES}")
     number, multiple, byte_unit = match.groups()
     if byte_unit is not None and byte_unit not in _BYTES:
-        raise ValueError(f"{byte_unit!r} is no unit; use rows, B, {', '.join(_PRINTED_BYTES[:-1])}")
+        raise ValueError(f"{text!r}: {byte_unit!r} is no unit; use rows, B, {', '.join(_PRINTED_BYTES[:-1])}")
     # Fraction, not float: 1.1 GB has to be 1_100_000_000 and nothing next to it.
     value = Fraction(number.replace("_", "")) * (_ROWS[multiple] if byte_unit is None else _BYTES[byte_unit])
     unit = ThresholdUnit.ROWS if byte_unit is None else ThresholdUnit.BYTES

@@ -93,9 +93,8 @@ def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) ->
     for key, value in node.value:
         line = key.start_mark.line + 1
         if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-            raise SpecError(
-                f"{path}:{line}: {_dotted((*place, key.value))}: stands twice, first in line {seen[key.value]}; keep one"
-            )
+            name, first = _dotted((*place, key.value)), seen[key.value]
+            raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")
         if isinstance(key, yaml.ScalarNode):
             seen[key.value] = line
             lines[(*place, key.value)] = line
@@ -104,8 +103,13 @@ def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) ->
 
 def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:
     place = _place(details["loc"], lines, missing=details["type"] == "missing")
-    line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
     text = details["msg"].removeprefix("Value error, ")
+    key = text.partition(": ")[0]
+    if (
+        details["type"] == "value_error" and (*place, key) in lines
+    ):  # a check of the whole model names the key
+        place, text = (*place, key), text.removeprefix(f"{key}: ")
+    line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
     if details["type"] == "extra_forbidden":
         known = _keys_of(model, place[:-1])
         near = difflib.get_close_matches(str(place[-1]), known, n=1)
@@ -113,11 +117,9 @@ def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], detail
         text = f"unknown key; {mend}"
     elif details["type"] == "missing":
         text = "is missing; add it"
-    elif (
-        not text.startswith(("'", '"'))
-        and not isinstance(details["input"], dict | list)
-        and details["type"] != "value_error"
-    ):
+    elif details["type"] == "string_pattern_mismatch":
+        text = f"{details['input']!r} is no name; use lower-case letters, digits and _, a letter first"
+    elif details["type"] != "value_error" and not isinstance(details["input"], dict | list):
         text = f"{details['input']!r}: {text[:1].lower()}{text[1:]}"
     where = f"{_dotted(place)}: " if place else ""
     return line, f"{path}:{line}: {where}{text}"

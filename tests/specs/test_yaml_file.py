@@ -1,0 +1,153 @@
+"""Spec files: the mistakes that people make, and the line, key and mend that they are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import Layout, Threshold
+from hipslake.specs.environment import PROJECT_ROOT
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+
+GOOD = """\
+name: stars
+source:
+  uri: /data/*.csv
+  format: csv
+  options:
+    delimiter: ";"
+position: {ra: ra, dec: dec}
+threshold: 20k rows
+"""
+
+
+def write(folder: Path, text: str, name: str = "stars.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def message_of(folder: Path, text: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        load_catalog_spec(write(folder, text))
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def test_good_file_becomes_a_spec(tmp_path: Path) -> None:
+    spec = load_catalog_spec(write(tmp_path, GOOD))
+    assert spec.name == "stars"
+    assert spec.threshold == Threshold.parse("20000 rows")
+
+
+def test_byte_order_mark_and_crlf_are_fine(tmp_path: Path) -> None:
+    path = tmp_path / "stars.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_catalog_spec(path).name == "stars"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("threshold:", "threshhold:", "stars.yaml:8: threshhold: unknown key; did you mean 'threshold'?"),
+        (
+            "    delimiter:",
+            "    delimitr:",
+            "stars.yaml:6: source.options.delimitr: unknown key; did you mean 'delimiter'?",
+        ),
+        ("20k rows", "20000", "stars.yaml:8: threshold: 20000 has no unit; write it as '20000 rows'"),
+        (
+            "format: csv",
+            "format: cvs",
+            "stars.yaml:4: source.format: 'cvs': input should be 'parquet' or 'csv'",
+        ),
+        (", dec: dec}", "}", "stars.yaml:7: position.dec: is missing; add it"),
+        ("name: stars\n", "", "stars.yaml:1: name: is missing; add it"),
+        (
+            "name: stars",
+            "name: galaxies",
+            "stars.yaml:1: name: 'galaxies' is not the file's name; write 'name: stars'",
+        ),
+        (
+            "name: stars",
+            "name: My Stars",
+            "stars.yaml:1: name: 'My Stars' is no name; use lower-case letters",
+        ),
+        ("threshold: 20k rows", "name: stars", "stars.yaml:8: name: stands twice, first in line 1; keep one"),
+        (
+            '    delimiter: ";"',
+            '    delimiter: ";"\n    delimiter: ","',
+            "stars.yaml:7: source.options.delimiter: stands twice, first in line 6; keep one",
+        ),
+        ("threshold: 20k rows", "threshold: [", "stars.yaml:9:1: not YAML:"),
+        ("threshold: 20k rows", "\tthreshold: 1", "stars.yaml:8:1: not YAML:"),
+        (
+            "threshold: 20k rows",
+            "column_groups:\n- name: a\n- name: b",
+            "stars.yaml:8: column_groups: only one group can take all other columns",
+        ),
+        (
+            "threshold: 20k rows",
+            "column_groups:\n- name: a\n  column: [x]",
+            "stars.yaml:10: column_groups[0].column: unknown key; did you mean 'columns'?",
+        ),
+        ("threshold: 20k rows", "zzz: 1", "stars.yaml:8: zzz: unknown key; known keys are name, description"),
+        (
+            "threshold: 20k rows",
+            "mapping_order: 77",
+            "stars.yaml:8: mapping_order: 77: input should be less than",
+        ),
+    ],
+)
+def test_mistake_is_told_with_line_key_and_mend(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    assert message_of(tmp_path, GOOD.replace(old, new)).startswith(message)
+
+
+def test_every_mistake_of_a_file_is_told_at_once_in_order(tmp_path: Path) -> None:
+    text = GOOD.replace("format: csv", "format: csv\n  url: x").replace("20k rows", "20k\nlayout: fits")
+    assert [line.split(": ")[0] for line in message_of(tmp_path, text).splitlines()] == [
+        "stars.yaml:5",
+        "stars.yaml:9",
+        "stars.yaml:10",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("", "the file is empty"), ("- a\n", "a spec is keys with values")]
+)
+def test_files_that_hold_no_spec(tmp_path: Path, text: str, message: str) -> None:
+    assert message in message_of(tmp_path, text)
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"gone\.yaml: cannot be read: No such file"):
+        load_catalog_spec(tmp_path / "gone.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    with pytest.raises(SpecError, match=r"latin\.yaml: byte 9 is not UTF-8"):
+        load_catalog_spec(tmp_path / "latin.yaml")
+
+
+def test_specs_of_a_folder_are_found_by_name_without_hidden_ones(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yml", ".hidden.yaml", "_draft.yaml", "notes.txt"):
+        write(tmp_path, GOOD, name)
+    assert [path.name for path in find_specs(tmp_path)] == ["a.yml", "b.yaml"]
+
+
+def test_shipped_specs_load() -> None:
+    specs = {
+        path.stem: load_catalog_spec(path) for path in find_specs(PROJECT_ROOT / "include/specs/catalogs")
+    }
+    assert sorted(specs) == ["gaia_dr3", "hipparcos", "hipparcos_hats"]
+    assert specs["gaia_dr3"].layout is Layout.HATS
+    assert str(specs["gaia_dr3"].threshold) == "20000 rows"
+    assert "CC BY-SA 3.0 IGO" in specs["gaia_dr3"].attribution
+    assert specs["hipparcos"].layout is Layout.HIPSCAT
+    assert [group.name for group in specs["hipparcos"].column_groups] == ["main", "details"]
+    assert (
+        specs["hipparcos"].threshold_of("main").unit
+        == specs["hipparcos"].threshold_of("details").unit
+        == "bytes"
+    )
+    assert specs["hipparcos_hats"].source == specs["hipparcos"].source
+    assert specs["hipparcos_hats"].position == specs["hipparcos"].position
