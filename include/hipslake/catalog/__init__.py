@@ -1,0 +1,1 @@
+"""Catalogs on disk: layouts, leaf files, metadata, the HATS view, reading and verification."""

@@ -1,0 +1,116 @@
+"""From what a run wrote to what metadata.json says of it."""
+
+from __future__ import annotations
+
+import base64
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.metadata import Column, GroupMetadata, Partition, Position, SourceEntry, Sources
+from hipslake.catalog.partitions import SOURCE_SCHEMA, curve_sorted, pixel_ranges, write_sidecar
+from hipslake.catalog.schema import hats_position
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.storage import Storage
+
+MAX_INLINE = 4096  # rows of a table that metadata.json holds itself; longer ones become sidecars
+
+
+def describe_group(
+    spec: CatalogSpec,
+    group: str,
+    schema: pa.Schema,
+    partitions: pa.Table,
+    *,
+    storage: Storage,
+    write_id: str,
+    max_inline: int = MAX_INLINE,
+) -> GroupMetadata:
+    """Describe a column group; write its sidecar when its partitions are many.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    group : str
+    schema : pyarrow.Schema
+        From `group_schema`.
+    partitions : pyarrow.Table
+        The columns of `PARTITION_SCHEMA`, in any order of rows: the outcome does not depend on it.
+    storage : Storage
+        At the catalog's root.
+    write_id : str
+        The write that the sidecar belongs to.
+    max_inline : int
+        Most partitions that are listed in metadata.json itself.
+    """
+    table = curve_sorted(partitions)
+    inline = table.num_rows <= max_inline
+    return GroupMetadata(
+        name=group,
+        rows=_total(table, "rows"),
+        bytes=_total(table, "bytes"),
+        leaves=table.num_rows,
+        threshold=spec.threshold_of(group),
+        parquet=spec.parquet,
+        columns=describe_columns(schema),
+        arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(),
+        pixels=pixel_ranges(table["order"].to_numpy(), table["npix"].to_numpy()),
+        partitions=tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
+        sidecar=None if inline else write_sidecar(storage, write_id, f"partitions_{group}", table),
+    )
+
+
+def describe_columns(schema: pa.Schema) -> tuple[Column, ...]:
+    """Columns with readable Arrow types; unit and description come from the fields' metadata."""
+    return tuple(
+        Column(
+            name=field.name,
+            type=str(field.type),
+            nullable=field.nullable,
+            unit=_text(field, b"unit"),
+            description=_text(field, b"description"),
+        )
+        for field in schema
+    )
+
+
+def describe_position(spec: CatalogSpec, source_schema: pa.Schema) -> Position:
+    """The position columns of the source, and the columns that hold ICRS degrees."""
+    icrs = hats_position(spec, source_schema)
+    return Position(
+        **spec.position.model_dump(),
+        icrs_ra=icrs[0] if icrs else None,
+        icrs_dec=icrs[1] if icrs else None,
+    )
+
+
+def describe_sources(
+    sources: pa.Table, *, storage: Storage, write_id: str, max_inline: int = MAX_INLINE
+) -> Sources:
+    """The source files of a run, in source order, as a list or, when there are many, as a sidecar.
+
+    Parameters
+    ----------
+    sources : pyarrow.Table
+        The columns of `SOURCE_SCHEMA`.
+    storage, write_id, max_inline
+        As for `describe_group`.
+    """
+    table = sources.select(SOURCE_SCHEMA.names).cast(SOURCE_SCHEMA)
+    inline = table.num_rows <= max_inline
+    return Sources(
+        files=table.num_rows,
+        rows=_total(table, "rows"),
+        bytes=_total(table, "size"),
+        entries=tuple(SourceEntry.model_validate(row) for row in table.to_pylist()) if inline else None,
+        sidecar=None if inline else write_sidecar(storage, write_id, "sources", table),
+    )
+
+
+def _total(table: pa.Table, column: str) -> int:
+    return pc.sum(table[column]).as_py() or 0
+
+
+def _text(field: pa.Field, key: bytes) -> str | None:
+    value = (field.metadata or {}).get(key)
+    return value.decode("utf-8", "replace") if value else None

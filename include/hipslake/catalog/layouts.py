@@ -1,0 +1,136 @@
+"""The layouts: where the files of a version lie, relative to the catalog's root.
+
+Nobody else joins these paths.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Protocol
+
+from hipslake.errors import CatalogFormatError
+from hipslake.specs.catalog import Layout
+from hipslake.sphere.pixels import MAX_ORDER, Pixel
+
+_DIR_PIXELS = 10_000  # HATS gathers this many pixels in one `Dir=`
+
+
+class PartitionPath(NamedTuple):
+    """What the path of a leaf file says."""
+
+    write_id: str
+    group: str
+    pixel: Pixel
+
+
+class LayoutPaths(Protocol):
+    """What every layout answers. Paths are relative to the catalog's root and separated by `/`."""
+
+    layout: Layout
+
+    def group_root(self, write_id: str, group: str) -> str:
+        """The folder under which all leaf files of a group lie."""
+
+    def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
+        """The leaf file of a pixel."""
+
+    def parse(self, path: str) -> PartitionPath:
+        """The inverse of `partition_path`; `CatalogFormatError` for any other path."""
+
+    def leaf_glob(self, write_id: str, group: str) -> str:
+        """A glob that matches a group's leaf files and nothing else."""
+
+
+class HatsLayout:
+    """Every group is a HATS catalog: `<write>/main/dataset/Norder=2/Dir=0/Npix=5.parquet`.
+
+    Format: IVOA Note "HATS: Hierarchical Adaptive Tiling Scheme", hats_version v1.0.
+    """
+
+    layout = Layout.HATS
+    _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)\.parquet")
+
+    def group_root(self, write_id: str, group: str) -> str:
+        return f"{write_id}/{group}"
+
+    def dataset_root(self, write_id: str, group: str) -> str:
+        """The folder that paths in `_metadata` are relative to."""
+        return f"{write_id}/{group}/dataset"
+
+    def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
+        order, npix = pixel
+        folder = npix // _DIR_PIXELS * _DIR_PIXELS
+        return f"{write_id}/{group}/dataset/Norder={order}/Dir={folder}/Npix={npix}.parquet"
+
+    def leaf_glob(self, write_id: str, group: str) -> str:
+        return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*.parquet"
+
+    def parse(self, path: str) -> PartitionPath:
+        match = self._pattern.fullmatch(path)
+        if match is None:
+            raise _not_a_leaf(path, self.layout)
+        write_id, group, order, _, npix = match.groups()
+        return _checked(self, path, write_id, group, order, npix)
+
+
+class HipscatLayout:
+    """The founding draft's: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`."""
+
+    layout = Layout.HIPSCAT
+    _pattern = re.compile(r"([^/]+)/Norder=(\d+)/Npix=(\d+)/([^/]+)\.parquet")
+
+    def group_root(self, write_id: str, group: str) -> str:
+        return write_id
+
+    def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
+        order, npix = pixel
+        return f"{write_id}/Norder={order}/Npix={npix}/{group}.parquet"
+
+    def leaf_glob(self, write_id: str, group: str) -> str:
+        return f"{write_id}/Norder=*/Npix=*/{group}.parquet"
+
+    def parse(self, path: str) -> PartitionPath:
+        match = self._pattern.fullmatch(path)
+        if match is None:
+            raise _not_a_leaf(path, self.layout)
+        write_id, order, npix, group = match.groups()
+        return _checked(self, path, write_id, group, order, npix)
+
+
+HATS = HatsLayout()
+HIPSCAT = HipscatLayout()
+
+
+def layout_paths(layout: Layout | str) -> LayoutPaths:
+    """The paths of a layout, by its name in the spec."""
+    return {Layout.HATS: HATS, Layout.HIPSCAT: HIPSCAT}[Layout(layout)]
+
+
+def sidecar_path(write_id: str, name: str) -> str:
+    """Where a write keeps a table too long for metadata.json; dataset readers skip the underscore."""
+    return f"{write_id}/_sidecars/{name}.parquet"
+
+
+def skymap_path(write_id: str, group: str) -> str:
+    """The picture of a group's partitions on the sky."""
+    return f"{write_id}/_skymaps/{group}.png"
+
+
+def rejects_root(write_id: str) -> str:
+    """The folder of the rows that were quarantined."""
+    return f"{write_id}/_rejects"
+
+
+def _checked(
+    paths: LayoutPaths, path: str, write_id: str, group: str, order: str, npix: str
+) -> PartitionPath:
+    if len(order) > 2 or int(order) > MAX_ORDER or len(npix) > 19 or int(npix) >= 12 * 4 ** int(order):
+        raise CatalogFormatError(f"{path}: there is no pixel Norder={order}, Npix={npix}")
+    pixel = Pixel(int(order), int(npix))
+    if paths.partition_path(write_id, group, pixel) != path:  # zero-padded numbers, a wrong Dir
+        raise _not_a_leaf(path, paths.layout)
+    return PartitionPath(write_id, group, pixel)
+
+
+def _not_a_leaf(path: str, layout: Layout) -> CatalogFormatError:
+    return CatalogFormatError(f"{path}: not the path of a leaf file in layout {layout.value!r}")

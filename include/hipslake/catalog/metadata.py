@@ -1,0 +1,284 @@
+"""metadata.json: everything that a reader needs to know of one version of a catalog.
+
+`python -m hipslake.catalog.metadata` prints its JSON Schema, kept in `docs/metadata.schema.json`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import AwareDatetime, Field, ValidationError
+
+from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, Sidecar, read_sidecar
+from hipslake.errors import CatalogFormatError
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import Layout, ParquetSpec
+from hipslake.specs.threshold import Threshold
+from hipslake.storage import Storage
+
+FORMAT = "hipslake"
+FORMAT_VERSION = 1
+_LINE = 150  # an object that fits is printed on one line
+
+
+class Column(Frozen):
+    """One column of a group. `type` is for people; `GroupMetadata.arrow_schema` is exact."""
+
+    name: str
+    type: str = Field(description="Arrow type as text")
+    nullable: bool = True
+    unit: str | None = None
+    description: str | None = None
+
+
+class Partition(Frozen):
+    """One leaf file of one column group."""
+
+    order: int = Field(ge=0, le=29)
+    npix: int = Field(ge=0, description="NESTED pixel number at this order")
+    path: str = Field(description="relative to the catalog's root; may lie in an older write")
+    rows: int = Field(ge=1)
+    bytes: int = Field(ge=1)
+    sha256: str
+
+
+class GroupMetadata(Frozen):
+    """One column group: its columns, its pixels and its files."""
+
+    name: str
+    rows: int
+    bytes: int
+    leaves: int
+    threshold: Threshold
+    parquet: ParquetSpec
+    columns: tuple[Column, ...]
+    arrow_schema: str = Field(description="the schema of every leaf: an Arrow IPC schema message in base64")
+    pixels: dict[int, str] = Field(description="per order, the leaf pixels as ranges: '0-3,7'")
+    partitions: tuple[Partition, ...] | None = Field(
+        default=None, description="along the NESTED curve; in `sidecar` instead when there are thousands"
+    )
+    sidecar: Sidecar | None = None
+
+    def to_arrow(self) -> pa.Schema:
+        """The exact schema of the group's leaf files."""
+        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self.arrow_schema)))
+
+
+class Position(Frozen):
+    """The columns that place a row on the sky, and those that hold ICRS degrees, if any do."""
+
+    ra: str
+    dec: str
+    unit: Literal["deg", "rad"]
+    frame: Literal["icrs", "galactic", "fk5"]
+    epoch: float | None = Field(default=None, description="Julian year of the positions")
+    icrs_ra: str | None = None
+    icrs_dec: str | None = None
+
+
+class Increment(Frozen):
+    """The rows of one run; `_row >> 40` is its ordinal."""
+
+    ordinal: int = Field(ge=0)
+    key: str | None = Field(default=None, description="start of the data interval, ISO 8601")
+    rows: int
+    write_id: str
+
+
+class Margin(Frozen):
+    """The rows within a distance outside each leaf of a group."""
+
+    name: str
+    group: str
+    radius_arcsec: float
+    rows: int
+    bytes: int
+    pixels: dict[int, str]
+    partitions: tuple[Partition, ...] | None = None
+    sidecar: Sidecar | None = None
+
+
+class Index(Frozen):
+    """Where the values of a column lie: a sorted table of value, order and npix."""
+
+    column: str
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class SourceEntry(Frozen):
+    """A source file as it was read."""
+
+    uri: str
+    size: int = Field(description="bytes")
+    stamp: str = Field(description="etag, or else the modification time")
+    rows: int
+
+
+class Sources(Frozen):
+    """The source files, in source order; in `sidecar` when there are thousands."""
+
+    files: int
+    rows: int
+    bytes: int
+    entries: tuple[SourceEntry, ...] | None = None
+    sidecar: Sidecar | None = None
+
+
+class Rejects(Frozen):
+    """The rows that were quarantined, whole and with a reason."""
+
+    rows: int = 0
+    path: str | None = Field(default=None, description="folder, relative to the catalog's root")
+    reasons: dict[str, int] = Field(default_factory=dict)
+
+
+class CatalogMetadata(Frozen):
+    """One version of a catalog. Immutable; a new version is a new file."""
+
+    format: Literal["hipslake"] = FORMAT
+    format_version: Literal[1] = FORMAT_VERSION
+    catalog: str
+    version: int = Field(ge=1)
+    parent: int | None = Field(default=None, description="the version that this one was made from")
+    write_id: str
+    created: AwareDatetime
+    fingerprint: str
+    library_version: str
+    description: str = ""
+    attribution: str = Field(default="", description="licence and credit of the data")
+    layout: Layout
+    position: Position
+    total_rows: int
+    total_bytes: int
+    groups: tuple[GroupMetadata, ...] = Field(min_length=1, description="the first one is the primary")
+    increments: tuple[Increment, ...] = ()
+    co_partitioned: tuple[str, ...] = ()
+    margins: tuple[Margin, ...] = ()
+    indices: tuple[Index, ...] = ()
+    sources: Sources
+    rejects: Rejects = Rejects()
+    spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
+
+    def group(self, name: str | None = None) -> GroupMetadata:
+        """The group of this name, or the primary one.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name; the message lists those that there are.
+        """
+        if name is None:
+            return self.groups[0]
+        for group in self.groups:
+            if group.name == name:
+                return group
+        known = ", ".join(group.name for group in self.groups)
+        raise KeyError(f"catalog {self.catalog} has no column group {name!r}; it has {known}")
+
+    def schema_of(self, group: str | None = None) -> pa.Schema:
+        """The exact schema of a group's leaf files."""
+        return self.group(group).to_arrow()
+
+    def partitions(self, group: str | None, storage: Storage) -> pa.Table:
+        """The partitions of a group as `PARTITION_SCHEMA`, along the curve.
+
+        Parameters
+        ----------
+        group : str or None
+            None is the primary group.
+        storage : Storage
+            At the catalog's root; touched only where a sidecar holds the table.
+        """
+        found = self.group(group)
+        if found.sidecar is not None:
+            return read_sidecar(storage, found.sidecar, PARTITION_SCHEMA)
+        return _table(found.partitions or (), PARTITION_SCHEMA)
+
+    def source_files(self, storage: Storage) -> pa.Table:
+        """The source files as `SOURCE_SCHEMA`, in source order."""
+        if self.sources.sidecar is not None:
+            return read_sidecar(storage, self.sources.sidecar, SOURCE_SCHEMA)
+        return _table(self.sources.entries or (), SOURCE_SCHEMA)
+
+    def to_json(self) -> bytes:
+        """The bytes of metadata.json: the same metadata gives the same bytes."""
+        return (_render(self.model_dump(mode="json", exclude_none=True)) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes | str, *, where: str = "metadata.json") -> CatalogMetadata:
+        """Read metadata.json.
+
+        Raises
+        ------
+        CatalogFormatError
+            It is damaged, no metadata of ours, or of a format version that this library does not know.
+        """
+        try:
+            head = json.loads(data)
+        except ValueError as error:
+            raise CatalogFormatError(f"{where}: not JSON ({error}); restore the file or roll back") from error
+        if not isinstance(head, dict) or head.get("format") != FORMAT:
+            raise CatalogFormatError(
+                f"{where}: no metadata of a hipslake catalog ('format' is not '{FORMAT}')"
+            )
+        if head.get("format_version") != FORMAT_VERSION:
+            raise CatalogFormatError(
+                f"{where}: format version {head.get('format_version')!r}, but this library reads "
+                f"{FORMAT_VERSION}; upgrade hipslake"
+            )
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise CatalogFormatError(
+                f"{where}: {key}: {first['msg']} (written by hipslake {head.get('library_version', '?')}); "
+                "restore the file, or upgrade hipslake if it is older"
+            ) from error
+
+
+def json_schema() -> str:
+    """The JSON Schema of metadata.json, as text."""
+    schema = CatalogMetadata.model_json_schema(mode="serialization")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "hipslake catalog metadata",
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _table(rows: tuple[Frozen, ...], schema: pa.Schema) -> pa.Table:
+    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
+    return pa.table(columns, schema=schema)
+
+
+def _render(value: Any, indent: int = 0) -> str:
+    """JSON for people: one line for each partition, column or file, an indented block for what is longer."""
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or not value or (len(flat) <= _LINE and not _nests(value)):
+        return flat
+    pad = " " * (indent + 1)
+    if isinstance(value, dict):
+        items = [f"{json.dumps(key)}: {_render(item, indent + 1)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(pad + item for item in items) + "\n" + " " * indent + "}"
+    if all(isinstance(item, dict) and not _nests(item) for item in value):
+        items = [json.dumps(item, ensure_ascii=False) for item in value]
+    else:
+        items = [_render(item, indent + 1) for item in value]
+    return "[\n" + ",\n".join(pad + item for item in items) + "\n" + " " * indent + "]"
+
+
+def _nests(value: Any) -> bool:
+    items = value.values() if isinstance(value, dict) else value
+    return any(isinstance(item, dict | list) and item for item in items)
+
+
+if __name__ == "__main__":
+    print(json_schema(), end="")

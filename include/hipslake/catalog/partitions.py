@@ -1,0 +1,137 @@
+"""Tables of partitions: their order, their pixels as ranges, and the sidecars that keep long ones.
+
+One row is one leaf file of one column group. Arithmetic is on whole columns, as a catalog may have millions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.catalog.layouts import sidecar_path
+from hipslake.errors import CatalogFormatError
+from hipslake.specs.base import Frozen
+from hipslake.sphere.pixels import MAX_ORDER
+from hipslake.storage import Storage
+
+PARTITION_SCHEMA = pa.schema(
+    [
+        pa.field("order", pa.int32(), nullable=False),
+        pa.field("npix", pa.int64(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),  # relative to the catalog's root
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("sha256", pa.string(), nullable=False),
+    ]
+)
+SOURCE_SCHEMA = pa.schema(
+    [
+        pa.field("uri", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("stamp", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+    ]
+)
+
+
+class Sidecar(Frozen):
+    """A table that is too long for metadata.json: a Parquet file beside the data."""
+
+    path: str  # relative to the catalog's root
+    rows: int
+    sha256: str
+
+
+def curve_sorted(partitions: pa.Table) -> pa.Table:
+    """The partitions along the NESTED curve, as `PARTITION_SCHEMA`; other columns are dropped."""
+    table = partitions.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA)
+    order = table["order"].to_numpy().astype(np.int64)
+    starts = table["npix"].to_numpy() << (2 * (MAX_ORDER - order))
+    if np.any(starts[1:] < starts[:-1]):
+        table = table.take(pa.array(np.lexsort((order, starts))))
+    return table.combine_chunks()
+
+
+def pixel_ranges(order: np.ndarray, npix: np.ndarray) -> dict[int, str]:
+    """Pixels as text per order, runs as `first-last`, ascending.
+
+    Examples
+    --------
+    >>> pixel_ranges(np.array([2, 2, 2, 1]), np.array([7, 0, 1, 3]))
+    {1: '3', 2: '0-1,7'}
+    """
+    ranges = {}
+    for level in np.unique(order):
+        pixels = np.unique(npix[order == level])
+        cuts = np.flatnonzero(np.diff(pixels) != 1)
+        first = pixels[np.concatenate(([0], cuts + 1))].tolist()
+        last = pixels[np.concatenate((cuts, [len(pixels) - 1]))].tolist()
+        ranges[int(level)] = ",".join(
+            f"{a}" if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True)
+        )
+    return ranges
+
+
+def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of `pixel_ranges`: orders int64[n] and npix int64[n], ascending by (order, npix).
+
+    Examples
+    --------
+    >>> [column.tolist() for column in pixels_in({1: "3", 2: "0-1,7"})]
+    [[1, 2, 2, 2], [3, 0, 1, 7]]
+    """
+    orders, pixels = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for order, text in sorted(ranges.items()):
+        try:
+            bounds = np.array(
+                [part.split("-") if "-" in part else (part, part) for part in text.split(",")], dtype=np.int64
+            )
+        except ValueError as error:
+            raise CatalogFormatError(f"metadata: pixels of order {order} are not ranges: {text!r}") from error
+        lengths = bounds[:, 1] - bounds[:, 0] + 1
+        if np.any(lengths < 1):
+            raise CatalogFormatError(f"metadata: pixels of order {order} hold a range that runs backwards")
+        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        pixels.append(np.repeat(bounds[:, 0], lengths) + offsets)
+        orders.append(np.full(len(offsets), order, np.int64))
+    return np.concatenate(orders), np.concatenate(pixels)
+
+
+def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -> Sidecar:
+    """Store a table as a sidecar of a write. The same table gives the same bytes."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=1 << 18)
+    data = sink.getvalue().to_pybytes()
+    path = sidecar_path(write_id, name)
+    storage.write(path, data)
+    return Sidecar(path=path, rows=table.num_rows, sha256=hashlib.sha256(data).hexdigest())
+
+
+def read_sidecar(storage: Storage, sidecar: Sidecar, schema: pa.Schema) -> pa.Table:
+    """Read a sidecar back.
+
+    Raises
+    ------
+    CatalogFormatError
+        Its checksum, its columns or its rows are not those that metadata.json names.
+    """
+    data = storage.read(sidecar.path)
+    if hashlib.sha256(data).hexdigest() != sidecar.sha256:
+        raise CatalogFormatError(
+            f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore the file or roll back"
+        )
+    table = pq.read_table(pa.BufferReader(data))
+    if table.schema.names != schema.names or table.num_rows != sidecar.rows:
+        raise CatalogFormatError(f"{storage.uri(sidecar.path)}: not the table that metadata.json describes")
+    return table.cast(schema)
+
+
+def sha256_sums(tables: Iterable[pa.Table]) -> bytes:
+    """The text of `SHA256SUMS` for bulk downloads, as `sha256sum --check` takes it; sorted by path."""
+    files = pa.concat_tables([table.select(["path", "sha256"]) for table in tables]).sort_by("path")
+    lines = zip(files["sha256"].to_pylist(), files["path"].to_pylist(), strict=True)
+    return "".join(f"{digest}  {path}\n" for digest, path in lines).encode()

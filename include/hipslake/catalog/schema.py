@@ -1,0 +1,159 @@
+"""The schema of a column group: which of the source's columns it stores, and what the catalog adds."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.specs.catalog import CatalogSpec, Layout
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+ROW_COLUMN = "_row"
+ICRS_COLUMNS = ("ra_icrs", "dec_icrs")
+
+
+def stores_rows(spec: CatalogSpec) -> bool:
+    """Whether `_row` is stored: it joins the rows of several column groups again."""
+    return len(spec.column_groups) > 1
+
+
+def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
+    """Whether the catalog adds `ra_icrs` and `dec_icrs`, float64 degrees.
+
+    HATS readers take positions as ICRS degrees in a numeric column, so layout `hats` adds them where the
+    source has radians, another frame, or decimals.
+    """
+    position = spec.position
+    if spec.layout is not Layout.HATS:
+        return False
+    if position.needs_icrs:
+        return True
+    return any(
+        pa.types.is_decimal(source_schema.field(name).type)
+        for name in (position.ra, position.dec)
+        if source_schema.get_field_index(name) >= 0
+    )
+
+
+def hats_position(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, str] | None:
+    """Names of the columns that hold ICRS degrees, or None where no such columns are stored."""
+    if adds_icrs(spec, source_schema):
+        return ICRS_COLUMNS
+    return None if spec.position.needs_icrs else (spec.position.ra, spec.position.dec)
+
+
+def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> list[str]:
+    """Names of the source's columns that a group stores, in source order.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    source_schema : pyarrow.Schema
+        The unified schema of the source files.
+    group : str
+        Name of a column group. A group of `"*"` takes what no other group names. With layout `hats` every
+        group repeats the position columns, since each group is opened as a catalog of its own.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A column that the group names is not in the source; the message lists the nearest names.
+    """
+    _require(
+        (spec.position.ra, spec.position.dec), source_schema, f"spec {spec.name!r}, position of the source"
+    )
+    columns = spec.group(group).columns
+    if columns == "*":
+        elsewhere = {name for other in spec.column_groups if other.columns != "*" for name in other.columns}
+        chosen = {name for name in source_schema.names if name not in elsewhere}
+    else:
+        _require(columns, source_schema, f"spec {spec.name!r}, column group {group!r}")
+        chosen = set(columns)
+    if spec.layout is Layout.HATS:
+        chosen |= {spec.position.ra, spec.position.dec}
+    return [name for name in source_schema.names if name in chosen]
+
+
+def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.Schema:
+    """The schema of a group's leaf files.
+
+    `_healpix_29` first, the group's columns in source order, then `ra_icrs` and `dec_icrs` where the
+    catalog adds them, and `_row` last where it is stored. Field metadata (unit, description) is carried on;
+    metadata of the source's schema as a whole (say, of pandas) is dropped, as it describes other files.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A column that the spec names is not in the source.
+    ReservedColumnError
+        The source already has a column that the catalog adds.
+    """
+    added = [pa.field(HEALPIX_COLUMN, pa.int64())]
+    tail = []
+    if adds_icrs(spec, source_schema):
+        tail += [_icrs_field(name, axis) for name, axis in zip(ICRS_COLUMNS, _AXES, strict=True)]
+    if stores_rows(spec):
+        tail.append(pa.field(ROW_COLUMN, pa.int64()))
+    _refuse_taken([field.name for field in added + tail], source_schema, spec)
+    body = [source_schema.field(name) for name in group_columns(spec, source_schema, group)]
+    return pa.schema(added + body + tail)
+
+
+def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.Schema]:
+    """Hold the whole spec against the source's schema; gives every group's schema.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A column group, the position or `co_partitioned` names a column that the source lacks; or no group
+        stores the position columns, so that nobody could check where the rows lie.
+    ReservedColumnError
+        The source already has a column that the catalog adds.
+    """
+    _require(spec.co_partitioned, source_schema, f"spec {spec.name!r}, co_partitioned")
+    schemas = {group.name: group_schema(spec, source_schema, group.name) for group in spec.column_groups}
+    position = (spec.position.ra, spec.position.dec)
+    if not any(set(position) <= set(schema.names) for schema in schemas.values()):
+        raise SchemaMismatchError(
+            f"spec {spec.name!r}: no column group stores both position columns {position[0]!r} and "
+            f"{position[1]!r}; name them in one group"
+        )
+    return schemas
+
+
+_AXES = ("right ascension", "declination")
+
+
+def _icrs_field(name: str, axis: str) -> pa.Field:
+    return pa.field(
+        name, pa.float64(), metadata={"unit": "deg", "description": f"ICRS {axis}, added by hipslake"}
+    )
+
+
+def _require(names: Iterable[str], source_schema: pa.Schema, where: str) -> None:
+    missing = [name for name in names if name not in set(source_schema.names)]
+    if not missing:
+        return
+    folded = {name.casefold(): name for name in source_schema.names}
+    parts = []
+    for name in missing:
+        near = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
+        hint = " or ".join(repr(folded[key]) for key in near)
+        parts.append(f"{name!r}" + (f" (did you mean {hint}?)" if hint else ""))
+    raise SchemaMismatchError(
+        f"{where}: the source has no column {', '.join(parts)}; its columns are "
+        + ", ".join(sorted(source_schema.names))
+    )
+
+
+def _refuse_taken(added: list[str], source_schema: pa.Schema, spec: CatalogSpec) -> None:
+    reserved = {name.casefold() for name in added}
+    taken = sorted(name for name in source_schema.names if name.casefold() in reserved)
+    if taken:
+        raise ReservedColumnError(
+            f"source of catalog {spec.name!r}: column {', '.join(map(repr, taken))} has a name that the "
+            "catalog adds itself; rename it in the source"
+        )
