@@ -1,0 +1,47 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint up down shell bench-ingest setup peers lock clean
+
+with := source include/setup/environment.sh;
+
+help: ## Say what the targets do
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  Variables: HIPSLAKE_LANDING, HIPSLAKE_WAREHOUSE, AIRFLOW_HOME (folders), HIPSLAKE_PORT, HIPSLAKE_PYTHON, JAVA_HOME"
+
+demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and Spark, print what came out
+	@include/setup/setup.sh database
+	@$(with) python -m hipslake_demo.demo
+
+test: setup peers ## Run the tests (ARGS="-k name" narrows them)
+	@$(with) python -m pytest -m "not slow" $(ARGS)
+
+lint: setup ## Check style, format and types
+	@$(with) ruff check .
+	@$(with) ruff format --check .
+	@$(with) mypy
+
+up: setup ## Start Airflow with its UI on 127.0.0.1:8080 (HIPSLAKE_PORT moves it)
+	@$(with) python include/setup/standalone.py up
+
+down: ## Stop Airflow
+	@if [[ -x .venv/bin/python ]]; then $(with) python include/setup/standalone.py down; else echo "hipslake: Airflow is not running (there is no .venv yet)"; fi
+
+shell: setup ## Open a shell where airflow, python and spark-submit are this project's
+	@include/setup/shell.sh
+
+bench-ingest: setup peers ## Compare the ingest with its peers (ARGS go to benchmarks/ingest.py)
+	@$(with) python benchmarks/ingest.py $(ARGS)
+
+setup: ## Make .venv from requirements.txt, if it is not there yet
+	@include/setup/setup.sh project
+
+peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB), which tests and benchmarks compare with
+	@include/setup/setup.sh peers
+
+lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
+	@$(with) include/setup/lock.sh
+
+clean: down ## Remove the environments and the default folders: .data and .airflow
+	@rm -rf .venv .venv-peers .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

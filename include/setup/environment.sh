@@ -1,0 +1,58 @@
+# shellcheck shell=bash
+# The environment of this project: make, CI, `make shell` and the docs all source this file, from bash or zsh.
+# A folder given by a variable may be absolute or relative to the checkout; a URI stays as it is.
+
+_hipslake_at() {
+  case $1 in
+    *://* | /*) printf '%s' "$1" ;;
+    *) printf '%s/%s' "$HIPSLAKE_ROOT" "$1" ;;
+  esac
+}
+
+HIPSLAKE_ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE:-$0}")/../.." && pwd -P) || return 1
+export HIPSLAKE_ROOT
+
+HIPSLAKE_LANDING=$(_hipslake_at "${HIPSLAKE_LANDING:-.data/landing}")
+HIPSLAKE_WAREHOUSE=$(_hipslake_at "${HIPSLAKE_WAREHOUSE:-.data/warehouse}")
+AIRFLOW_HOME=$(_hipslake_at "${AIRFLOW_HOME:-.airflow}")
+HIPSLAKE_PORT=${HIPSLAKE_PORT:-8080}
+HIPSLAKE_PEERS_PYTHON=${HIPSLAKE_PEERS_PYTHON:-$HIPSLAKE_ROOT/.venv-peers/bin/python}
+export HIPSLAKE_LANDING HIPSLAKE_WAREHOUSE AIRFLOW_HOME HIPSLAKE_PORT HIPSLAKE_PEERS_PYTHON
+
+case ":$PATH:" in
+  *":$HIPSLAKE_ROOT/.venv/bin:"*) ;;
+  *) export PATH="$HIPSLAKE_ROOT/.venv/bin:$PATH" ;;
+esac
+
+export AIRFLOW__CORE__DAGS_FOLDER="$HIPSLAKE_ROOT/dags"
+export AIRFLOW__CORE__PLUGINS_FOLDER="$HIPSLAKE_ROOT/plugins"
+export AIRFLOW__CORE__LOAD_EXAMPLES=False
+export AIRFLOW__LOGGING__BASE_LOG_FOLDER="$AIRFLOW_HOME/logs"
+export AIRFLOW__CORE__EXECUTOR="${AIRFLOW__CORE__EXECUTOR:-LocalExecutor}"
+export AIRFLOW__CORE__PARALLELISM="${AIRFLOW__CORE__PARALLELISM:-4}"
+export AIRFLOW__DATABASE__SQL_ALCHEMY_CONN="${AIRFLOW__DATABASE__SQL_ALCHEMY_CONN:-sqlite:///$AIRFLOW_HOME/airflow.db}"
+
+# Links in the UI and the address that tasks report to both come from the base URL, so it follows the port.
+# Airflow's two log servers move along, so that a second checkout on another port does not meet the first.
+export AIRFLOW__API__HOST=127.0.0.1
+export AIRFLOW__API__PORT="$HIPSLAKE_PORT"
+export AIRFLOW__API__BASE_URL="http://127.0.0.1:$HIPSLAKE_PORT"
+export AIRFLOW__CORE__EXECUTION_API_SERVER_URL="$AIRFLOW__API__BASE_URL/execution/"
+export AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT="$((HIPSLAKE_PORT + 713))"
+export AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT="$((HIPSLAKE_PORT + 714))"
+
+# JSON, since the URI form loses the master; local[*,4], since plain local[*] never retries a Spark task.
+if [ -z "${AIRFLOW_CONN_SPARK_DEFAULT:-}" ]; then
+  export AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[*,4]", "extra": {"deploy-mode": "client"}}'
+fi
+# Spark's workers would start whatever `python3` is first on the PATH, and its scripts another Spark if SPARK_HOME names one.
+export PYSPARK_PYTHON="$HIPSLAKE_ROOT/.venv/bin/python"
+export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
+unset SPARK_HOME
+
+# These libraries would otherwise write into the home folder.
+export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
+export ASTROPY_CONFIG_DIR="$AIRFLOW_HOME/cache/astropy/config"
+export ASTROPY_CACHE_DIR="$AIRFLOW_HOME/cache/astropy/cache"
+
+unset -f _hipslake_at

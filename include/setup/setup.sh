@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `database` (Airflow's).
+# What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
+set -euo pipefail
+
+here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+root=$(dirname -- "$(dirname -- "$here")")
+cd -- "$root"
+# shellcheck source=include/setup/checks.sh
+source "$here/checks.sh"
+
+say() { printf 'hipslake: %s\n' "$*"; }
+
+digest() { { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64; }
+
+is_made_from() { [[ -e $1/.complete && $(<"$1/.complete") == "$2" ]] && "$1/bin/python" -c '' 2>/dev/null; }
+
+# Two runs of make at once would build into the same folder: the second waits for the first.
+one_at_a_time() {
+  command -v flock >/dev/null || return 0
+  exec 9>"$root/.setup.lock"
+  flock -n 9 || { say "another setup is running; waiting for it"; flock 9; }
+}
+
+make_environment() { # folder, lock file
+  local folder=$1 lock=$2 python stamp uv
+  python=$(find_python)
+  # The folder's own path is part of the stamp: the scripts of an environment name it, so a moved checkout needs a new one.
+  stamp=$({ cat "$lock"; "$python" -VV; echo "$root/$folder"; } | digest)
+  is_made_from "$folder" "$stamp" && return
+  say "making $folder from $lock (downloads some 700 MB the first time)"
+  rm -rf -- "$folder"
+  "$python" -m venv "$folder"
+  uv=$(sed -n 's/^\(uv==[^ ;]*\).*/\1/p' requirements.txt)
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$uv"
+  "$folder/bin/uv" pip install --quiet --python "$folder/bin/python" --requirement "$lock"
+  printf '%s' "$stamp" >"$folder/.complete"
+}
+
+# Editable: a change of the code needs no setup; a change of the metadata or a new top-level package does.
+install_package() {
+  local stamp
+  stamp=$({ cat pyproject.toml .venv/.complete; ls -d include/*/ plugins/*/; } | digest)
+  [[ -e .venv/.package && $(<.venv/.package) == "$stamp" ]] && return
+  say "installing the package into .venv"
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
+  printf '%s' "$stamp" >.venv/.package
+}
+
+make_project() {
+  main python venv java space
+  one_at_a_time
+  make_environment .venv requirements.txt
+  install_package
+}
+
+make_peers() {
+  main python venv
+  one_at_a_time
+  make_environment .venv-peers benchmarks/requirements.txt
+}
+
+make_database() {
+  local stamp
+  # shellcheck source=include/setup/environment.sh
+  source "$here/environment.sh"
+  mkdir -p -- "$AIRFLOW_HOME"
+  stamp=$({ sed -n '/^apache-airflow/p' requirements.txt; echo "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"; } | digest)
+  [[ -e $AIRFLOW_HOME/airflow.db && -e $AIRFLOW_HOME/.migrated && $(<"$AIRFLOW_HOME/.migrated") == "$stamp" ]] && return
+  say "making Airflow's database in $AIRFLOW_HOME"
+  one_at_a_time
+  if ! airflow db migrate >"$AIRFLOW_HOME/migrate.log" 2>&1; then
+    tail -n 20 -- "$AIRFLOW_HOME/migrate.log" >&2
+    say "Airflow's database could not be made (log: $AIRFLOW_HOME/migrate.log); if it was damaged, remove $AIRFLOW_HOME/airflow.db and try again" >&2
+    return 1
+  fi
+  printf '%s' "$stamp" >"$AIRFLOW_HOME/.migrated"
+}
+
+for part in "$@"; do "make_$part"; done

@@ -1,0 +1,187 @@
+"""Start and stop `airflow standalone` in the background: `standalone.py up | down`.
+
+Runs in the environment of environment.sh. The process is remembered in `$AIRFLOW_HOME/standalone.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+AIRFLOW_HOME = Path(os.environ["AIRFLOW_HOME"])
+PID_FILE = AIRFLOW_HOME / "standalone.json"
+LOG_FILE = AIRFLOW_HOME / "standalone.log"
+PASSWORD_FILE = AIRFLOW_HOME / "simple_auth_manager_passwords.json.generated"
+CHECKS = Path(__file__).with_name("checks.sh")
+READY_WITHIN = float(os.environ.get("HIPSLAKE_UP_SECONDS", "300"))
+STOPPED_WITHIN = float(os.environ.get("HIPSLAKE_DOWN_SECONDS", "60"))
+COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+
+
+def say(message: str) -> None:
+    """Print one line for the user, at once."""
+    print(f"hipslake: {message}", flush=True)
+
+
+def remembered() -> tuple[int, float, str] | None:
+    """Process id, start time and URL of the Airflow that `up` started last, whether or not it still runs."""
+    try:
+        entry = json.loads(PID_FILE.read_text())
+        return int(entry["pid"]), float(entry["started"]), str(entry["url"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def is_running(pid: int, started: float) -> bool:
+    """Whether the process of that id is still the one that started then: ids are used again."""
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - started) < 2 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def is_healthy(url: str) -> bool:
+    """Whether the API answers and every component has a fresh heartbeat."""
+    try:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=5) as answer:
+            health = json.load(answer)
+    except (OSError, ValueError, urllib.error.URLError):
+        return False
+    return all((health.get(name) or {}).get("status") == "healthy" for name in COMPONENTS)
+
+
+def print_login(url: str) -> None:
+    """Say where the UI is and how to get in."""
+    try:
+        passwords = json.loads(PASSWORD_FILE.read_text())
+        login = ", ".join(f"user {user}, password {password}" for user, password in passwords.items())
+    except (OSError, ValueError):
+        login = f"see {PASSWORD_FILE}"
+    print(f"  UI     {url}\n  login  {login}\n         (kept in {PASSWORD_FILE})\n  log    {LOG_FILE}", flush=True)
+
+
+def up() -> int:
+    """Start Airflow and wait until it is healthy; one that already runs is left alone."""
+    last = remembered()
+    if last and is_running(last[0], last[1]):
+        say("Airflow is already up" if is_healthy(last[2]) else "Airflow runs but is not healthy yet")
+        print_login(last[2])
+        return 0
+    if subprocess.run([CHECKS, "java", "port", "space"], check=False).returncode:
+        return 1
+    AIRFLOW_HOME.mkdir(parents=True, exist_ok=True)
+    url = os.environ["AIRFLOW__API__BASE_URL"]
+    # A parent that ignores SIGINT (make in the background) would hand that on, and `down` could not stop Airflow.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with LOG_FILE.open("wb") as log:
+        process = subprocess.Popen(
+            ["airflow", "standalone"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    started = psutil.Process(process.pid).create_time()
+    PID_FILE.write_text(json.dumps({"pid": process.pid, "started": started, "url": url}))
+    say("Airflow is starting; this takes about a minute")
+    try:
+        return wait_until_healthy(process, url)
+    except KeyboardInterrupt:
+        say("Airflow goes on starting in the background; `make down` stops it")
+        return 130
+
+
+def wait_until_healthy(process: subprocess.Popen[bytes], url: str) -> int:
+    """Wait for every component, `READY_WITHIN` seconds at most; what does not come up is stopped again."""
+    deadline = time.monotonic() + READY_WITHIN
+    while not is_healthy(url):
+        if process.poll() is not None:
+            reason = f"Airflow stopped while starting (exit code {process.returncode})"
+        elif time.monotonic() > deadline:
+            reason = f"Airflow is not healthy after {READY_WITHIN:.0f} s (HIPSLAKE_UP_SECONDS changes that)"
+        else:
+            time.sleep(1)
+            continue
+        lines = LOG_FILE.read_text(errors="replace").splitlines()
+        print(*lines[-20:], sep="\n", file=sys.stderr)
+        stop(process.pid)
+        PID_FILE.unlink(missing_ok=True)
+        say(f"{reason}; the whole log is {LOG_FILE}")
+        return 1
+    say("Airflow is up; `make down` stops it")
+    print_login(url)
+    return 0
+
+
+def family(leader: int) -> set[psutil.Process]:
+    """The standalone process, what descends from it, and what was orphaned in its session."""
+    found: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        try:
+            if process.pid == leader or os.getsid(process.pid) == leader:
+                found |= {process, *process.children(recursive=True)}
+        except (psutil.NoSuchProcess, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def stop(leader: int) -> list[str]:
+    """Stop the family: SIGINT to its leader, then SIGTERM, then SIGKILL to what is left; return what was forced."""
+    known = family(leader)
+    forced: list[str] = []
+    for sign, patience in ((signal.SIGINT, STOPPED_WITHIN), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
+        alive = {process for process in known | family(leader) if process.is_running()}
+        if sign == signal.SIGINT:
+            targets = {process for process in alive if process.pid == leader}
+            patience = patience if targets else 0.0
+        else:
+            targets = alive
+            forced += [f"{process.pid} ({sign.name})" for process in alive]
+        for process in targets:
+            try:
+                process.send_signal(sign)
+            except psutil.NoSuchProcess:
+                continue
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            known |= family(leader)  # a component may start children while it goes down
+            _, alive_now = psutil.wait_procs(known, timeout=0.5)
+            known = set(alive_now)
+            if not known:
+                return forced
+    return forced
+
+
+def down() -> int:
+    """Stop Airflow and everything that it started; nothing to stop is fine."""
+    last = remembered()
+    if last is None:
+        say("Airflow is not running")
+        return 0
+    pid, started, _ = last
+    # A session outlives its leader and keeps its id from being used again, so orphans are found by it.
+    if not is_running(pid, started) and (psutil.pid_exists(pid) or not family(pid)):
+        PID_FILE.unlink(missing_ok=True)
+        say("Airflow is not running")
+        return 0
+    say("stopping Airflow")
+    forced = stop(pid)
+    PID_FILE.unlink(missing_ok=True)
+    say("Airflow is stopped" + (f"; these had to be ended by force: {', '.join(forced)}" if forced else ""))
+    return 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in ("up", "down"):
+        sys.exit("usage: standalone.py up | down")
+    sys.exit(up() if sys.argv[1] == "up" else down())
