@@ -1,0 +1,214 @@
+"""POSIX files that appear whole or not at all, and that survive a power cut once they have appeared.
+
+A file is written under a temporary name in its own folder, synced, and then moved or linked to its name.
+Temporary names begin with a dot, so that dataset readers skip what a killed process left.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from hipslake.errors import StorageError
+
+CLAIM_GRACE = 60.0
+"""Seconds after which a claim that names no file counts as left behind by a killed process."""
+
+_CLAIM_PATIENCE = 1.0  # seconds to wait for a claim that names no file yet
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+_CLAIM = re.compile(r"\..+\.claim")
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
+
+
+def is_unfinished(name: str) -> bool:
+    """Whether a file's name says that it is not (yet) a file of its own: temporary, or a claim."""
+    return bool(_TEMPORARY.fullmatch(name) or _CLAIM.fullmatch(name))
+
+
+@contextmanager
+def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of `path` when the block ends; an exception leaves it alone."""
+    make_folder(path.parent, durable=durable)
+    temporary = _temporary(path)
+    try:
+        with _new_file(temporary) as file:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_folder(path.parent)
+
+
+def create(path: Path, data: bytes | memoryview) -> bool:
+    """Create a file unless its name is taken; of any number of processes that try, one gets True.
+
+    `link` fails if the name exists and never shows half a file. File systems without links get the slower
+    protocol of `create_by_claim`.
+    """
+    if os.path.lexists(path):
+        return False
+    make_folder(path.parent, durable=True)
+    temporary = _temporary(path)
+    try:
+        with _new_file(temporary) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return create_by_claim(temporary, path)
+        sync_folder(path.parent)
+        return True
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def create_by_claim(temporary: Path, path: Path) -> bool:
+    """Move a complete temporary file to `path` unless that name is taken, without hard links.
+
+    Who creates the claim `.<name>.claim` (exclusively) has won the name. The claim says which temporary file
+    becomes it, so anybody who meets the claim of a killed winner finishes the move. Claims stay: they make
+    the name taken for good. A claim that names no file is the trace of a kill between two system calls; it
+    is removed after `CLAIM_GRACE` seconds.
+
+    Raises
+    ------
+    StorageError
+        A claim that names no file is younger than that.
+    """
+    claim = path.with_name(f".{path.name}.claim")
+    while not _finish(claim, path):
+        try:
+            with _new_file(claim) as file:
+                file.write(f"{temporary.name}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+                ours = os.fstat(file.fileno())
+        except FileExistsError:
+            continue
+        with suppress(FileNotFoundError):
+            if os.path.samestat(ours, claim.stat()):  # else it was taken for a dead process's, and removed
+                return _finish(claim, path) and not temporary.exists()
+    return False
+
+
+def link(source: Path, target: Path, *, durable: bool) -> bool:
+    """Give a file a second name, replacing what stands there; where links fail, copy it. True if linked."""
+    make_folder(target.parent, durable=durable)
+    temporary = _temporary(target)
+    try:
+        os.link(source, temporary)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        with source.open("rb") as original, replacing(target, durable=durable) as copy:
+            shutil.copyfileobj(original, copy, 1 << 20)
+        return False
+    try:
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)  # rename of two names of one file does nothing and leaves both
+    if durable:
+        sync_folder(target.parent)
+    return True
+
+
+def symlink(path: Path, target: str) -> bool:
+    """Point `path` at a target relative to its folder, replacing an older link; False where unsupported."""
+    make_folder(path.parent, durable=True)
+    temporary = _temporary(path)
+    try:
+        temporary.symlink_to(target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return False
+    try:
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def make_folder(folder: Path, *, durable: bool) -> None:
+    """Make a folder and its parents; with `durable`, the new names survive a power cut."""
+    if folder.is_dir():
+        return
+    missing = [folder, *(parent for parent in folder.parents if not parent.exists())]
+    folder.mkdir(parents=True, exist_ok=True)
+    if durable:
+        for made in missing:
+            sync_folder(made.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, where the file system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that may be written but not listed
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _new_file(path: Path) -> BinaryIO:
+    return path.open("xb")
+
+
+def _finish(claim: Path, path: Path) -> bool:
+    """Finish the move that a claim names. False if there is no claim, so that the name is free."""
+    give_up = time.monotonic() + _CLAIM_PATIENCE
+    while True:
+        try:
+            written, age = claim.read_text(), time.time() - claim.stat().st_mtime
+        except FileNotFoundError:
+            return os.path.lexists(path)
+        # The name is looked up after the claim was read: a claim that is read while the name is free is the
+        # winner's, so moving its file cannot replace another's.
+        if os.path.lexists(path):
+            return True
+        name = written.removesuffix("\n")
+        if written.endswith("\n") and _TEMPORARY.fullmatch(name):
+            with suppress(FileNotFoundError):
+                path.with_name(name).rename(path)
+                sync_folder(path.parent)
+            if os.path.lexists(path):
+                return True
+        if age >= CLAIM_GRACE:
+            claim.unlink(missing_ok=True)
+            return False
+        if time.monotonic() > give_up:
+            raise StorageError(
+                f"{path}: another process claimed this name {age:.0f} s ago and has not finished; "
+                f"try again in {CLAIM_GRACE:.0f} s"
+            )
+        time.sleep(0.01)  # the claimer is between two system calls

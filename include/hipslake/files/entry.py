@@ -1,0 +1,50 @@
+"""What a listing says about one file or folder, and what every kind of place must answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+_STAMPS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "updated", "mtime", "created")
+
+
+class Entry(NamedTuple):
+    """One file or folder of a listing."""
+
+    path: str  # relative to the storage's root
+    size: int  # bytes; 0 for folders
+    stamp: str  # etag where the store gives one, else the modification time in ISO 8601; "" for folders
+    is_dir: bool
+
+    @classmethod
+    def from_info(cls, path: str, info: dict[str, Any]) -> Entry:
+        """The entry that fsspec's `info` of an object describes."""
+        if info["type"] == "directory":
+            return cls(path, 0, "", True)
+        stamp = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
+        if isinstance(stamp, int | float):
+            stamp = datetime.fromtimestamp(stamp, UTC)
+        text = stamp.isoformat() if isinstance(stamp, datetime) else str(stamp)
+        return cls(path, int(info["size"] or 0), text, False)
+
+
+class Files(Protocol):
+    """A kind of place. `uri` is an absolute path or URI; errors are those of the place itself."""
+
+    def open(self, uri: str) -> BinaryIO: ...
+    def read(self, uri: str) -> bytes: ...
+    def entry(self, uri: str, path: str) -> Entry: ...
+    def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]: ...
+    def glob(self, uri: str, pattern: str) -> Iterable[Entry]: ...
+    def replacing(self, uri: str, *, durable: bool) -> AbstractContextManager[BinaryIO]: ...
+    def write(self, uri: str, data: Any, *, durable: bool) -> None: ...
+    def create(self, uri: str, data: bytes) -> bool: ...
+    def delete(self, uri: str) -> None: ...
+    def delete_tree(self, uri: str) -> None: ...
+    def move(self, source: str, target: str) -> None: ...
+    def link(self, source: str, target: str, *, durable: bool) -> bool: ...
+    def symlink(self, uri: str, target: str) -> bool: ...
+    def arrow_filesystem(self) -> Any: ...
+    def arrow_path(self, uri: str) -> str: ...

@@ -1,0 +1,106 @@
+"""Objects behind fsspec: S3 and its kin, HTTP (to read), memory (for tests).
+
+An object is put in one piece, so it appears whole or not at all; there are no real folders, links or moves.
+"""
+
+from __future__ import annotations
+
+import glob as globbing
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import fsspec
+import pyarrow.fs as pafs
+
+from hipslake.files.entry import Entry
+from hipslake.files.failures import told
+
+_TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
+
+
+class ObjectFiles:
+    """The fsspec side of `hipslake.storage`; the meaning of each method is told there."""
+
+    def __init__(self, protocol: str) -> None:
+        # No listings cache: other processes write here too. fsspec itself keeps one client per process.
+        self._fs = fsspec.filesystem(protocol, use_listings_cache=False)
+
+    def open(self, uri: str) -> BinaryIO:
+        file: BinaryIO = self._fs.open(uri, "rb")
+        return file
+
+    def read(self, uri: str) -> bytes:
+        return bytes(self._fs.cat_file(uri))
+
+    def entry(self, uri: str, path: str) -> Entry:
+        return Entry.from_info(path, self._fs.info(uri))
+
+    def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]:
+        try:
+            infos = self._fs.find(uri, detail=True).values() if recursive else self._fs.ls(uri, detail=True)
+        except FileNotFoundError:
+            return
+        for info in infos:
+            path = self._below(uri, info["name"])
+            if path:  # else the marker object of the folder itself
+                yield Entry.from_info(path, info)
+
+    def glob(self, uri: str, pattern: str) -> Iterable[Entry]:
+        for name, info in self._fs.glob(f"{globbing.escape(uri)}/{pattern}", detail=True).items():
+            yield Entry.from_info(self._below(uri, name), info)
+
+    @contextmanager
+    def replacing(self, uri: str, *, durable: bool) -> Iterator[BinaryIO]:
+        # fsspec's own buffered writers publish what was written so far when an exception passes through them.
+        with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
+            spool = Path(folder, "object")
+            with spool.open("wb") as file:
+                yield file
+            with told(uri, "write", foreign=True):
+                self._fs.put_file(str(spool), uri)
+
+    def write(self, uri: str, data: Any, *, durable: bool) -> None:
+        self._fs.pipe_file(uri, bytes(data))
+
+    def create(self, uri: str, data: bytes) -> bool:
+        try:
+            self._fs.pipe_file(uri, data, mode="create")
+        except FileExistsError:
+            return False
+        except OSError as error:
+            response = getattr(error.__cause__, "response", None) or {}
+            if response.get("Error", {}).get("Code") in _TAKEN:
+                return False
+            raise
+        return True
+
+    def delete(self, uri: str) -> None:
+        with suppress(FileNotFoundError):
+            self._fs.rm_file(uri)
+
+    def delete_tree(self, uri: str) -> None:
+        with suppress(FileNotFoundError):
+            self._fs.rm(uri, recursive=True)
+
+    def move(self, source: str, target: str) -> None:
+        self._fs.cp_file(source, target)
+        self._fs.rm_file(source)
+
+    def link(self, source: str, target: str, *, durable: bool) -> bool:
+        self._fs.cp_file(source, target)
+        return False
+
+    def symlink(self, uri: str, target: str) -> bool:
+        return False
+
+    def arrow_filesystem(self) -> Any:
+        return pafs.PyFileSystem(pafs.FSSpecHandler(self._fs))
+
+    def arrow_path(self, uri: str) -> str:
+        return str(self._fs._strip_protocol(uri))
+
+    def _below(self, uri: str, name: str) -> str:
+        return self.arrow_path(name).removeprefix(self.arrow_path(uri)).strip("/")

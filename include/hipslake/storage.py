@@ -1,0 +1,237 @@
+"""The one door to files and objects: a folder on any file system, with writes that are whole or not at all.
+
+Credentials and endpoints come from fsspec's own configuration (environment variables such as
+`FSSPEC_S3_ENDPOINT_URL`), never from a URI.
+"""
+
+from __future__ import annotations
+
+import glob as globbing
+import hashlib
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Literal, overload
+
+from fsspec.core import split_protocol
+
+from hipslake.files.atomic import is_unfinished
+from hipslake.files.entry import Entry, Files
+from hipslake.files.failures import Doing, told
+from hipslake.files.local import LocalFiles
+from hipslake.files.objects import ObjectFiles
+
+__all__ = ["Entry", "Storage", "locate"]
+
+_CHUNK_BYTES = 8 << 20
+_LOCAL = LocalFiles()
+_Entries = list[Entry]  # inside Storage, `list` is a method
+
+
+@dataclass(frozen=True)
+class Storage:
+    """A folder and everything under it. Paths are relative to it and separated by `/`; `""` is the folder.
+
+    Errors of the file system become `StorageError`s that name the path and the mend; a missing file stays
+    a `FileNotFoundError`. A path that leads out of the folder is a `ValueError`.
+    """
+
+    root: str
+
+    @classmethod
+    def at(cls, uri: str | Path) -> Storage:
+        """The storage rooted at a local path or a URI (`file://`, `s3://`, `memory://`, `https://`)."""
+        protocol, path = split_protocol(str(uri))
+        if protocol in (None, "file", "local"):
+            return cls(str(Path(path).expanduser().absolute()))
+        return cls(f"{protocol}://{path.rstrip('/')}")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files lie on a file system of this machine."""
+        return "://" not in self.root
+
+    def uri(self, path: str = "") -> str:
+        """The absolute path or URI of a path; `Storage.at` takes it back."""
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise ValueError(f"{path!r} leads out of {self.root}; give a path below it")
+        if not parts.parts:
+            return self.root
+        return self.root + ("" if self.root.endswith("/") else "/") + str(parts)
+
+    @staticmethod
+    def join(*parts: str) -> str:
+        """Join path parts with `/`; empty parts vanish."""
+        return "/".join(part.strip("/") for part in parts if part)
+
+    def sub(self, path: str) -> Storage:
+        """The storage rooted at a folder of this one."""
+        return Storage(self.uri(path))
+
+    @overload
+    def open(self, path: str, mode: Literal["rb"] = "rb") -> BinaryIO: ...
+    @overload
+    def open(
+        self, path: str, mode: Literal["wb"], *, durable: bool = True
+    ) -> AbstractContextManager[BinaryIO]: ...
+    def open(self, path: str, mode: str = "rb", *, durable: bool = True) -> Any:
+        """Open a file for reading, or a new one for writing.
+
+        A file opened with `"wb"` must be used in a `with` block; it appears, whole, when the block ends
+        without an exception. `durable=False` skips the syncs, for files that may be lost in a power cut.
+        """
+        if mode == "wb":
+            return self._replacing(path, durable)
+        if mode != "rb":
+            raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
+        with self._told(path, "read"):
+            return self._files.open(self.uri(path))
+
+    def read(self, path: str) -> bytes:
+        """The content of a file."""
+        with self._told(path, "read"):
+            return self._files.read(self.uri(path))
+
+    def sha256(self, path: str) -> str:
+        """The SHA-256 of a file's content, in hexadecimal."""
+        digest = hashlib.sha256()
+        with self._told(path, "read"), self._files.open(self.uri(path)) as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def entry(self, path: str) -> Entry:
+        """Size and stamp of a file or folder; `FileNotFoundError` if there is none."""
+        with self._told(path, "read"):
+            return self._files.entry(self.uri(path), path)
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or folder lies there. An unreachable store is an error, not False."""
+        try:
+            self.entry(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
+        """Files and folders in a folder, sorted by path; `recursive`: all files below it, and no folders.
+
+        A missing folder is an empty one, as on object stores. Unfinished files are not listed.
+        """
+        return sorted(e for e in self._listing(path, recursive) if not is_unfinished(_name(e)))
+
+    def unfinished(self, path: str = "") -> _Entries:
+        """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
+        return sorted(e for e in self._listing(path, recursive=False) if is_unfinished(_name(e)))
+
+    def glob(self, pattern: str) -> _Entries:
+        """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
+
+        Local names that begin with a dot only match patterns that say so.
+        """
+        with self._told("", "read"):
+            return sorted(e for e in self._files.glob(self.root, pattern) if not e.is_dir)
+
+    def write(self, path: str, data: Any, *, durable: bool = True) -> None:
+        """Write or replace a file, whole or not at all; parents are made.
+
+        Parameters
+        ----------
+        data
+            bytes, or anything with a buffer (a `pyarrow.Buffer`).
+        durable
+            False skips the syncs, for files that may be lost in a power cut.
+        """
+        with self._told(path, "write"):
+            self._files.write(self.uri(path), data, durable=durable)
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Create a file, whole or not at all, unless its name is taken. Of all who try, one gets True.
+
+        A store may answer False to the one who won, when its first answer was lost and the request was
+        retried: who must know reads the file.
+        """
+        with self._told(path, "write"):
+            return self._files.create(self.uri(path), data)
+
+    def delete(self, path: str) -> None:
+        """Delete a file; none there is fine."""
+        with self._told(path, "write"):
+            self._files.delete(self.uri(path))
+
+    def delete_tree(self, path: str) -> None:
+        """Delete a folder below the root with everything in it; none there is fine."""
+        if self.uri(path) == self.root:
+            raise ValueError(f"{self.root}: the root of a storage is not deleted through it")
+        with self._told(path, "write"):
+            self._files.delete_tree(self.uri(path))
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file to another path of this storage, replacing what stands there."""
+        with self._told(target, "write"):
+            self._files.move(self.uri(source), self.uri(target))
+
+    def link(self, source: str, target: str, *, durable: bool = True) -> bool:
+        """Give a file a second path: a hard link, else a copy (by the server, if there is one).
+
+        Returns True if linked.
+        """
+        with self._told(target, "write"):
+            return self._files.link(self.uri(source), self.uri(target), durable=durable)
+
+    def symlink(self, path: str, target: str) -> bool:
+        """Point `path` at a target relative to its folder, in one step; False where links do not exist."""
+        with self._told(path, "write"):
+            return self._files.symlink(self.uri(path), target)
+
+    def check_writable(self) -> None:
+        """Raise `NotWritableError` or `NoSpaceError` unless a file can be written below the root."""
+        probe = f".hipslake-{secrets.token_hex(4)}"
+        self.write(probe, b"Is this place writable?\n")
+        self.delete(probe)
+
+    def arrow_filesystem(self) -> Any:
+        """The pyarrow file system to use with `arrow_path`: pyarrow's own for local files."""
+        return self._files.arrow_filesystem()
+
+    def arrow_path(self, path: str = "") -> str:
+        """A path as `arrow_filesystem` understands it."""
+        return self._files.arrow_path(self.uri(path))
+
+    @property
+    def _files(self) -> Files:
+        # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
+        return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
+
+    def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
+        return told(self.uri(path), doing, foreign=not self.is_local)
+
+    @contextmanager
+    def _replacing(self, path: str, durable: bool) -> Iterator[BinaryIO]:
+        with told(self.uri(path), "write"), self._files.replacing(self.uri(path), durable=durable) as file:
+            yield file
+
+    def _listing(self, path: str, recursive: bool) -> _Entries:
+        with self._told(path, "read"):
+            found = self._files.list(self.uri(path), recursive=recursive)
+            return [entry._replace(path=self.join(path, entry.path)) for entry in found]
+
+
+def locate(uri: str) -> tuple[Storage, str]:
+    """Cut a URI, which may be a glob, into the storage of its last folder without magic, and the rest.
+
+    >>> storage, pattern = locate("s3://survey/dr3/part-*/x.parquet")
+    >>> storage.root, pattern
+    ('s3://survey/dr3', 'part-*/x.parquet')
+    """
+    parts = uri.split("/")
+    cut = next((i for i, part in enumerate(parts) if globbing.has_magic(part)), len(parts) - 1)
+    folder = "/".join(parts[:cut])
+    return Storage.at(folder or ("/" if uri.startswith("/") else ".")), "/".join(parts[cut:])
+
+
+def _name(entry: Entry) -> str:
+    return entry.path.rpartition("/")[2]
