@@ -20,12 +20,16 @@ from hipslake.storage import Storage
 
 log = logging.getLogger(__name__)
 
+_NOT_IN_SUMMARY = {"ok", "error", "fingerprint", "finished", "text"}
+_BUGS = (TypeError, AttributeError, NameError, ImportError)
+
 
 class Request(Frozen):
     """What a step is told: the run it belongs to, and the step's own knobs."""
 
     step: ClassVar[str]
     outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
+    reusable: ClassVar[bool] = True  # whether a finished attempt may stand for a new one
 
     run_uri: str
 
@@ -35,7 +39,7 @@ class Request(Frozen):
         return RunFolder(self.run_uri)
 
     def fingerprint(self) -> str:
-        """Return the digest of all that the step's outcome depends on: the run's fingerprint and the knobs."""
+        """Return the digest of all that the outcome depends on: the run's fingerprint and the knobs."""
         knobs = self.model_dump_json(exclude={"run_uri"})
         text = "\n".join([self.folder.inputs().fingerprint, self.folder.run().write_id, self.step, knobs])
         return hashlib.sha256(text.encode()).hexdigest()
@@ -66,19 +70,11 @@ class Report(Frozen):
     fingerprint: str = ""
     finished: AwareDatetime = Field(default_factory=now_utc)
 
-    def summary(self) -> dict[str, str | int | float | bool]:
-        """Return the few values that are pushed to XCom; bulk data stays in the run folder."""
-        values: dict[str, str | int | float | bool] = {
-            "step": self.step,
-            "reused": self.reused,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rows_rejected": self.rows_rejected,
-            "bytes": self.bytes,
-            "files": self.files,
-            "seconds": round(sum(self.seconds.values()), 2),
-        }
-        return values
+    def summary(self) -> dict[str, str | int | float | bool | None]:
+        """Return the few values that are pushed to XCom: what is one number or one word; the rest stays here."""
+        values = {name: value for name, value in self if name not in _NOT_IN_SUMMARY}
+        short = {name: value for name, value in values.items() if isinstance(value, str | int | float | None)}
+        return {**short, "seconds": round(sum(self.seconds.values()), 2)}
 
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -129,10 +125,10 @@ def check_balance(report: Report) -> None:
 def failure_of(error: BaseException) -> Failure:
     """Return the failure that an error stands for.
 
-    Errors of ours know whether they are retryable. Others (a lost worker, a driver out of memory, a bug)
-    count as retryable, since most of what cannot pass has an error of its own.
+    Errors of ours know whether they are retryable. Others (a lost worker, a driver out of memory) count as
+    retryable, unless they are plainly bugs.
     """
-    retryable = error.retryable if isinstance(error, HipslakeError) else True
+    retryable = error.retryable if isinstance(error, HipslakeError) else not isinstance(error, _BUGS)
     trace = "".join(traceback.format_exception(error))[-8000:]
     return Failure(kind=type(error).__name__, message=str(error), retryable=retryable, trace=trace)
 
@@ -143,7 +139,7 @@ def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | N
     It counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
     """
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
-    if not storage.exists(path):
+    if not request.reusable or not storage.exists(path):
         return None
     try:
         report = parse(report_type, storage.read(path), where=storage.uri(path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from pydantic import AwareDatetime, ValidationError
@@ -48,6 +48,7 @@ class FrozenRun(Frozen):
     spec_file: str | None = None
     write_id: str  # names the folder of this run's files; kept through retries
     window: Window = Window()
+    wait_minutes: float = 60.0  # how long the sensor waits for the files
     force: bool = False  # build a version even if the input is what the newest version was made of
     created: AwareDatetime
     library_version: str
@@ -173,12 +174,6 @@ def catalog_uri(warehouse: str, name: str) -> str:
     return "/".join([warehouse.rstrip("/"), CATALOGS, name])
 
 
-def asset_uri(warehouse: str, name: str) -> str:
-    """Return the URI under which a catalog is known as an Airflow asset: its root, with a scheme."""
-    root = catalog_uri(warehouse, name)
-    return root if "://" in root else f"file://{root}"
-
-
 def _segment(text: str) -> str:
     """Return the id as one path segment; an id that had to change gets a digest, so that two never meet."""
     safe = _UNSAFE.sub("-", text).lstrip(".")[:_MAX_SEGMENT]
@@ -189,6 +184,4 @@ def _segment(text: str) -> str:
 
 def now_utc() -> datetime:
     """Return the present time, in UTC and whole seconds."""
-    from datetime import UTC
-
     return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,67 @@
+"""Survey files become a published HEALPix catalog. Every spec in include/specs/catalogs/ gives one DAG."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+from hipslake_airflow.documents import ingest_document
+from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    FreezeInputsOperator,
+    HistogramCatalogOperator,
+    PlanPixelsOperator,
+    PublishCatalogOperator,
+    ResolveRunOperator,
+    VerifyCatalogOperator,
+    WritePartitionsOperator,
+)
+from hipslake_airflow.params import ingest_params
+from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.sensors.source_files import SourceFilesSensor
+from hipslake_airflow.spec_folders import CATALOG_SPECS
+
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+
+PIPELINE = "catalog_ingest"
+
+
+def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
+    """Return the DAG that ingests one catalog."""
+    with DAG(
+        dag_id=dag_id_of(PIPELINE, path),
+        description=spec.description or None,
+        doc_md=ingest_document(spec, path),
+        schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,  # two runs would build the same version
+        params=ingest_params(spec),
+        tags=["hipslake", "catalog", spec.layout.value],
+        default_args=RETRIES,
+    ) as dag:
+        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
+        run_uri = resolve.output["run_uri"]
+        wait = SourceFilesSensor(task_id="wait", run_uri=run_uri)
+        inputs = FreezeInputsOperator(task_id="inputs", run_uri=run_uri)
+        histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)
+        plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri)
+        write = WritePartitionsOperator(task_id="write", run_uri=run_uri)
+        verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
+        publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
+        # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+        resolve >> wait >> inputs >> histogram >> plan >> write >> verify >> publish >> view
+    return dag
+
+
+for spec_path in find_specs(CATALOG_SPECS):
+    try:
+        ingest = catalog_ingest(load_catalog_spec(spec_path), spec_path)
+    except SpecError as error:
+        ingest = invalid_spec_dag(PIPELINE, spec_path, error)
+    globals()[ingest.dag_id] = ingest

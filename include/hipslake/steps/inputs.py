@@ -1,0 +1,89 @@
+"""Inputs: freeze the list of source files and take the fingerprint of the run.
+
+The fingerprint covers the spec, the library version and, for every file, its URI, size and stamp: a step's
+output is taken over only where all of it is the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hipslake.sources import open_source
+from hipslake.sources.model import SourceFile
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.steps.published import newest_fingerprint
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import FrozenInputs, RunFolder
+from hipslake.storage import Storage
+
+
+class InputsRequest(Request):
+    """List the source files of a run."""
+
+    step: ClassVar[str] = "inputs"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.FILES,)
+    reusable: ClassVar[bool] = False  # the list may have changed
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of the run, once it is frozen."""
+        return self.folder.inputs().fingerprint
+
+
+class InputsReport(Report):
+    """The files found, and the version that was already made of exactly them."""
+
+    step: str = InputsRequest.step
+    run_fingerprint: str = ""
+    unchanged_version: int | None = None  # not None: there is nothing to do
+
+
+def run(request: InputsRequest) -> InputsReport:
+    """Freeze the files.
+
+    Raises
+    ------
+    SourceNotFoundError
+        If no file matches the source's URI.
+    """
+    phases = Phases()
+    frozen = request.folder.run()
+    with phases("list"):
+        files = tuple(open_source(frozen.spec.source).list_files())
+    fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files)
+    with phases("compare"):
+        version, published = newest_fingerprint(Storage.at(frozen.catalog_uri))
+    unchanged = version if published == fingerprint and not frozen.force else None
+    inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
+    request.folder.write(RunFolder.FILES, inputs)
+    return InputsReport(
+        files=len(files),
+        bytes=inputs.total_bytes,
+        run_fingerprint=fingerprint,
+        unchanged_version=unchanged,
+        seconds=phases.seconds,
+    )
+
+
+def run_fingerprint(spec: CatalogSpec, library_version: str, files: Sequence[SourceFile]) -> str:
+    """Return the digest of what a version is made of and with.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+        With its overrides; the schedule does not count.
+    library_version : str
+        Version of hipslake.
+    files : sequence of SourceFile
+        In source order.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal.
+    """
+    listing = [[file.uri, file.size, file.stamp] for file in files]
+    text = json.dumps([spec.fingerprint_text(), library_version, listing], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

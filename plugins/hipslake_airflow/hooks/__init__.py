@@ -1,0 +1,1 @@
+"""Hooks: the way out to Spark."""

@@ -1,0 +1,1 @@
+"""Operators: one per step of the library."""

@@ -1,0 +1,119 @@
+"""A step that runs as a Spark job: request in, submit, report out."""
+
+from __future__ import annotations
+
+import tempfile
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from hipslake_airflow.hooks.library import build_library_archive, job_path
+from hipslake_airflow.hooks.spark import check_master, client_environment
+from hipslake_airflow.outcome import failure_to_raise
+
+if TYPE_CHECKING:
+    from hipslake.steps.report import Report, Request
+
+
+class SparkStepOperator(SparkSubmitOperator):
+    """Submit a step's job and read its report, also when the job failed.
+
+    A finished report with the same fingerprint is taken over without starting Spark. What the job says is not
+    retryable ends the task at once; a job that died without a report is retried.
+
+    Only `run_uri` is templated. The application, its archives and its configuration never come from params.
+
+    Parameters
+    ----------
+    run_uri : str
+        The run folder; usually `resolve.output["run_uri"]`. Templated.
+    conn_id : str
+        The Spark connection, in JSON form: `{"conn_type": "spark", "host": "local[*,4]"}`.
+    """
+
+    job: ClassVar[str]  # name of the entry point in spark_jobs/
+    template_fields: ClassVar[Sequence[str]] = ("run_uri",)
+    ui_color = "#f7e3c8"
+
+    def __init__(self, *, run_uri: Any = "", conn_id: str = "spark_default", **kwargs: Any) -> None:
+        super().__init__(application=job_path(self.job), conn_id=conn_id, **kwargs)
+        self.run_uri = run_uri
+
+    @abstractmethod
+    def request(self) -> Request:
+        """Return what the step is told."""
+
+    @abstractmethod
+    def report_type(self) -> type[Report]:
+        """Return the model of the step's report."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Run the step in Spark, or take over what a finished attempt left."""
+        from hipslake.errors import HipslakeError
+
+        try:
+            report = self.outcome(context)
+        except HipslakeError as error:
+            if error.retryable:
+                raise
+            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        summary = report.summary()
+        self.log.info("Step %s: %s", report.step, summary)
+        return summary
+
+    def outcome(self, context: Context) -> Report:
+        """Return the report of a step that went well; raise what a failed one says."""
+        from hipslake.steps.report import finished_report
+
+        request = self.request()
+        finished = finished_report(request, self.report_type())
+        if finished is not None:
+            self.log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
+            return finished
+        report = self._submitted(request, context)
+        if report.error is not None:
+            self.log.error("The job says:\n%s", report.error.trace or report.error.message)
+            raise failure_to_raise(report.error)
+        return report
+
+    def _submitted(self, request: Request, context: Context) -> Report:
+        """Write the request, run the job, and return its report, whatever the job's exit code was."""
+        from hipslake.steps.run import RunFolder, parse
+
+        folder, report_path = request.folder, RunFolder.report_path(request.step)
+        request_uri = folder.write(RunFolder.request_path(request.step), request)
+        if folder.storage.exists(report_path):
+            folder.storage.delete(report_path)  # of an earlier attempt; it must not stand for this one
+        self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
+        failure: AirflowException | None = None
+        with tempfile.TemporaryDirectory(prefix="hipslake-") as temporary:
+            self.py_files = str(build_library_archive(Path(temporary)))
+            try:
+                super().execute(context)
+            except AirflowFailException:
+                raise
+            except AirflowException as error:
+                failure = error
+        if folder.storage.exists(report_path):
+            report_type = self.report_type()
+            return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
+        raise AirflowException(
+            f"The job {self.job} ended without a report: its process or a worker died. Look at the end of its "
+            "log above; common causes are too little memory and a lost executor"
+        ) from failure
+
+    def _get_hook(self) -> SparkSubmitHook:
+        """Return the provider's hook, once the master is known to be the one that the connection names."""
+        hook = super()._get_hook()
+        master = check_master(self._conn_id, hook._connection["master"])
+        if master == "local[*]" or master.startswith("local[") and "," not in master:
+            self.log.warning("Master %s never retries a failed task; local[*,4] does.", master)
+        if not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
+            hook._env_vars = {**client_environment(), **(self.env_vars or {})}
+        return hook

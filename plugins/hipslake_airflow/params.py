@@ -1,0 +1,57 @@
+"""The form of a catalog's DAG: what a user may choose for one run."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+from hipslake.specs.catalog import CatalogSpec, Layout
+
+THRESHOLD_PATTERN = r"^[0-9][0-9_.,]{0,17} ?([kMGT]i?)? ?(rows|B|bytes)$"
+_MAX_WAIT_MINUTES = 7 * 24 * 60
+
+
+def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a run that builds a whole new version, with types, bounds and help."""
+    thresholds = ", ".join(f"{group.name}: {spec.threshold_of(group.name)}" for group in spec.column_groups)
+    return {
+        "threshold": Param(
+            None,
+            type=["null", "string"],
+            pattern=THRESHOLD_PATTERN,
+            maxLength=40,
+            title="Threshold",
+            description=(
+                "The largest leaf allowed, in rows or in bytes of the file on disk: 20000 rows, 1M rows, 64 MiB. "
+                f"Holds for every column group. Empty: as the spec says ({thresholds})."
+            ),
+        ),
+        "layout": Param(
+            spec.layout.value,
+            type="string",
+            enum=[layout.value for layout in Layout],
+            title="Layout",
+            description="hats: every column group is a HATS catalog, for LSDB. hipscat: a folder per pixel.",
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Publish a new version even if files, spec and library are those of the newest one.",
+        ),
+        "wait_minutes": Param(
+            60,
+            type="number",
+            minimum=0,
+            maximum=_MAX_WAIT_MINUTES,
+            title="Wait for files (minutes)",
+            description="How long to wait for the first source file. No worker slot is held meanwhile.",
+        ),
+        "window_start": _moment("Window start", "The time that the run stands for, where no data interval says it."),
+        "window_end": _moment("Window end", "The end of that time. Empty: open."),
+    }
+
+
+def _moment(title: str, help_text: str) -> Param:
+    return Param(
+        None, type=["null", "string"], format="date-time", title=title, description=help_text, section="Window"
+    )

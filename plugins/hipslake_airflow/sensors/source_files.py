@@ -1,0 +1,116 @@
+"""Wait until the source of a catalog has files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseSensorOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+
+from hipslake_airflow.source_files import count_files, looked_for
+from hipslake_airflow.triggers.source_files import SourceFilesTrigger
+
+GRACE = timedelta(minutes=2)  # past the trigger's own deadline, for a triggerer that is slow or was restarted
+
+
+class SourceFilesSensor(BaseSensorOperator):
+    """Wait, without holding a worker slot, until at least one file matches the source of a run.
+
+    How long it waits is the run's `wait_minutes`, unless `timeout` is given.
+
+    Parameters
+    ----------
+    run_uri : str
+        The run folder; usually `resolve.output["run_uri"]`. Templated.
+    poke_interval : float or timedelta
+        Time between two looks, in seconds.
+    timeout : float or timedelta, optional
+        Seconds to wait at most.
+    deferrable : bool
+        Wait in the triggerer; False: hold a worker slot.
+    """
+
+    template_fields: ClassVar[Sequence[str]] = ("run_uri",)
+    ui_color = "#e6f1f2"
+
+    def __init__(
+        self,
+        *,
+        run_uri: Any,
+        poke_interval: timedelta | float = 30.0,
+        timeout: timedelta | float | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(poke_interval=poke_interval, timeout=timeout, **kwargs)
+        self.run_uri = run_uri
+        self.deferrable = deferrable
+        self._waits_as_the_run_says = timeout is None
+
+    def poke(self, context: Context) -> bool:
+        """Return whether files are there."""
+        return bool(self._count(self._source()))
+
+    def execute(self, context: Context) -> Any:
+        """Look once; if nothing is there, leave the looking to the triggerer."""
+        if self._waits_as_the_run_says:
+            self.timeout = self._run().wait_minutes * 60
+        source = self._source()
+        if not self.deferrable:
+            try:
+                return super().execute(context)
+            except AirflowSensorTimeout:
+                raise AirflowSensorTimeout(self._missing(source)) from None
+        if self._count(source):
+            return None
+        wait = timedelta(seconds=self.timeout)
+        self.log.info("No file matches %s yet; waiting up to %s.", looked_for(source), wait)
+        self.defer(
+            trigger=SourceFilesTrigger(
+                source=source,
+                deadline=(datetime.now(UTC) + wait).isoformat(),
+                poke_interval=self.poke_interval,
+            ),
+            method_name="execute_complete",
+            timeout=wait + GRACE,
+        )
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
+        """Take what the trigger found.
+
+        Raises
+        ------
+        AirflowSensorTimeout
+            If no file came; says what was looked for.
+        AirflowFailException
+            If the source could not be listed.
+        """
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        if not event["files"]:
+            raise AirflowSensorTimeout(self._missing(self._source()))
+        self.log.info("Found %d files.", event["files"])
+
+    def _run(self) -> Any:
+        from hipslake.steps.run import RunFolder
+
+        return RunFolder(self.run_uri).run()
+
+    def _source(self) -> dict[str, Any]:
+        source: dict[str, Any] = self._run().spec.source.model_dump(mode="json")
+        return source
+
+    def _count(self, source: dict[str, Any]) -> int:
+        files = count_files(source)
+        if files:
+            self.log.info("Found %d files for %s.", files, looked_for(source))
+        return files
+
+    def _missing(self, source: dict[str, Any]) -> str:
+        waited = timedelta(seconds=self._run().wait_minutes * 60 if self._waits_as_the_run_says else self.timeout)
+        return (
+            f"No file matched {looked_for(source)} within {waited}. Put the files there, or mend source.uri in "
+            f"{self._run().spec_file}, and clear this task"
+        )

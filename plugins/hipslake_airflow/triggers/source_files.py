@@ -1,0 +1,58 @@
+"""Wait for the files of a source, in the triggerer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from hipslake_airflow.source_files import count_files
+
+
+class SourceFilesTrigger(BaseTrigger):
+    """Fire when files match, or when the deadline is over.
+
+    The event is `{"files": n}`, with 0 files when the time was over, or `{"error": message}`.
+
+    Parameters
+    ----------
+    source : dict
+        A `SourceSpec` as JSON.
+    deadline : str
+        ISO 8601; a triggerer that starts again goes on waiting for the same moment.
+    poke_interval : float
+        Seconds between two looks.
+    """
+
+    def __init__(self, *, source: dict[str, Any], deadline: str, poke_interval: float = 30.0) -> None:
+        super().__init__()
+        self.source = source
+        self.deadline = deadline
+        self.poke_interval = poke_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments that make this trigger again."""
+        arguments = {
+            "source": self.source,
+            "deadline": self.deadline,
+            "poke_interval": self.poke_interval,
+        }
+        return f"{type(self).__module__}.{type(self).__qualname__}", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look, sleep, look again."""
+        deadline = datetime.fromisoformat(self.deadline)
+        while True:
+            try:
+                files = await asyncio.to_thread(count_files, self.source)
+            except Exception as error:
+                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})
+                return
+            left = (deadline - datetime.now(UTC)).total_seconds()
+            if files or left <= 0:
+                yield TriggerEvent({"files": files})
+                return
+            await asyncio.sleep(min(self.poke_interval, left))
