@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.specs.base import Frozen
 
 _PLAIN_TYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-    *("float16", "float32", "float64", "date32", "date64"),
+    *("float32", "float64", "date32"),
     *("string", "large_string", "binary", "large_binary"),
 )
 _TYPE_FORMS = (
     re.compile("|".join(_PLAIN_TYPES)),
     re.compile(r"timestamp\[(s|ms|us|ns)(, ?tz=[A-Za-z0-9_+:/-]+)?\]"),
     re.compile(r"time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"),
-    re.compile(r"decimal(128|256)\(\d{1,2}, ?\d{1,2}\)"),
+    re.compile(r"decimal128\(\d{1,2}, ?\d{1,2}\)"),
 )
 
 
@@ -37,6 +37,10 @@ def _check_character(text: str) -> str:
     return text
 
 
+def _null_of_yaml(given: Any) -> Any:
+    return "null" if given is None else given  # `missing_columns: null` without quotes is YAML's null
+
+
 ArrowTypeText = Annotated[str, AfterValidator(_check_type)]
 OneCharacter = Annotated[str, AfterValidator(_check_character)]
 
@@ -50,7 +54,8 @@ class ParquetOptions(Frozen):
 class CsvOptions(Frozen):
     """How CSV files are read.
 
-    A string is null where it is one of `null_values` without quotes; a quoted "" is an empty string.
+    A value is null where it is one of `null_values` without quotes; a quoted "" is an empty string, unless
+    `quoted_nulls` is set.
     """
 
     format: Literal["csv"] = Field(default="csv", exclude=True, repr=False)
@@ -61,6 +66,7 @@ class CsvOptions(Frozen):
     skip_rows: int = Field(default=0, ge=0)  # lines before the header (or the first row)
     comment: OneCharacter | None = None  # lines that start with it are skipped
     null_values: tuple[str, ...] = ("", "null", "NULL", r"\N")
+    quoted_nulls: bool = False  # for files that quote every value, also numbers
     types: dict[str, ArrowTypeText] = Field(default_factory=dict)  # columns that are not to be inferred
     compression: Literal["auto", "none", "gzip"] = "auto"  # auto: by the ending of the file's name
     newlines_in_values: bool = False  # quoted values may hold line ends; such a file is read by one task
@@ -90,9 +96,8 @@ class SourceSpec(Frozen):
     uri: str = Field(min_length=1)  # a glob; ${NAME} takes environment variables, see specs/environment.py
     format: Literal["parquet", "csv"]
     options: SourceOptions = None  # type: ignore[assignment]  # filled below: the defaults of the format
-    missing_columns: Literal["error", "null"] = (
-        "error"  # a column that some files lack: refuse, or fill with null
-    )
+    # A column that some files lack: refuse the files, or fill it with nulls.
+    missing_columns: Annotated[Literal["error", "null"], BeforeValidator(_null_of_yaml)] = "error"
 
     @model_validator(mode="before")
     @classmethod
@@ -102,9 +107,7 @@ class SourceSpec(Frozen):
             return given
         options = given.get("options")
         known = given.get("format") in FORMATS
-        if (
-            options is None or not known
-        ):  # an unknown format is reported by itself, not also through its options
+        if options is None or not known:  # an unknown format is reported by itself
             options = {}
         if isinstance(options, dict):
             options = {**options, "format": given["format"] if known else "parquet"}

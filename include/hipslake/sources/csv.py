@@ -1,0 +1,174 @@
+"""CSV sources, plain or gzipped: split by byte ranges, types found from all of the data."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import BinaryIO, ClassVar, cast
+
+import pyarrow as pa
+
+from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError, StorageError
+from hipslake.sources.arrow_types import arrow_type
+from hipslake.sources.conforming import conform
+from hipslake.sources.csv_blocks import Block, cut_blocks, cut_quoted_blocks
+from hipslake.sources.csv_header import CsvHeader, read_header
+from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, join_inferred
+from hipslake.sources.csv_parsing import CsvParser
+from hipslake.sources.files import check_unchanged, located
+from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.reader import SPLIT_BYTES, Source, selected
+from hipslake.sources.unification import unify
+from hipslake.specs.source import CsvOptions, SourceSpec
+
+_HEADER_THREADS = 16
+_CHUNK_BYTES = 8 << 20
+
+
+class CsvSource(Source):
+    """Reads CSV files.
+
+    A plain file is read by several tasks: a split has the lines that start in its bytes. A gzipped file, and
+    one whose values hold line ends, is read by one task, as a stream.
+    """
+
+    format: ClassVar[str] = "csv"
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._options = cast("CsvOptions", spec.options)
+        self._types = {name: arrow_type(text) for name, text in self._options.types.items()}
+
+    def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
+        found: list[Split] = []
+        for file in files:
+            whole = self._is_gzipped(file) or self._options.newlines_in_values
+            step = max(file.size if whole else target_bytes, 1)
+            for start in range(0, file.size, step):
+                stop = min(start + step, file.size)
+                found.append(Split(ordinal=len(found), file=file, unit="bytes", start=start, stop=stop))
+        return found
+
+    def schema(self, files: Sequence[SourceFile]) -> pa.Schema | None:
+        if not self._types:
+            return None
+        with ThreadPoolExecutor(_HEADER_THREADS) as pool:
+            headers = list(pool.map(self._header, files))
+        names = {name for header in headers if header for name in header.names}
+        if not names <= self._types.keys():
+            return None
+        typed = [
+            (file.uri, pa.schema([(name, self._types[name]) for name in header.names]))
+            for file, header in zip(files, headers, strict=True)
+            if header
+        ]
+        return self.unify(typed)
+
+    def infer(self, split: Split) -> pa.Schema:
+        check_unchanged(split.file)
+        with _explained(split.file), self._text(split.file) as text:
+            header = read_header(text, self._options, split.file.uri)
+            if header is None:
+                return pa.schema([])
+            parser = self._parser(split.file, header)
+            names = [name for name in header.names if name not in self._types]
+            held = dict.fromkeys(names, EVERYTHING)
+            for block in self._blocks(text, split, header) if names else ():
+                _narrow(held, block, parser)
+        return pa.schema(
+            [
+                inferred_field(name, held[name]) if name in held else pa.field(name, self._types[name])
+                for name in header.names
+            ]
+        )
+
+    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        unified = unify(found, self.spec.missing_columns, source=self.spec.uri, join=join_inferred)
+        if unknown := self._types.keys() - set(unified.names):
+            raise SchemaMismatchError(
+                f"source.options.types names {', '.join(sorted(unknown))}, but the columns of {self.spec.uri} "
+                f"are {', '.join(unified.names)}"
+            )
+        return pa.schema([field.remove_metadata() for field in unified])
+
+    def read(
+        self, split: Split, schema: pa.Schema, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = selected(schema, columns)
+        check_unchanged(split.file)
+        with _explained(split.file), self._text(split.file) as text:
+            header = read_header(text, self._options, split.file.uri)
+            if header is None:
+                return
+            parser = self._parser(split.file, header)
+            present = [name for name in wanted.names if name in header.names]
+            types = {name: wanted.field(name).type for name in present}
+            for block in self._blocks(text, split, header):
+                # Without any wanted column the rows still count, so read one.
+                table = parser.parse(block, present or header.names[:1], types)
+                for batch in table.to_batches() if table is not None else ():
+                    yield conform(batch, wanted, split.file.uri)
+
+    def _header(self, file: SourceFile) -> CsvHeader | None:
+        with _explained(file), self._text(file) as text:
+            return read_header(text, self._options, file.uri)
+
+    def _parser(self, file: SourceFile, header: CsvHeader) -> CsvParser:
+        return CsvParser(header, self._options, file.uri, lambda offset: self._lines_before(file, offset))
+
+    def _blocks(self, text: BinaryIO, split: Split, header: CsvHeader) -> Iterator[Block]:
+        uri = split.file.uri
+        if self._options.newlines_in_values and self._options.quote is not None:
+            return cut_quoted_blocks(text, first=header.start, quote=self._options.quote.encode(), uri=uri)
+        stop = None if self._is_gzipped(split.file) else split.stop
+        return cut_blocks(text, split.start, stop, first=header.start, uri=uri)
+
+    def _is_gzipped(self, file: SourceFile) -> bool:
+        if self._options.compression == "auto":
+            return file.uri.lower().endswith((".gz", ".gzip"))
+        return self._options.compression == "gzip"
+
+    @contextmanager
+    def _text(self, file: SourceFile) -> Iterator[BinaryIO]:
+        storage, name = located(file)
+        with storage.open(name) as raw:
+            if not self._is_gzipped(file):
+                yield raw
+                return
+            with gzip.GzipFile(fileobj=raw) as unzipped:
+                yield cast("BinaryIO", unzipped)
+
+    def _lines_before(self, file: SourceFile, offset: int) -> int:
+        lines = 0
+        with self._text(file) as text:
+            while offset > 0 and (chunk := text.read(min(_CHUNK_BYTES, offset))):
+                lines += chunk.count(b"\n")
+                offset -= len(chunk)
+        return lines
+
+
+def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) -> None:
+    """Drop the types that do not hold every value of a block."""
+    table = parser.parse(block, list(held), {})
+    if table is None:
+        return
+    for name in held:
+        held[name] &= fits(table.column(name), block.data, partial(parser.probe, block, name))
+
+
+@contextmanager
+def _explained(file: SourceFile) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise CorruptFileError(
+            f"{file.uri} is truncated or damaged, or no gzip file: {str(error).rstrip('.')}; replace it"
+        ) from error
+    except OSError as error:
+        raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error

@@ -1,0 +1,129 @@
+"""Types of CSV columns, found from all values, so that the answer does not depend on how a file is split.
+
+Of every block of rows we note, per column, which types hold all its values; the types that hold a whole
+source are those that hold each of its blocks. The column gets the first of them in the order of `TYPES`.
+Widening the types that a reader guesses for each block would not do: a guess says nothing of the other types
+that fit too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as kinds
+
+FITS = b"hipslake.fits"
+"""Field metadata: the names of the types that hold all values seen, while the final one is not yet known."""
+
+TYPES: dict[str, pa.DataType] = {
+    "int64": pa.int64(),
+    "uint64": pa.uint64(),
+    "digits": pa.string(),  # integers of any length: no number type holds them exactly
+    "bool": pa.bool_(),
+    "date32": pa.date32(),
+    "seconds": pa.timestamp("us"),
+    "microseconds": pa.timestamp("us"),
+    "nanoseconds": pa.timestamp("ns"),
+    "seconds_utc": pa.timestamp("us", "UTC"),
+    "microseconds_utc": pa.timestamp("us", "UTC"),
+    "nanoseconds_utc": pa.timestamp("ns", "UTC"),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),  # text that is not UTF-8
+}
+EVERYTHING = frozenset(TYPES)
+_TEXT = frozenset({"string", "binary"})
+_NANOSECOND_RANGE = (np.datetime64("1677-09-22", "s"), np.datetime64("2262-04-11", "s"))
+_BIG = 2.0**63
+
+Probe = Callable[[pa.DataType], "pa.ChunkedArray | None"]
+
+
+def fits(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
+    """Return which types hold all values of one column of a block.
+
+    Parameters
+    ----------
+    values
+        The column with the type that pyarrow inferred for the block.
+    raw
+        The block's text.
+    probe
+        Reads the column again as another type; None where a value does not fit it.
+    """
+    kind = values.type
+    if kinds.is_null(kind):
+        return EVERYTHING
+    if kinds.is_int64(kind):
+        return _fits_of_integers(values, raw, probe)
+    if kinds.is_float64(kind):
+        return _fits_of_floats(values, probe)
+    if kinds.is_boolean(kind):
+        return _TEXT | {"bool"}
+    if kinds.is_date32(kind):
+        return _TEXT | {"date32"} | _fits_of_seconds(values, "")
+    if kinds.is_timestamp(kind):
+        zone = "_utc" if kind.tz else ""
+        if kind.unit == "s":
+            return _TEXT | _fits_of_seconds(values, zone)
+        exact = probe(pa.timestamp("us", kind.tz)) is not None
+        return _TEXT | {f"nanoseconds{zone}"} | ({f"microseconds{zone}"} if exact else set())
+    if kinds.is_binary(kind):
+        return frozenset({"binary"})
+    return _TEXT  # also times of day: 12:30:00 may as well be a right ascension
+
+
+def chosen(names: Iterable[str]) -> pa.DataType:
+    """Return the type of a column that all these types hold."""
+    held = set(names)
+    if held >= EVERYTHING:  # no value at all
+        return pa.string()
+    for zone in ("", "_utc"):  # microseconds alone say only how many digits nanoseconds have
+        if f"nanoseconds{zone}" not in held:
+            held.discard(f"microseconds{zone}")
+    return next(kind for name, kind in TYPES.items() if name in held)
+
+
+def inferred_field(name: str, held: frozenset[str]) -> pa.Field:
+    """Return a column of which these types hold the values seen so far."""
+    return pa.field(name, chosen(held), metadata={FITS: " ".join(sorted(held)).encode()})
+
+
+def join_inferred(a: pa.Field, b: pa.Field) -> pa.Field | None:
+    """Return the column that holds the values of both; None if their types were given and differ."""
+    if FITS not in (a.metadata or {}) or FITS not in (b.metadata or {}):
+        return a if a.type.equals(b.type) else None
+    held = [frozenset(field.metadata[FITS].decode().split()) for field in (a, b)]
+    return inferred_field(a.name, held[0] & held[1])
+
+
+def _fits_of_integers(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
+    held = {"int64", "digits", "float64"}
+    if pc.min(values).as_py() >= 0:
+        held.add("uint64")
+    if (b"0x" in raw or b"0X" in raw) and probe(pa.float64()) is None:
+        held.discard("float64")  # hexadecimal integers are no floats
+    return _TEXT | held
+
+
+def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
+    """Tell floats from integers past 64 bits, which as floats would lose their last digits."""
+    finite = values.filter(pc.is_finite(values))
+    if len(finite) and pc.max(pc.abs(finite)).as_py() >= _BIG:
+        text = probe(pa.string())
+        if text is not None and pc.all(pc.match_substring_regex(text, r"^\s*[+-]?[0-9]+\s*$")).as_py():
+            unsigned = probe(pa.uint64()) is not None
+            return _TEXT | {"digits", "float64"} | ({"uint64"} if unsigned else set())
+    return _TEXT | {"float64"}
+
+
+def _fits_of_seconds(values: pa.ChunkedArray, zone: str) -> frozenset[str]:
+    held = {f"seconds{zone}", f"microseconds{zone}"}
+    bounds = pc.min_max(values.cast(pa.timestamp("s", values.type.tz if zone else None)))
+    low, high = (bounds[end].cast(pa.int64()).as_py() for end in ("min", "max"))
+    if _NANOSECOND_RANGE[0].astype(int) <= low and high < _NANOSECOND_RANGE[1].astype(int):
+        held.add(f"nanoseconds{zone}")
+    return frozenset(held)

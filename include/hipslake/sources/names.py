@@ -1,0 +1,71 @@
+"""Names of source columns: what a catalog keeps for itself, what would collide, and where the position is."""
+
+from __future__ import annotations
+
+import difflib
+
+import pyarrow as pa
+
+from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.specs.catalog import CatalogSpec
+
+RESERVED = ("_healpix_29", "_row", "Norder", "Npix", "Dir")
+
+
+def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
+    """Check a unified source schema against what its catalog needs.
+
+    Raises
+    ------
+    ReservedColumnError
+        When columns have reserved names (in any case), stand twice, or differ only by case.
+    SchemaMismatchError
+        When a position column is missing or is not numeric.
+    """
+    check_distinct(schema.names, f"the source of {spec.name}")
+    reserved = {name.casefold() for name in RESERVED}
+    if taken := [name for name in schema.names if name.casefold() in reserved]:
+        raise ReservedColumnError(
+            f"the source of {spec.name} has columns named {_listed(taken)}; "
+            f"a catalog keeps {_listed(RESERVED)} for itself: rename or drop them in the source"
+        )
+    for role, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
+        if name not in schema.names:
+            near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.4)
+            mend = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(schema.names)}"
+            raise SchemaMismatchError(
+                f"position.{role} of {spec.name}: the source has no column {name!r}; {mend}"
+            )
+        _check_numeric(role, schema.field(name), spec)
+
+
+def check_distinct(names: list[str] | tuple[str, ...], where: str) -> None:
+    """Raise `ReservedColumnError` when names are equal, or differ only by case: most readers fold case."""
+    first: dict[str, int] = {}
+    places = ((first.setdefault(name.casefold(), at), at) for at, name in enumerate(names))
+    pairs = [(names[earlier], names[at]) for earlier, at in places if earlier != at]
+    if pairs:
+        clashes = "; ".join(
+            f"{name!r} stands twice" if name == other else f"{name!r} and {other!r} differ only by case"
+            for name, other in pairs
+        )
+        raise ReservedColumnError(f"{where}: column {clashes}; rename one")
+
+
+def _check_numeric(role: str, field: pa.Field, spec: CatalogSpec) -> None:
+    kind = field.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return
+    mend = "name a column of numbers"
+    if spec.source.format == "csv" and pa.types.is_string(kind):
+        mend = (
+            "some or all of its values are no numbers; "
+            f"write source.options.types: {{{field.name}: float64}} to be told the first such line"
+        )
+    raise SchemaMismatchError(
+        f"position.{role} of {spec.name}: column {field.name!r} has type {kind}; {mend}"
+    )
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(repr(name) for name in names)

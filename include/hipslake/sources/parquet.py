@@ -1,0 +1,212 @@
+"""Parquet sources: split by row groups, their schema read from the footers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
+from hipslake.sources.conforming import conform
+from hipslake.sources.files import check_unchanged, located
+from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, Source, selected
+from hipslake.sources.unification import unify
+from hipslake.specs.source import SourceSpec
+
+FOOTER_THREADS = 16
+_VARIABLE_WIDTH = 64  # bytes assumed for a value whose type has no fixed width
+_FIELD_ID = (
+    b"PARQUET:field_id"  # pyarrow's note of where in the file a field stood; it means nothing elsewhere
+)
+
+
+class Footer(NamedTuple):
+    """What a file's footer says, as small as tens of thousands of files need it."""
+
+    schema: pa.Schema
+    rows: tuple[int, ...]  # per row group
+    sizes: tuple[int, ...]  # per row group: encoded but uncompressed bytes of all columns
+
+
+class ParquetSource(Source):
+    """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written."""
+
+    format: ClassVar[str] = "parquet"
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._known: dict[SourceFile, Footer] = {}
+
+    def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
+        found: list[Split] = []
+        for file, footer in zip(files, self._footers(files), strict=True):
+            for start, stop in _runs(footer, target_bytes):
+                found.append(Split(ordinal=len(found), file=file, unit="row_groups", start=start, stop=stop))
+        return found
+
+    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
+        footers = self._footers(files)
+        return self.unify([(file.uri, footer.schema) for file, footer in zip(files, footers, strict=True)])
+
+    def infer(self, split: Split) -> pa.Schema:
+        return self._footers([split.file])[0].schema
+
+    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        return unify(found, self.spec.missing_columns, source=self.spec.uri)
+
+    def read(
+        self, split: Split, schema: pa.Schema, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = selected(schema, columns)
+        check_unchanged(split.file)
+        with _explained(split.file), _opened(split.file) as parquet:
+            present = set(parquet.schema_arrow.names)
+            names = [name for name in wanted.names if name in present]
+            groups = list(range(split.start, split.stop))
+            if not names:
+                yield from _rows_without_columns(parquet, groups, wanted, split.file.uri)
+                return
+            batches = parquet.iter_batches(
+                batch_size=_batch_rows(parquet, groups, wanted),
+                row_groups=groups,
+                columns=names,
+                use_threads=False,  # a Spark task is one core
+            )
+            while True:
+                with _explained(split.file, parquet, groups, names):
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                yield conform(batch, wanted, split.file.uri)
+
+    def _footers(self, files: Sequence[SourceFile]) -> list[Footer]:
+        unknown = [file for file in files if file not in self._known]
+        if len(unknown) == 1:
+            self._known[unknown[0]] = _read_footer(unknown[0])
+        elif unknown:
+            with ThreadPoolExecutor(FOOTER_THREADS) as pool:
+                self._known.update(zip(unknown, pool.map(_read_footer, unknown), strict=True))
+        return [self._known[file] for file in files]
+
+
+def _read_footer(file: SourceFile) -> Footer:
+    if file.size == 0:  # an empty file among others is a night without data, not damage
+        return Footer(pa.schema([]), (), ())
+    with _explained(file), _opened(file) as parquet:
+        metadata = parquet.metadata
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        return Footer(
+            _without_field_ids(parquet.schema_arrow),
+            tuple(group.num_rows for group in groups),
+            tuple(group.total_byte_size for group in groups),
+        )
+
+
+@contextmanager
+def _opened(file: SourceFile) -> Iterator[pq.ParquetFile]:
+    storage, name = located(file)
+    with pq.ParquetFile(
+        storage.arrow_path(name),
+        filesystem=storage.arrow_filesystem(),
+        pre_buffer=not storage.is_local,  # few large requests to an object store
+        page_checksum_verification=True,
+    ) as parquet:
+        yield parquet
+
+
+def _without_field_ids(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([_without_field_id(field) for field in schema])
+
+
+def _without_field_id(field: pa.Field) -> pa.Field:
+    if not field.metadata or _FIELD_ID not in field.metadata:
+        return field
+    return field.with_metadata(
+        {key: value for key, value in field.metadata.items() if key != _FIELD_ID} or None
+    )
+
+
+def _runs(footer: Footer, target_bytes: int) -> list[tuple[int, int]]:
+    """Cut row groups into runs of about `target_bytes`; a run starts where a multiple of it is passed."""
+    if not sum(footer.rows):
+        return []
+    before = np.cumsum((0, *footer.sizes[:-1]))
+    part = before // max(target_bytes, 1)
+    starts = np.flatnonzero(np.diff(part, prepend=-1))
+    stops = (*starts[1:].tolist(), len(footer.sizes))
+    return list(zip(starts.tolist(), stops, strict=True))
+
+
+def _batch_rows(parquet: pq.ParquetFile, groups: list[int], wanted: pa.Schema) -> int:
+    """Return how many rows of these columns are about `BATCH_BYTES`."""
+    width = sum(_width(field.type) for field in wanted)
+    metadata = parquet.metadata
+    rows = sum(metadata.row_group(group).num_rows for group in groups)
+    size = sum(metadata.row_group(group).total_byte_size for group in groups)
+    encoded_width = size / max(rows, 1) * len(wanted) / max(metadata.num_columns, 1)
+    return int(max(1, min(BATCH_ROWS, BATCH_BYTES // max(width, encoded_width, 1))))
+
+
+def _width(kind: pa.DataType) -> float:
+    try:
+        return kind.bit_width / 8
+    except ValueError:
+        return _VARIABLE_WIDTH
+
+
+def _rows_without_columns(
+    parquet: pq.ParquetFile, groups: list[int], wanted: pa.Schema, uri: str
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file that has none of the wanted columns: all null, but as many."""
+    first = parquet.schema_arrow.names[:1]
+    for batch in parquet.iter_batches(
+        batch_size=BATCH_ROWS, row_groups=groups, columns=first, use_threads=False
+    ):
+        yield conform(batch, wanted, uri)
+
+
+@contextmanager
+def _explained(
+    file: SourceFile,
+    parquet: pq.ParquetFile | None = None,
+    groups: Sequence[int] = (),
+    names: Sequence[str] = (),
+) -> Iterator[None]:
+    """Turn what pyarrow raises about a file into our errors, with the row group and column in question."""
+    try:
+        yield
+    except HipslakeError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
+    except pa.ArrowNotImplementedError as error:
+        raise InputError(f"{file.uri} uses a Parquet feature that pyarrow does not read: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is not None:
+            raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error
+        where = "" if parquet is None else _damaged_part(parquet, groups, names)
+        raise CorruptFileError(
+            f"{file.uri} is damaged{where}, or is no Parquet file: {_first_line(error)}; replace it"
+        ) from error
+
+
+def _damaged_part(parquet: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> str:
+    """Read again, one row group and column at a time, to find what cannot be read."""
+    for group in groups:
+        for name in names:
+            try:
+                for _ in parquet.iter_batches(1 << 16, row_groups=[group], columns=[name], use_threads=False):
+                    pass
+            except (pa.ArrowException, OSError):
+                return f" in row group {group}, column {name!r}"
+    return ""
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(". ")

@@ -1,0 +1,102 @@
+"""One schema for many files: which columns there are, and what type holds each in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+import pyarrow as pa
+
+from hipslake.errors import EmptySourceError, SchemaMismatchError
+from hipslake.sources.names import check_distinct
+from hipslake.sources.widening import widen
+
+Join = Callable[[pa.Field, pa.Field], "pa.Field | None"]
+
+
+class _Column(NamedTuple):
+    field: pa.Field
+    uri: str  # the file that gave the column its type
+
+
+def join_fields(a: pa.Field, b: pa.Field) -> pa.Field | None:
+    """Return the field that holds both, with the first one's metadata; None where there is none."""
+    kind = widen(a.type, b.type)
+    if kind is None:
+        return None
+    return pa.field(a.name, kind, nullable=a.nullable or b.nullable, metadata=a.metadata or b.metadata)
+
+
+def unify(
+    found: Sequence[tuple[str, pa.Schema]],
+    missing_columns: Literal["error", "null"],
+    *,
+    source: str,
+    join: Join = join_fields,
+) -> pa.Schema:
+    """Return the schema of all files together: the first file's columns, then those that later files add.
+
+    Parameters
+    ----------
+    found
+        URI and schema of every file that has one.
+    missing_columns
+        Whether a column that some files lack is an error, or null there.
+    source
+        The source's URI, for messages.
+    join
+        Gives the field that holds two fields of one name, or None.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Naming file and column, when columns are missing or types do not widen to a common one.
+    EmptySourceError
+        When no file has a schema.
+    """
+    # Surveys have thousands of files with one schema, so look at every different one once.
+    different: dict[bytes, tuple[str, pa.Schema]] = {}
+    for uri, schema in found:
+        if len(schema):
+            different.setdefault(schema.remove_metadata().serialize().to_pybytes(), (uri, schema))
+    if not different:
+        raise EmptySourceError(f"every file of {source} is empty; put files with rows there")
+    first = next(iter(different.values()))[0]
+    columns: dict[str, _Column] = {}
+    lacking: dict[str, str] = {}
+    for number, (uri, schema) in enumerate(different.values()):
+        check_distinct(schema.names, uri)
+        for name in columns.keys() - set(schema.names):
+            lacking.setdefault(name, uri)
+        for field in schema:
+            if field.name not in columns and number > 0:
+                lacking.setdefault(field.name, first)
+            columns[field.name] = _joined(columns.get(field.name), field, uri, join)
+    if lacking and missing_columns == "error":
+        raise SchemaMismatchError(_lacking_message(lacking, columns))
+    fields = [
+        column.field.with_nullable(True) if name in lacking else column.field
+        for name, column in columns.items()
+    ]
+    return pa.schema(fields)
+
+
+def _joined(column: _Column | None, field: pa.Field, uri: str, join: Join) -> _Column:
+    if column is None:
+        return _Column(field, uri)
+    joined = join(column.field, field)
+    if joined is None:
+        raise SchemaMismatchError(
+            f"column {field.name!r} is {field.type} in {uri} but {column.field.type} in {column.uri}, "
+            "and no type holds both; rewrite one of the files"
+        )
+    return _Column(joined, column.uri if joined.type.equals(column.field.type) else uri)
+
+
+def _lacking_message(lacking: dict[str, str], columns: dict[str, _Column]) -> str:
+    names = sorted(lacking)
+    shown = "; ".join(
+        f"{lacking[name]} has no column {name!r}, which {columns[name].uri} has" for name in names[:5]
+    )
+    more = f"; and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{shown}{more}; add the column, or set source.missing_columns: null to fill it with nulls"

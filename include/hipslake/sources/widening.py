@@ -1,0 +1,111 @@
+"""The narrowest Arrow type that holds the values of two types exactly, or none."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+_MANTISSA_BITS = {16: 11, 32: 24, 64: 53}
+
+
+def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """Return the type that both types widen to, or None where no type holds both.
+
+    Null widens to anything; integers, floats, decimals and units of time to the wider of the two; integers to
+    a float or decimal that holds them (int64 to float64, where a value past 2**53 is refused when read);
+    string to large_string and binary to large_binary; lists, structs and dictionaries by what they hold. A
+    struct must have the same fields in both.
+
+    Examples
+    --------
+    >>> widen(pa.int32(), pa.float32())
+    DataType(double)
+    >>> widen(pa.string(), pa.int8()) is None
+    True
+    """
+    if a == b or kinds.is_null(b):
+        return a
+    if kinds.is_null(a):
+        return b
+    if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
+        return None
+    if kinds.is_nested(a) or kinds.is_nested(b):
+        return _widen_nested(a, b)
+    if kinds.is_dictionary(a) or kinds.is_dictionary(b):
+        return _widen_dictionary(a, b)
+    return _widen_flat(a, b)
+
+
+def _widen_flat(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if kinds.is_integer(a) and kinds.is_integer(b):
+        return _wider_integer(a, b)
+    if kinds.is_floating(a) and kinds.is_floating(b):
+        return a if a.bit_width >= b.bit_width else b
+    if kinds.is_floating(b):
+        a, b = b, a
+    if kinds.is_floating(a) and kinds.is_integer(b):
+        exact = _MANTISSA_BITS[a.bit_width] >= b.bit_width
+        return a if exact else pa.float64()
+    families = (kinds.is_temporal, _is_text, _is_bytes, _is_exact)
+    if not any(family(a) and family(b) for family in families):
+        return None
+    try:
+        return (
+            pa.unify_schemas([pa.schema([("_", a)]), pa.schema([("_", b)])], promote_options="permissive")
+            .field(0)
+            .type
+        )
+    except pa.ArrowException:  # e.g. two time zones, a date and a time
+        return None
+
+
+def _wider_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if kinds.is_signed_integer(a) == kinds.is_signed_integer(b):
+        return a if a.bit_width >= b.bit_width else b
+    signed, unsigned = (a, b) if kinds.is_signed_integer(a) else (b, a)
+    bits = max(signed.bit_width, 2 * unsigned.bit_width)
+    return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}.get(bits)
+
+
+def _widen_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    lists = (kinds.is_list, kinds.is_large_list)
+    if any(check(a) for check in lists) and any(check(b) for check in lists):
+        value = widen(a.value_type, b.value_type)
+        make = pa.large_list if kinds.is_large_list(a) or kinds.is_large_list(b) else pa.list_
+        nullable = a.value_field.nullable or b.value_field.nullable
+        return None if value is None else make(a.value_field.with_type(value).with_nullable(nullable))
+    if kinds.is_fixed_size_list(a) and kinds.is_fixed_size_list(b) and a.list_size == b.list_size:
+        value = widen(a.value_type, b.value_type)
+        return None if value is None else pa.list_(a.value_field.with_type(value), a.list_size)
+    if kinds.is_struct(a) and kinds.is_struct(b) and {f.name for f in a} == {f.name for f in b}:
+        fields = [(field, b.field(field.name), widen(field.type, b.field(field.name).type)) for field in a]
+        if any(kind is None for _, _, kind in fields) or len(fields) != b.num_fields:
+            return None
+        return pa.struct(
+            [
+                mine.with_type(kind).with_nullable(mine.nullable or other.nullable)
+                for mine, other, kind in fields
+            ]
+        )
+    return None
+
+
+def _widen_dictionary(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if not (kinds.is_dictionary(a) and kinds.is_dictionary(b)):
+        return None
+    index, value = widen(a.index_type, b.index_type), widen(a.value_type, b.value_type)
+    if index is None or value is None or a.ordered or b.ordered:  # two orders need not agree
+        return None
+    return pa.dictionary(index, value)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return kinds.is_binary(kind) or kinds.is_large_binary(kind)
+
+
+def _is_exact(kind: pa.DataType) -> bool:
+    return kinds.is_decimal(kind) or kinds.is_integer(kind)
