@@ -1,0 +1,59 @@
+"""Paths of the two layouts."""
+
+from __future__ import annotations
+
+import fnmatch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hipslake.catalog.layouts import HATS, HIPSCAT, LayoutPaths, layout_paths
+from hipslake.errors import CatalogFormatError
+from hipslake.sphere.pixels import Pixel
+
+WRITE = "20261121T0330-7f3a"
+both = pytest.mark.parametrize("paths", [HATS, HIPSCAT], ids=lambda paths: paths.layout.value)
+pixels = st.integers(0, 29).flatmap(
+    lambda order: st.builds(Pixel, st.just(order), st.integers(0, 12 * 4**order - 1))
+)
+
+
+def test_paths_are_those_of_the_formats() -> None:
+    assert (
+        HATS.partition_path(WRITE, "main", Pixel(6, 44033))
+        == f"{WRITE}/main/dataset/Norder=6/Dir=40000/Npix=44033.parquet"
+    )
+    assert HIPSCAT.partition_path(WRITE, "details", Pixel(2, 5)) == f"{WRITE}/Norder=2/Npix=5/details.parquet"
+    assert layout_paths("hats") is HATS
+    assert layout_paths("hipscat") is HIPSCAT
+
+
+@both
+@given(pixel=pixels)
+def test_a_path_says_what_it_was_made_from(paths: LayoutPaths, pixel: Pixel) -> None:
+    path = paths.partition_path(WRITE, "main", pixel)
+    assert paths.parse(path) == (WRITE, "main", pixel)
+    assert path.startswith(paths.group_root(WRITE, "main") + "/")
+    assert fnmatch.fnmatch(path, paths.leaf_glob(WRITE, "main"))
+    assert not fnmatch.fnmatch(path, paths.leaf_glob(WRITE, "details"))
+
+
+@both
+@pytest.mark.parametrize(
+    "path",
+    [
+        "metadata.json",
+        "w/main/dataset/Norder=2/Dir=10000/Npix=5.parquet",
+        "w/main/dataset/Norder=2/Dir=0/Npix=05.parquet",
+        "w/main/dataset/Norder=0/Dir=0/Npix=12.parquet",
+        "w/main/dataset/Norder=30/Dir=0/Npix=5.parquet",
+        "w/Norder=2/Npix=192/main.parquet",
+        "w/Norder=02/Npix=5/main.parquet",
+        "w/Norder=2/Npix=5/main.parquet.tmp",
+        "w/Norder=2/Npix=99999999999999999999/main.parquet",
+    ],
+)
+def test_other_paths_are_refused(paths: LayoutPaths, path: str) -> None:
+    with pytest.raises(CatalogFormatError):
+        paths.parse(path)
