@@ -5,12 +5,11 @@ from __future__ import annotations
 import fnmatch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from hipslake.catalog.layouts import HATS, HIPSCAT, LayoutPaths, layout_paths
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.pixels import Pixel
+from hypothesis import given
+from hypothesis import strategies as st
 
 WRITE = "20261121T0330-7f3a"
 both = pytest.mark.parametrize("paths", [HATS, HIPSCAT], ids=lambda paths: paths.layout.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from datetime import date, datetime
 from decimal import Decimal
@@ -11,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import ParquetSpec
 from hipslake.storage import Storage
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ROWS = 5000
 SCHEMA = pa.schema(
@@ -147,7 +147,7 @@ def test_bytes_do_not_depend_on_how_rows_came_in_chunks(cuts: list[int]) -> None
             ],
             schema=SCHEMA,
         )
-        for start, stop in zip(edges, edges[1:], strict=False)
+        for start, stop in itertools.pairwise(edges)
     ]
     table = pa.concat_tables(chunks)
     assert encode_leaf(iter([table.slice(0, 3000), table.slice(3000)]), SCHEMA, OPTIONS) == ENCODED

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
 from hipslake.catalog.schema import check_columns, group_schema, hats_position
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
 from hipslake.specs.catalog import CatalogSpec
@@ -76,7 +75,7 @@ def test_layout_hats_adds_floats_where_the_position_is_decimal() -> None:
 def test_a_column_that_the_catalog_adds_is_refused_in_the_source_whatever_its_case() -> None:
     radians = spec(position={"ra": "ra", "dec": "dec", "unit": "rad"})
     taken = SOURCE.append(pa.field("RA_ICRS", pa.float64()))
-    with pytest.raises(ReservedColumnError, match="'RA_ICRS'.*rename it"):
+    with pytest.raises(ReservedColumnError, match=r"'RA_ICRS'.*rename it"):
         group_schema(radians, taken, "main")
     assert "RA_ICRS" in group_schema(spec(), taken, "main").names  # nothing is added, so nothing clashes
 

@@ -103,7 +103,7 @@ HIPSCAT = HipscatLayout()
 
 def layout_paths(layout: Layout | str) -> LayoutPaths:
     """The paths of a layout, by its name in the spec."""
-    return {Layout.HATS: HATS, Layout.HIPSCAT: HIPSCAT}[Layout(layout)]
+    return HATS if Layout(layout) is Layout.HATS else HIPSCAT
 
 
 def sidecar_path(write_id: str, name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
@@ -19,8 +19,8 @@ from hipslake.specs.catalog import Layout, ParquetSpec
 from hipslake.specs.threshold import Threshold
 from hipslake.storage import Storage
 
-FORMAT = "hipslake"
-FORMAT_VERSION = 1
+FORMAT: Final = "hipslake"
+FORMAT_VERSION: Final = 1
 _LINE = 150  # an object that fits is printed on one line
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import sidecar_path
@@ -68,11 +69,11 @@ def pixel_ranges(order: np.ndarray, npix: np.ndarray) -> dict[int, str]:
     for level in np.unique(order):
         pixels = np.unique(npix[order == level])
         cuts = np.flatnonzero(np.diff(pixels) != 1)
-        first = pixels[np.concatenate(([0], cuts + 1))].tolist()
-        last = pixels[np.concatenate((cuts, [len(pixels) - 1]))].tolist()
-        ranges[int(level)] = ",".join(
-            f"{a}" if a == b else f"{a}-{b}" for a, b in zip(first, last, strict=True)
-        )
+        first = pa.array(pixels[np.concatenate(([0], cuts + 1))])
+        last = pa.array(pixels[np.concatenate((cuts, [len(pixels) - 1]))])
+        runs = pc.binary_join_element_wise(first.cast(pa.string()), last.cast(pa.string()), "-")
+        runs = pc.if_else(pc.equal(first, last), first.cast(pa.string()), runs)
+        ranges[int(level)] = ",".join(runs.to_pylist())
     return ranges
 
 
@@ -86,19 +87,29 @@ def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
     """
     orders, pixels = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for order, text in sorted(ranges.items()):
-        try:
-            bounds = np.array(
-                [part.split("-") if "-" in part else (part, part) for part in text.split(",")], dtype=np.int64
-            )
-        except ValueError as error:
-            raise CatalogFormatError(f"metadata: pixels of order {order} are not ranges: {text!r}") from error
-        lengths = bounds[:, 1] - bounds[:, 0] + 1
+        first, last = _bounds(order, text)
+        lengths = last - first + 1
         if np.any(lengths < 1):
             raise CatalogFormatError(f"metadata: pixels of order {order} hold a range that runs backwards")
         offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        pixels.append(np.repeat(bounds[:, 0], lengths) + offsets)
+        pixels.append(np.repeat(first, lengths) + offsets)
         orders.append(np.full(len(offsets), order, np.int64))
     return np.concatenate(orders), np.concatenate(pixels)
+
+
+def _bounds(order: int, text: str) -> tuple[np.ndarray, np.ndarray]:
+    """First and last pixel of every run, without a loop over runs: a catalog may have millions."""
+    letters = np.frombuffer(text.encode(), dtype=np.uint8)
+    dashes = letters[(letters == ord(",")) | (letters == ord("-"))] == ord("-")
+    try:
+        numbers = pa.array(text.replace("-", ",").split(",")).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise CatalogFormatError(f"metadata: pixels of order {order} are not ranges ({error})") from error
+    if np.any(dashes[1:] & dashes[:-1]):
+        raise CatalogFormatError(f"metadata: pixels of order {order} hold a range with two dashes")
+    opens = np.concatenate(([True], ~dashes))  # the number is the first of its run
+    closes = np.concatenate((~dashes, [True]))
+    return numbers[opens], numbers[closes]
 
 
 def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -> Sidecar:
