@@ -90,8 +90,8 @@ class CsvSource(Source):
         unified = unify(found, self.spec.missing_columns, source=self.spec.uri, join=join_inferred)
         if unknown := self._types.keys() - set(unified.names):
             raise SchemaMismatchError(
-                f"source.options.types names {', '.join(sorted(unknown))}, but the columns of {self.spec.uri} "
-                f"are {', '.join(unified.names)}"
+                f"source.options.types names {', '.join(sorted(unknown))}, but the columns are "
+                f"{', '.join(unified.names)}"
             )
         return pa.schema([field.remove_metadata() for field in unified])
 

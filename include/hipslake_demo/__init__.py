@@ -1,0 +1,1 @@
+"""The demo: real catalogs, laid out as a survey would deliver them."""
