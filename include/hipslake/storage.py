@@ -123,9 +123,9 @@ class Storage:
         """
         return sorted(e for e in self._listing(path, recursive) if not is_unfinished(_name(e)))
 
-    def unfinished(self, path: str = "") -> _Entries:
+    def unfinished(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
-        return sorted(e for e in self._listing(path, recursive=False) if is_unfinished(_name(e)))
+        return sorted(e for e in self._listing(path, recursive) if is_unfinished(_name(e)))
 
     def glob(self, pattern: str) -> _Entries:
         """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
@@ -186,6 +186,11 @@ class Storage:
         """Point `path` at a target relative to its folder, in one step; False where links do not exist."""
         with self._told(path, "write"):
             return self._files.symlink(self.uri(path), target)
+
+    def symlink_target(self, path: str) -> str | None:
+        """Where a symbolic link points, as it was given to `symlink`; None if there is none."""
+        with self._told(path, "read"):
+            return self._files.symlink_target(self.uri(path))
 
     def check_writable(self) -> None:
         """Raise `NotWritableError` or `NoSpaceError` unless a file can be written below the root."""

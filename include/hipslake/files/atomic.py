@@ -30,7 +30,7 @@ _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}
 
 
 def is_unfinished(name: str) -> bool:
-    """Whether a file's name says that it is not (yet) a file of its own: temporary, or a claim."""
+    """Whether a file's name says that it is no file of its own (yet): temporary, or a claim."""
     return bool(_TEMPORARY.fullmatch(name) or _CLAIM.fullmatch(name))
 
 

@@ -72,6 +72,9 @@ class LocalFiles:
     def symlink(self, uri: str, target: str) -> bool:
         return atomic.symlink(Path(uri), target)
 
+    def symlink_target(self, uri: str) -> str | None:
+        return str(Path(uri).readlink()) if Path(uri).is_symlink() else None
+
     def arrow_filesystem(self) -> Any:
         return pafs.LocalFileSystem()
 

@@ -96,6 +96,9 @@ class ObjectFiles:
     def symlink(self, uri: str, target: str) -> bool:
         return False
 
+    def symlink_target(self, uri: str) -> str | None:
+        return None
+
     def arrow_filesystem(self) -> Any:
         return pafs.PyFileSystem(pafs.FSSpecHandler(self._fs))
 

@@ -1,0 +1,173 @@
+"""Heartbeats: how a writing run says that its folder is in use, and learns that the folder was given up.
+
+A step beats every 15 seconds while it runs, and leaves the folder *resting* when it ends, for the run's next
+step. A folder is dead when a beating step has been silent for `HIPSLAKE_STALE_SECONDS` (default 300), or when
+it rested for `HIPSLAKE_RESTING_SECONDS` (default a day).
+
+Sweeper and writer each put up a sign of their own before they look for the other's: the sweeper marks the
+folder and then reads the heartbeat; the writer beats and then looks for a mark. So at least one of them sees
+the other, and no version comes to name a folder that is being swept. A swept folder stays marked.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+import time
+from datetime import datetime
+from types import TracebackType
+
+from hipslake.errors import StorageError
+from hipslake.storage import Storage
+from hipslake.versions.write_id import new_write_id
+
+HEARTBEAT = "_heartbeat.json"
+INTERVAL = 15.0
+"""Seconds between two beats."""
+MARKS = "_versions/swept"
+"""The folder of the sweepers' marks; they must outlive the folders that they mark."""
+
+_log = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """Keeps a folder alive while a `with` block runs.
+
+    When the block ends without an exception, the heartbeat is left resting, or removed. After an exception or
+    a kill it stands as it is, and becomes stale.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    folder
+        The folder to keep alive: a write id. `""` is the root itself, which nobody sweeps.
+    rest
+        Whether later steps of the run need the folder; False once a version names it.
+    interval
+        Seconds between two beats.
+
+    Raises
+    ------
+    StorageError
+        On entry: the folder was given up, and swept.
+    """
+
+    def __init__(
+        self, storage: Storage, folder: str, *, rest: bool = True, interval: float = INTERVAL
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._path = storage.join(folder, HEARTBEAT)
+        self._rest = rest
+        self._interval = interval
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
+
+    def __enter__(self) -> Heartbeat:
+        self.confirm()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        if error is None and self._rest:
+            self._beat("resting")
+        elif error is None:
+            self._storage.delete(self._path)
+
+    def confirm(self) -> None:
+        """Make sure that the folder is still ours; to be called right before the commit that names it.
+
+        Raises
+        ------
+        StorageError
+            It was swept, or is being swept; trying again does not help.
+        """
+        self._beat("beating")
+        if self._folder and is_marked(self._storage, self._folder):
+            error = StorageError(
+                f"{self._storage.uri(self._folder)}: this write was swept, because its run looked dead; run "
+                "it again from its first step, which draws a new write id"
+            )
+            error.retryable = False
+            raise error
+
+    def _keep_beating(self) -> None:
+        while not self._stop.wait(self._interval):
+            try:
+                self._beat("beating")
+            except Exception:
+                # The work goes on; whether the folder outlived the silence is for `confirm` to say.
+                _log.warning("No heartbeat could be written to %s", self._path, exc_info=True)
+
+    def _beat(self, state: str) -> None:
+        self._storage.write(self._path, _heartbeat(state), durable=False)
+
+
+def claim_write(storage: Storage, now: datetime) -> str:
+    """Draw a write id that nobody else has, and leave its folder resting.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    now
+        The time, with a time zone.
+    """
+    while True:
+        write_id = new_write_id(now)
+        fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("resting"))
+        if fresh and not is_marked(storage, write_id):
+            return write_id
+
+
+def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> bool:
+    """Whether a step beats in a folder, or the folder rests between two steps.
+
+    Parameters
+    ----------
+    storage, folder
+        As for `Heartbeat`.
+    stale_after
+        Seconds of silence after which a beating step counts as dead; None is `stale_seconds()`.
+    """
+    try:
+        heartbeat = json.loads(storage.read(storage.join(folder, HEARTBEAT)))
+        age = time.time() - float(heartbeat["time"])
+        resting = heartbeat["state"] == "resting"
+    except (FileNotFoundError, ValueError, TypeError, KeyError):
+        return False
+    limit = stale_seconds() if stale_after is None else stale_after
+    return age < (resting_seconds() if resting else limit)
+
+
+def is_marked(storage: Storage, folder: str) -> bool:
+    """Whether a sweeper has given the folder up; a run must not write there any more."""
+    return storage.exists(mark_path(folder))
+
+
+def mark_path(folder: str) -> str:
+    """The mark that a sweeper puts up for a folder."""
+    return f"{MARKS}/{folder}.json"
+
+
+def stale_seconds() -> float:
+    """Silence, in seconds, after which a beating step counts as dead."""
+    return float(os.environ.get("HIPSLAKE_STALE_SECONDS", "300"))
+
+
+def resting_seconds() -> float:
+    """Time, in seconds, for which a folder may wait for the next step of its run."""
+    return float(os.environ.get("HIPSLAKE_RESTING_SECONDS", "86400"))
+
+
+def _heartbeat(state: str) -> bytes:
+    beat = {"state": state, "time": time.time(), "host": socket.gethostname(), "pid": os.getpid()}
+    return json.dumps(beat).encode()

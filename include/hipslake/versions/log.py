@@ -1,0 +1,300 @@
+"""The log of versions: one immutable metadata file per version. Creating that file is the commit.
+
+`_versions/00000003.json` is version 3. Numbers have no gaps and are never used twice: a vacuumed version
+leaves a tombstone. `metadata.json` and other pointers are copies for readers and may lag behind; so readers
+look for newer versions beyond what a pointer says, and whoever writes mends the pointers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hipslake.errors import (
+    CatalogFormatError,
+    CatalogNotFoundError,
+    CommitStateUnknownError,
+    ConflictError,
+    StorageError,
+    VersionNotFoundError,
+)
+from hipslake.storage import Storage
+from hipslake.versions.files import (
+    CURRENT,
+    POINTER,
+    TOMBSTONE_BYTES,
+    VERSIONS,
+    head,
+    is_tombstone,
+    tombstone,
+    version_number,
+    version_path,
+)
+
+_LOOKS = 100
+
+Outcome = Literal["committed", "conflict"]
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """What should stand at the catalog's root beside `metadata.json`, for one version."""
+
+    files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
+    links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
+
+
+class VersionLog:
+    """The versions of one catalog (or cube).
+
+    Metadata is bytes here: a JSON object of which this class knows `version` and `write_id`.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def newest(self) -> int | None:
+        """The number of the newest version; None if nothing was ever committed."""
+        return self._newest_after(self._pointer()[0]) or None
+
+    def numbers(self) -> list[int]:
+        """The numbers of all versions that can be read, ascending; tombstones are left out."""
+        sizes = {}
+        for entry in self._storage.list(VERSIONS):
+            number = version_number(entry.path)
+            if number is not None:
+                sizes[number] = entry.size
+        if not sizes:  # a web server that lists nothing
+            sizes = dict.fromkeys(range(1, (self.newest() or 0) + 1), 0)
+        return [
+            number
+            for number, size in sorted(sizes.items())
+            if size > TOMBSTONE_BYTES or not self._is_tombstone(number)
+        ]
+
+    def read(self, number: int | None = None) -> bytes:
+        """The metadata of a version; of the newest one if no number is given.
+
+        Raises
+        ------
+        CatalogNotFoundError
+            Nothing was ever committed here.
+        VersionNotFoundError
+            There is no such version, or it was vacuumed.
+        """
+        if number is not None:
+            return self._read(number)
+        standing, data = self._pointer()
+        newest = self._newest_after(standing)
+        if newest == 0:
+            raise CatalogNotFoundError(
+                f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are missing); "
+                "check the path"
+            )
+        return data if newest == standing else self._read(newest)
+
+    def texts(self) -> list[bytes]:
+        """The metadata of all versions that can be read, oldest first."""
+        found = []
+        for number in self.numbers():
+            try:
+                found.append(self._read(number))
+            except VersionNotFoundError:  # vacuumed since it was listed
+                continue
+        return found
+
+    def commit(self, number: int, data: bytes, write_id: str) -> Outcome:
+        """Create a version, whole or not at all.
+
+        Parameters
+        ----------
+        number
+            One more than the newest version.
+        data
+            The metadata; its `version` and `write_id` must be the ones given.
+        write_id
+            By this the writer recognises its own success, should the answer of the store get lost.
+
+        Returns
+        -------
+        "committed" or "conflict"
+            A conflict: another writer has this number. Read the newest version, merge and commit again.
+
+        Raises
+        ------
+        CommitStateUnknownError
+            The store failed, and does not say whether the commit stands. `find` may say so later.
+        StorageError
+            The commit does not stand.
+        """
+        self._check(number, data, write_id)
+        failure: StorageError | None = None
+        try:
+            if self._storage.create(version_path(number), data):
+                return "committed"
+        except StorageError as error:
+            failure = error
+        # Either the name is taken, maybe by our own first try whose answer was lost; or the store failed.
+        try:
+            standing = head(self._storage.read(version_path(number)), self._storage.uri(version_path(number)))
+        except FileNotFoundError:
+            if failure is not None and (self._storage.is_local or not failure.retryable):
+                raise failure from None
+            raise self._unknown(number, failure) from failure
+        except StorageError as error:
+            raise self._unknown(number, failure or error) from error
+        return "committed" if standing.get("write_id") == write_id else "conflict"
+
+    def find(self, write_id: str) -> int | None:
+        """The version that a write committed, vacuumed or not; None if it has committed none."""
+        for number in range(self.newest() or 0, 0, -1):
+            if self._head_of(number).get("write_id") == write_id:
+                return number
+        return None
+
+    def entomb(self, number: int) -> None:
+        """Replace a version by a tombstone, so that its number stays taken; its data files are not touched.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, or it is the newest.
+        """
+        newest = self.newest() or 0
+        if not 0 < number < newest:
+            raise VersionNotFoundError(
+                f"{self._storage.uri()}: version {number} cannot be vacuumed; "
+                f"give one before the newest, which is {newest}"
+            )
+        document = self._head_of(number)
+        if not document.get("tombstone"):
+            self._storage.write(version_path(number), tombstone(number, document.get("write_id")))
+
+    def publish_pointers(self, describe: Callable[[bytes], Pointers] | None = None) -> int:
+        """Make the pointers name the newest version: write, look again, until what stands there is right.
+
+        Whatever version the caller committed, the newest one is pointed at, so pointers do not go back.
+
+        Parameters
+        ----------
+        describe
+            From the metadata of a version to further pointers. By default, `current` links to the folder of
+            the version's write.
+
+        Returns
+        -------
+        int
+            The version that the pointers now name.
+
+        Raises
+        ------
+        CatalogNotFoundError
+            Nothing was ever committed here.
+        ConflictError
+            Others kept committing in between; they publish the pointers too.
+        """
+        for _ in range(_LOOKS):
+            newest, data = self._newest_data()
+            pointers = describe(data) if describe else self._current(data)
+            changed = self._replace(POINTER, data, newest)
+            for path, target in pointers.links.items():
+                if self._storage.symlink_target(path) != target:
+                    changed |= self._storage.symlink(path, target)
+            for path, content in pointers.files.items():
+                changed |= self._replace(path, content, newest)
+            if not changed:
+                return newest
+        raise ConflictError(
+            f"{self._storage.uri()}: versions are committed faster than pointers are written; retry"
+        )
+
+    def _replace(self, path: str, content: bytes, number: int) -> bool:
+        """Replace a pointer unless it is right; True if the log must be looked at again."""
+        try:
+            if self._storage.read(path) == content:
+                return False
+        except FileNotFoundError:
+            pass
+        if not self._storage.exists(version_path(number + 1)):
+            self._storage.write(path, content)
+        return True
+
+    def _current(self, data: bytes) -> Pointers:
+        write_id = head(data, POINTER).get("write_id")
+        if isinstance(write_id, str) and self._storage.exists(write_id):
+            return Pointers(links={CURRENT: write_id})
+        return Pointers()
+
+    def _newest_data(self) -> tuple[int, bytes]:
+        data = self.read()
+        return int(head(data, POINTER)["version"]), data
+
+    def _pointer(self) -> tuple[int, bytes]:
+        """Version and content of metadata.json; version 0 if it is missing or damaged."""
+        try:
+            data = self._storage.read(POINTER)
+            return int(head(data, POINTER)["version"]), data
+        except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError):
+            return 0, b""
+
+    def _newest_after(self, known: int) -> int:
+        """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect."""
+        step = 1
+        while self._storage.exists(version_path(known + step)):
+            known, step = known + step, step * 2
+        missing = known + step
+        while missing - known > 1:
+            middle = (known + missing) // 2
+            if self._storage.exists(version_path(middle)):
+                known = middle
+            else:
+                missing = middle
+        return known
+
+    def _read(self, number: int) -> bytes:
+        try:
+            data = self._storage.read(version_path(number))
+        except FileNotFoundError:
+            raise self._not_found(number, "does not exist") from None
+        if is_tombstone(data):
+            raise self._not_found(number, "was vacuumed")
+        return data
+
+    def _not_found(self, number: int, why: str) -> VersionNotFoundError:
+        known = ", ".join(map(str, self.numbers())) or "none"
+        return VersionNotFoundError(f"{self._storage.uri()}: version {number} {why}; there are: {known}")
+
+    def _is_tombstone(self, number: int) -> bool:
+        try:
+            return is_tombstone(self._storage.read(version_path(number)))
+        except FileNotFoundError:
+            return True
+
+    def _head_of(self, number: int) -> dict[str, Any]:
+        return head(self._storage.read(version_path(number)), self._storage.uri(version_path(number)))
+
+    def _check(self, number: int, data: bytes, write_id: str) -> None:
+        says = head(data, "the metadata to commit")
+        if (says.get("version"), says.get("write_id")) != (number, write_id):
+            raise ValueError(
+                f"the metadata says version {says.get('version')} of write {says.get('write_id')}, "
+                f"but version {number} of write {write_id} is to be committed"
+            )
+        if number < 1 or (number > 1 and not self._storage.exists(version_path(number - 1))):
+            raise VersionNotFoundError(
+                f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
+                f"the next one is {(self.newest() or 0) + 1}"
+            )
+
+    def _unknown(self, number: int, failure: StorageError | None) -> CommitStateUnknownError:
+        return CommitStateUnknownError(
+            f"{self._storage.uri(version_path(number))}: the store does not say whether version {number} was "
+            f"committed ({failure or 'the number is taken, but by nothing that can be read'}); run the step "
+            "again, which looks before it commits"
+        )

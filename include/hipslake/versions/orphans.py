@@ -1,0 +1,107 @@
+"""Orphans: what runs that died have left in a catalog, and that no version names."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
+
+from hipslake.storage import Storage
+from hipslake.versions.files import CURRENT, POINTER, VERSIONS
+from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, stale_seconds
+from hipslake.versions.log import VersionLog
+from hipslake.versions.write_id import is_write_id, write_ids_in, write_time
+
+_MARK_SECONDS = 30 * 86400.0  # no process comes back from a longer stop
+
+
+def sweep_orphans(
+    catalog: Storage,
+    live_after: float | None = None,
+    *,
+    keep: Collection[str] = (),
+    named: Callable[[bytes], Iterable[str]] = write_ids_in,
+) -> list[str]:
+    """Delete the folders of dead writes that no version names, and temporary files of killed processes.
+
+    Parameters
+    ----------
+    catalog
+        At the root of the catalog.
+    live_after
+        Seconds of silence after which a writer counts as dead; None is `HIPSLAKE_STALE_SECONDS`, default 300.
+    keep
+        Write ids that are not touched, whatever their heartbeat says: that of the run that sweeps.
+    named
+        The write ids that a metadata file (its bytes) needs. The default finds all that stand in its text; a
+        version that needs a write which only one of its sidecars names must say so there.
+
+    Returns
+    -------
+    list of str
+        What was removed, relative to the root, sorted.
+    """
+    limit = stale_seconds() if live_after is None else live_after
+    folders = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
+    unneeded = folders - _needed(catalog, named) - set(keep)
+    dead = sorted(folder for folder in unneeded if _is_dead(catalog, folder, limit))
+    for folder in dead:
+        catalog.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
+    # Only what is read after the marks were put up counts: see `hipslake.versions.heartbeat`.
+    alive = {folder for folder in dead if not _is_dead(catalog, folder, limit)}
+    if dead:
+        alive |= _needed(catalog, named)
+    removed = []
+    for folder in dead:
+        if folder in alive:
+            catalog.delete(mark_path(folder))
+        else:
+            catalog.delete_tree(folder)
+            removed.append(folder)
+    _forget_old_marks(catalog)
+    for folder in ("", VERSIONS):
+        removed += delete_temporary_files(catalog, folder, limit)
+    return sorted(removed)
+
+
+def delete_temporary_files(
+    storage: Storage, folder: str, older_than: float, *, recursive: bool = False
+) -> list[str]:
+    """Delete the temporary files of killed processes; `older_than` in seconds. Returns their paths."""
+    removed = []
+    for entry in storage.unfinished(folder, recursive=recursive):
+        age = time.time() - datetime.fromisoformat(entry.stamp).timestamp()
+        if entry.path.endswith(".tmp") and age >= older_than:
+            storage.delete(entry.path)
+            removed.append(entry.path)
+    return removed
+
+
+def _is_dead(catalog: Storage, folder: str, limit: float) -> bool:
+    if is_live(catalog, folder, limit):
+        return False
+    if catalog.exists(catalog.join(folder, HEARTBEAT)):
+        return True
+    return time.time() - write_time(folder).timestamp() >= limit  # else its first beat may be on its way
+
+
+def _needed(catalog: Storage, named: Callable[[bytes], Iterable[str]]) -> set[str]:
+    texts = VersionLog(catalog).texts()
+    for pointer in (POINTER, "collection.properties"):  # the latter may name an older tree than the newest
+        try:
+            texts.append(catalog.read(pointer))
+        except FileNotFoundError:
+            continue
+    texts.append((catalog.symlink_target(CURRENT) or "").encode())
+    return {write_id for text in texts for write_id in (*named(text), *write_ids_in(text))}
+
+
+def _forget_old_marks(catalog: Storage) -> None:
+    for entry in catalog.list(MARKS):
+        try:
+            age = time.time() - float(json.loads(catalog.read(entry.path))["time"])
+        except FileNotFoundError:
+            continue
+        if age >= _MARK_SECONDS:
+            catalog.delete(entry.path)
