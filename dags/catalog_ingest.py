@@ -6,6 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
 from hipslake_airflow.operators.catalog import (
@@ -22,10 +25,6 @@ from hipslake_airflow.params import ingest_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.spec_folders import CATALOG_SPECS
-
-from hipslake.errors import SpecError
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 
 PIPELINE = "catalog_ingest"
 

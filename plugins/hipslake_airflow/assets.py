@@ -8,8 +8,8 @@ from airflow.sdk import Asset
 def catalog_asset(name: str) -> Asset:
     """Return the asset of a catalog.
 
-    Its URI names the catalog, not the place: the warehouse may move without cutting the chains that other DAGs
-    hang on it. Every event carries the place in its extra, with rows and version.
+    Its URI names the catalog, not the place: the warehouse may move without cutting the chains that other
+    DAGs hang on it. Every event carries the place in its extra, with rows and version.
 
     Parameters
     ----------

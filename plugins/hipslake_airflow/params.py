@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-
 from hipslake.specs.catalog import CatalogSpec, Layout
 
-THRESHOLD_PATTERN = r"^[0-9][0-9_.,]{0,17} ?([kMGT]i?)? ?(rows|B|bytes)$"
+THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
 _MAX_WAIT_MINUTES = 7 * 24 * 60
 
 
@@ -21,7 +20,7 @@ def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
             maxLength=40,
             title="Threshold",
             description=(
-                "The largest leaf allowed, in rows or in bytes of the file on disk: 20000 rows, 1M rows, 64 MiB. "
+                "The largest leaf allowed, in rows or in bytes of its file: 20000 rows, 1M rows, 64 MiB. "
                 f"Holds for every column group. Empty: as the spec says ({thresholds})."
             ),
         ),
@@ -46,12 +45,19 @@ def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
             title="Wait for files (minutes)",
             description="How long to wait for the first source file. No worker slot is held meanwhile.",
         ),
-        "window_start": _moment("Window start", "The time that the run stands for, where no data interval says it."),
+        "window_start": _moment(
+            "Window start", "The time that the run stands for, where no data interval says it."
+        ),
         "window_end": _moment("Window end", "The end of that time. Empty: open."),
     }
 
 
 def _moment(title: str, help_text: str) -> Param:
     return Param(
-        None, type=["null", "string"], format="date-time", title=title, description=help_text, section="Window"
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title=title,
+        description=help_text,
+        section="Window",
     )

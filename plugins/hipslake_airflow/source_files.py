@@ -1,4 +1,4 @@
-"""Whether the files of a source are there; asked by the sensor on a worker and by its trigger in the triggerer."""
+"""Whether the files of a source are there: asked by the sensor, and by its trigger in the triggerer."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Report(Frozen):
     finished: AwareDatetime = Field(default_factory=now_utc)
 
     def summary(self) -> dict[str, str | int | float | bool | None]:
-        """Return the few values that are pushed to XCom: what is one number or one word; the rest stays here."""
+        """Return the few values that are pushed to XCom: single numbers and words; the rest stays here."""
         values = {name: value for name, value in self if name not in _NOT_IN_SUMMARY}
         short = {name: value for name, value in values.items() if isinstance(value, str | int | float | None)}
         return {**short, "seconds": round(sum(self.seconds.values()), 2)}

@@ -14,12 +14,13 @@ from hipslake import __version__
 from hipslake.errors import NoSpaceError, SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
-from hipslake.steps.published import newest_version, names_write
+from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
 from hipslake.storage import Storage
+from hipslake.versions.heartbeat import claim_write, is_marked
+from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
-from hipslake.versions.write_id import new_write_id
 
 MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
@@ -78,7 +79,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     with phases("warehouse"):
         catalog.check_writable()
         _check_free_space(catalog)
-        version = newest_version(catalog)
+        version = VersionLog(catalog).newest()
     frozen = FrozenRun(
         dag_id=request.dag_id,
         run_id=request.run_id,
@@ -96,12 +97,12 @@ def run(request: ResolveRequest) -> ResolveReport:
     )
     request.folder.write(RunFolder.RUN, frozen)
     with phases("sweep"):
-        swept = sweep_orphans(catalog)
+        swept = sweep_orphans(catalog, keep={frozen.write_id})
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,
         version=version,
-        swept=tuple(str(folder) for folder in swept),
+        swept=tuple(swept),
         seconds=phases.seconds,
     )
 
@@ -144,7 +145,9 @@ def resolve_window(
         first = _time(given[0], "window_start")
         last = _time(given[1], "window_end") if given[1] else None
         if last is not None and last <= first:
-            raise SpecError(f"window_end {given[1]!r} is not after window_start {given[0]!r}; give a later end")
+            raise SpecError(
+                f"window_end {given[1]!r} is not after window_start {given[0]!r}; give a later end"
+            )
         return Window(start=first, end=last, origin="params")
     if start is not None:
         return Window(start=_utc(start), end=_utc(end or start), origin="data_interval")
@@ -155,7 +158,9 @@ def _time(text: str, what: str) -> AwareDatetime:
     try:
         return _utc(datetime.fromisoformat(text))
     except ValueError:
-        raise SpecError(f"{what} {text!r} is not a time; write it as 2026-11-20 or 2026-11-20T03:30:00") from None
+        raise SpecError(
+            f"{what} {text!r} is not a time; write it as 2026-11-20 or 2026-11-20T03:30:00"
+        ) from None
 
 
 def _utc(moment: datetime) -> datetime:
@@ -168,16 +173,17 @@ def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     if folder.storage.exists(RunFolder.RUN):
         earlier = folder.run()
         same = earlier.spec == spec and earlier.library_version == __version__
-        if same and not names_write(catalog, earlier.write_id):
+        kept = same and not is_marked(catalog, earlier.write_id)
+        if kept and not names_write(catalog, earlier.write_id):
             return earlier.write_id
-    return new_write_id(datetime.now(UTC))
+    return claim_write(catalog, datetime.now(UTC))
 
 
 def _check_free_space(storage: Storage) -> None:
     """Check that a local warehouse has some room left; object stores have no such number."""
-    if "://" in storage.uri(""):
+    if not storage.is_local:
         return
-    place = Path(storage.uri(""))
+    place = Path(storage.root)
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free

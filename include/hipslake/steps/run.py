@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
+import pyarrow as pa
 from pydantic import AwareDatetime, ValidationError
 
 from hipslake.errors import StepError
@@ -114,6 +115,10 @@ class RunFolder:
     def inputs(self) -> FrozenInputs:
         """Return the frozen list of source files."""
         return self.read(self.FILES, FrozenInputs)
+
+    def schema(self) -> pa.Schema:
+        """Return the unified schema of the source files, which the histogram step left."""
+        return pa.ipc.read_schema(pa.BufferReader(self.storage.read(self.SCHEMA)))
 
     def read(self, path: str, model: type[Model]) -> Model:
         """Return the model stored at a path.

@@ -40,8 +40,8 @@ def check_master(conn_id: str, master: str) -> str:
         raise AirflowFailException(_not_found(conn_id)) from None
     if not _MASTER.fullmatch(master) or (master == "yarn" and connection.host != "yarn"):
         raise AirflowFailException(
-            f"Connection {conn_id!r} (type {connection.conn_type!r}, host {connection.host!r}) gives the Spark "
-            f"master {master!r}, which is none; {_mend(conn_id)}"
+            f"Connection {conn_id!r} (type {connection.conn_type!r}, host {connection.host!r}) gives the "
+            f"Spark master {master!r}, which is none; {_mend(conn_id)}"
         )
     return master
 
@@ -69,7 +69,7 @@ def _not_found(conn_id: str) -> str:
 
 def _mend(conn_id: str) -> str:
     return (
-        f"add it in the UI (Admin, Connections), or set AIRFLOW_CONN_{conn_id.upper()} in its JSON form, such as "
-        f'{EXAMPLE} or {{"conn_type": "spark", "host": "spark://master", "port": 7077}}; '
+        f"add it in the UI (Admin, Connections), or set AIRFLOW_CONN_{conn_id.upper()} in its JSON form, such "
+        f'as {EXAMPLE} or {{"conn_type": "spark", "host": "spark://master", "port": 7077}}; '
         "the URI form cannot hold a master with brackets"
     )

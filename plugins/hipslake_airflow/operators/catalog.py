@@ -13,8 +13,8 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.histogram import HistogramReport, HistogramRequest
     from hipslake.steps.hats_view import HatsViewReport
+    from hipslake.steps.histogram import HistogramReport, HistogramRequest
     from hipslake.steps.inputs import InputsReport
     from hipslake.steps.plan import PlanReport
     from hipslake.steps.publish import PublishReport
@@ -89,7 +89,7 @@ def window_of(context: Context) -> Window:
 
 
 class FreezeInputsOperator(StepOperator):
-    """List the source files, take their fingerprint, and skip the run if nothing changed since the newest version."""
+    """List the source files, and skip the run if nothing changed since the newest version."""
 
     def perform(self, context: Context) -> InputsReport:
         from hipslake.steps import inputs
@@ -236,7 +236,7 @@ class PublishCatalogOperator(StepOperator):
 
 
 class BuildHatsViewOperator(StepOperator):
-    """Make what HATS readers open the newest version; also mends pointers that a killed publish left behind."""
+    """Let HATS readers open the newest version; also mends pointers that a killed publish left behind."""
 
     def perform(self, context: Context) -> HatsViewReport:
         from hipslake.steps import hats_view

@@ -104,15 +104,15 @@ class SparkStepOperator(SparkSubmitOperator):
             report_type = self.report_type()
             return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
         raise AirflowException(
-            f"The job {self.job} ended without a report: its process or a worker died. Look at the end of its "
-            "log above; common causes are too little memory and a lost executor"
+            f"The job {self.job} ended without a report: its process or a worker died. Look at the end of "
+            "its log above; common causes are too little memory and a lost executor"
         ) from failure
 
     def _get_hook(self) -> SparkSubmitHook:
         """Return the provider's hook, once the master is known to be the one that the connection names."""
         hook = super()._get_hook()
         master = check_master(self._conn_id, hook._connection["master"])
-        if master == "local[*]" or master.startswith("local[") and "," not in master:
+        if master == "local[*]" or (master.startswith("local[") and "," not in master):
             self.log.warning("Master %s never retries a failed task; local[*,4] does.", master)
         if not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}

@@ -76,6 +76,7 @@ class SourceFilesSensor(BaseSensorOperator):
             method_name="execute_complete",
             timeout=wait + GRACE,
         )
+        return None
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> None:
         """Take what the trigger found.
@@ -109,8 +110,10 @@ class SourceFilesSensor(BaseSensorOperator):
         return files
 
     def _missing(self, source: dict[str, Any]) -> str:
-        waited = timedelta(seconds=self._run().wait_minutes * 60 if self._waits_as_the_run_says else self.timeout)
+        waited = timedelta(
+            seconds=self._run().wait_minutes * 60 if self._waits_as_the_run_says else self.timeout
+        )
         return (
-            f"No file matched {looked_for(source)} within {waited}. Put the files there, or mend source.uri in "
-            f"{self._run().spec_file}, and clear this task"
+            f"No file matched {looked_for(source)} within {waited}. Put the files there, or mend source.uri "
+            f"in {self._run().spec_file}, and clear this task"
         )
