@@ -9,10 +9,20 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from hipslake.specs.base import Frozen
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 
 MIB = 1 << 20
+
+
+class RowBytes(Frozen):
+    """What a row of a column group weighs, estimated by encoding a few rows as they will be encoded."""
+
+    rows: int  # of the sample
+    disk: float  # bytes per row in a leaf file
+    memory: float  # bytes per row as Arrow columns
+    footer: int  # bytes of a leaf file beside its rows
 
 
 class HistogramRequest(Request):
@@ -35,10 +45,10 @@ class HistogramReport(Report):
 
     step: str = HistogramRequest.step
     splits: int = 0
-    source_bytes: int = 0  # size of the files, as stored
     cells: int = 0  # occupied pixels of the histogram
     highest_order: int = 0  # of a cell: the mapping order, or deeper where pixels were crowded
     crowded: dict[int, int] = Field(default_factory=dict)  # order -> cells that were counted deeper
     rejected: dict[str, int] = Field(default_factory=dict)  # reason -> rows
     examples: tuple[str, ...] = ()  # the first bad rows: file, row, values
     group_bytes: dict[str, int] = Field(default_factory=dict)  # estimated bytes on disk per column group
+    row_bytes: dict[str, RowBytes] = Field(default_factory=dict)  # per column group

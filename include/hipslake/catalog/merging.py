@@ -1,0 +1,91 @@
+"""Rows in curve order: sorting a batch by `_healpix_29`, and merging sorted batches into row groups.
+
+The order is (`_healpix_29`, place in the source). Batches are given in source order, and the place of equal
+keys is kept, so `_row` itself need not be compared, nor be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+
+def curve_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Permutation that sorts the keys and keeps the order of equal ones.
+
+    Parameters
+    ----------
+    keys : int64[n]
+
+    Returns
+    -------
+    int64[n]
+
+    Notes
+    -----
+    The same as `numpy.argsort(keys, kind="stable")`, in a third of the time: numpy's default sort is vectorised
+    but not stable, and equal keys are rare on the sky, so they are put right afterwards.
+    """
+    order = np.argsort(keys)
+    in_order = keys[order]
+    equal_to_next = in_order[1:] == in_order[:-1]
+    if equal_to_next.any():
+        tied = np.flatnonzero(np.append(equal_to_next, False) | np.append(False, equal_to_next))
+        order[tied] = order[tied][np.lexsort((order[tied], in_order[tied]))]
+    return order
+
+
+def keys_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The `_healpix_29` column of a batch, without a copy."""
+    keys: NDArray[np.int64] = batch.column(batch.schema.get_field_index(HEALPIX_COLUMN)).to_numpy()
+    return keys
+
+
+def within(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
+    """The rows of a sorted batch whose `_healpix_29` lies in [start, stop), as a view."""
+    first, last = np.searchsorted(keys_of(batch), [start, stop])
+    return batch.slice(first, last - first)
+
+
+def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) -> Iterator[pa.Table]:
+    """Merge sorted batches into one sorted sequence of row groups.
+
+    Only the keys are merged as a whole. A row group is then gathered from one slice of every batch, so that no
+    more than the batches themselves and one row group is held.
+
+    Parameters
+    ----------
+    batches : sequence of pyarrow.RecordBatch
+        Each sorted by `_healpix_29`, with equal keys in source order; together in source order.
+    row_group_rows : int
+        Rows of each row group but the last.
+
+    Yields
+    ------
+    pyarrow.Table
+    """
+    batches = [batch for batch in batches if batch.num_rows]
+    if not batches:
+        return
+    starts = np.cumsum([0] + [batch.num_rows for batch in batches])
+    order = curve_order(np.concatenate([keys_of(batch) for batch in batches]))
+    taken = np.zeros(len(batches), np.int64)
+    for begin in range(0, len(order), row_group_rows):
+        chosen = order[begin : begin + row_group_rows]
+        of_batch = np.searchsorted(starts, chosen, side="right") - 1
+        counts = np.bincount(of_batch, minlength=len(batches))
+        slices = [
+            batch.slice(first, count)
+            for batch, first, count in zip(batches, taken.tolist(), counts.tolist(), strict=True)
+            if count
+        ]
+        # From a row's place in all batches to its place in the slices, which stand one after another.
+        shift = np.cumsum(counts) - counts - taken - starts[:-1]
+        taken += counts
+        table = pa.Table.from_batches(slices).combine_chunks()
+        yield table.take(pa.array(chosen + shift[of_batch]))

@@ -1,0 +1,69 @@
+"""The rows of a batch as the column groups store them: indexed, in curve order, with the columns that are added."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.catalog.merging import curve_order
+from hipslake.catalog.placement import Placed, icrs_and_index
+from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
+from hipslake.specs.catalog import PositionSpec
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+
+def in_curve_order(
+    rows: pa.RecordBatch,
+    placed: Placed,
+    *,
+    position: PositionSpec,
+    schemas: Mapping[str, pa.Schema],
+    row_start: int,
+) -> tuple[NDArray[np.int64], dict[str, pa.RecordBatch]]:
+    """Index and sort the rows that lie on the sky, and give every column group its columns.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+        Consecutive rows of the source, with all its columns.
+    placed : Placed
+        Their positions; rows with a reason are left out.
+    position : PositionSpec
+    schemas : mapping of str to pyarrow.Schema
+        Per column group, the schema of its leaf files.
+    row_start : int
+        `_row` of the first row.
+
+    Returns
+    -------
+    keys : int64[m]
+        `_healpix_29`, ascending; rows with equal ones are in source order.
+    groups : dict of str to pyarrow.RecordBatch
+        Per column group, the rows in the order of the keys.
+    """
+    lon, lat = placed.lon, placed.lat
+    kept: NDArray[np.int64] | None = None
+    if placed.reasons is not None:
+        kept = np.flatnonzero(placed.reasons == 0)
+        lon, lat = lon[kept], lat[kept]
+    ra, dec, h29 = icrs_and_index(lon, lat, position)
+    order = curve_order(h29)
+    keys = h29[order]
+    places = order if kept is None else kept[order]
+    taken = rows.take(pa.array(places))
+    wanted = {name for schema in schemas.values() for name in schema.names}
+    columns = {name: taken.column(at) for at, name in enumerate(taken.schema.names)}
+    columns[HEALPIX_COLUMN] = pa.array(keys)
+    if ROW_COLUMN in wanted:
+        columns[ROW_COLUMN] = pa.array(places + row_start)
+    for name, values in zip(ICRS_COLUMNS, (ra, dec), strict=True):
+        if name in wanted and name not in columns:
+            columns[name] = pa.array(values[order])
+    groups = {
+        group: pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+        for group, schema in schemas.items()
+    }
+    return keys, groups

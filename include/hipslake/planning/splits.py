@@ -1,0 +1,227 @@
+"""The plan: which pixels become leaves, so that none is over the threshold and none is split in vain.
+
+A pixel is a leaf when it is at or below the threshold and its parent is over it, or when it lies at the lowest
+order allowed. Leaves are found from the cells up; pixels without rows are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import healpy
+import numpy as np
+from numpy.typing import NDArray
+
+from hipslake.errors import PlanError
+from hipslake.planning.histogram import Histogram
+from hipslake.sphere.pixels import MAX_ORDER, starts
+
+@dataclass(frozen=True)
+class Leaves:
+    """The leaves of one column group, sorted along the curve.
+
+    Attributes
+    ----------
+    order : uint8[n]
+    npix, rows, weight : int64[n]
+        `weight` is what was held against the threshold: rows, or bytes.
+    """
+
+    order: NDArray[np.uint8]
+    npix: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    weight: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.npix)
+
+
+def crowded_cells(
+    histogram: Histogram, weights: NDArray[np.int64], threshold: int, *, highest_order: int = MAX_ORDER
+) -> NDArray[np.bool_]:
+    """Which cells are over the threshold by themselves and may be counted deeper, bool[n]."""
+    return (weights > threshold) & (histogram.order < highest_order)
+
+
+def plan_leaves(
+    histogram: Histogram,
+    weights: NDArray[np.int64],
+    threshold: int,
+    *,
+    lowest_order: int = 0,
+    highest_order: int = MAX_ORDER,
+) -> Leaves:
+    """Plan the leaves of one column group.
+
+    Parameters
+    ----------
+    histogram : Histogram
+        No cell above `lowest_order`.
+    weights : int64[n]
+        Per cell, what counts against the threshold: its rows, or its bytes.
+    threshold : int
+        The largest weight of a leaf.
+    lowest_order, highest_order : int
+        Orders that a leaf may have.
+
+    Raises
+    ------
+    PlanError
+        If a pixel at `highest_order`, or a cell that was not counted deeper, is over the threshold; the message
+        names its position (ICRS degrees), its rows and its weight.
+    """
+    if len(histogram) and int(histogram.order.min()) < lowest_order:
+        raise ValueError(f"a cell lies at order {int(histogram.order.min())}, above lowest_order {lowest_order}")
+    if threshold < 1:
+        raise PlanError(f"a threshold of {threshold} holds nothing; give a larger one")
+    # A piece per base pixel bounds the memory: no leaf reaches over two of them.
+    bounds = _base_pixel_bounds(histogram)
+    pieces = [
+        _plan_piece(histogram.select(slice(low, high)), weights[low:high], threshold, lowest_order, highest_order)
+        for low, high in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)
+        if high > low
+    ]
+    return _joined([leaves for piece in pieces for leaves in piece])
+
+
+def assign_targets(sizes: NDArray[np.int64], target_bytes: int) -> NDArray[np.int32]:
+    """Gather neighbouring leaves into reduce tasks of about equal bytes.
+
+    Parameters
+    ----------
+    sizes : int64[n]
+        Bytes of each leaf, along the curve.
+    target_bytes : int
+        Bytes of a task. A leaf above it has a task of its own; none is cut.
+
+    Returns
+    -------
+    int32[n]
+        Number of each leaf's task, ascending from 0 without gaps.
+    """
+    if not len(sizes):
+        return np.empty(0, np.int32)
+    middle = np.cumsum(sizes) - sizes / 2
+    tasks = max(1, int(np.ceil(sizes.sum() / target_bytes)))
+    share = np.minimum((middle * tasks / max(int(sizes.sum()), 1)).astype(np.int64), tasks - 1)
+    numbers: NDArray[np.int32] = np.cumsum(np.append(0, np.diff(share) > 0)).astype(np.int32)
+    return numbers
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """Pixels of one order that hold rows, sorted."""
+
+    npix: NDArray[np.integer]
+    rows: NDArray[np.int64]
+    weight: NDArray[np.int64]
+
+    def added(self, other: _Nodes) -> _Nodes:
+        if not len(other.npix):
+            return self
+        if not len(self.npix):
+            return other
+        npix = np.concatenate([self.npix, other.npix])
+        order = np.argsort(npix)
+        return _Nodes(
+            npix[order],
+            np.concatenate([self.rows, other.rows])[order],
+            np.concatenate([self.weight, other.weight])[order],
+        )
+
+    def parents(self) -> tuple[_Nodes, NDArray[np.int64]]:
+        """The pixels one order up, and how many of these nodes each holds."""
+        above = self.npix >> 2
+        first = np.flatnonzero(np.append(True, above[1:] != above[:-1]))
+        counts = np.diff(np.append(first, len(above)))
+        full = 4 * len(first) == len(above)
+
+        def sums(values: NDArray[np.int64]) -> NDArray[np.int64]:
+            return values.reshape(-1, 4).sum(axis=1) if full else np.add.reduceat(values, first)
+
+        rows = sums(self.rows)
+        weight = rows if self.weight is self.rows else sums(self.weight)
+        return _Nodes(above[first], rows, weight), counts
+
+
+def _plan_piece(
+    cells: Histogram, weights: NDArray[np.int64], threshold: int, lowest_order: int, highest_order: int
+) -> list[Leaves]:
+    """The leaves in the cells of one base pixel, order by order."""
+    if weights.base is not None and np.shares_memory(weights, cells.rows):
+        weights = cells.rows  # one array, so that it is summed once
+    found: list[Leaves] = []
+    present = np.unique(cells.order).tolist()
+    nodes = _Nodes(cells.npix[:0], cells.rows[:0], cells.rows[:0])
+    for order in range(present[-1], lowest_order - 1, -1):
+        if order in present:
+            own = _own(cells, weights, order, uniform=len(present) == 1)
+            if order < highest_order:
+                _refuse_heavy(own, order, threshold, highest_order)
+            nodes = nodes.added(own)
+        if order == highest_order:
+            _refuse_heavy(nodes, order, threshold, highest_order)
+        small = nodes.weight <= threshold
+        if order == lowest_order:
+            found.append(_leaves(nodes, order, small))
+            break
+        above, counts = nodes.parents()
+        if order <= highest_order:
+            found.append(_leaves(nodes, order, small & np.repeat(above.weight > threshold, counts)))
+        nodes = above
+    return found
+
+
+def _own(cells: Histogram, weights: NDArray[np.int64], order: int, *, uniform: bool) -> _Nodes:
+    if uniform:
+        return _Nodes(cells.npix, cells.rows, weights)
+    mine = cells.order == order
+    rows = cells.rows[mine]
+    return _Nodes(cells.npix[mine].astype(np.int64), rows, rows if weights is cells.rows else weights[mine])
+
+
+def _leaves(nodes: _Nodes, order: int, chosen: NDArray[np.bool_]) -> Leaves:
+    at = np.flatnonzero(chosen)
+    return Leaves(np.full(len(at), order, np.uint8), nodes.npix[at].astype(np.int64), nodes.rows[at], nodes.weight[at])
+
+
+def _joined(parts: list[Leaves]) -> Leaves:
+    if not parts:
+        empty = np.empty(0, np.int64)
+        return Leaves(np.empty(0, np.uint8), empty, empty, empty)
+    order, npix, rows, weight = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("order", "npix", "rows", "weight")
+    )
+    along = np.argsort(starts(order, npix))
+    return Leaves(order[along], npix[along], rows[along], weight[along])
+
+
+def _base_pixel_bounds(histogram: Histogram) -> NDArray[np.int64]:
+    """Where the cells of each of the 12 base pixels begin, and the end."""
+    if not len(histogram):
+        return np.zeros(13, np.int64)
+    if (histogram.order == histogram.order[0]).all():
+        edges = np.arange(13, dtype=np.int64) << (2 * int(histogram.order[0]))
+        return np.searchsorted(histogram.npix, edges)
+    edges = np.arange(13, dtype=np.int64) << (2 * MAX_ORDER)
+    return np.searchsorted(starts(histogram.order, histogram.npix), edges)
+
+
+def _refuse_heavy(nodes: _Nodes, order: int, threshold: int, highest_order: int) -> None:
+    heavy = np.flatnonzero(nodes.weight > threshold)
+    if not len(heavy):
+        return
+    worst = heavy[np.argmax(nodes.weight[heavy])]
+    npix = int(nodes.npix[worst])
+    ra, dec = healpy.pix2ang(1 << order, npix, nest=True, lonlat=True)
+    if order == MAX_ORDER:
+        mend = "that many rows share one position; raise the threshold above it"
+    elif order >= highest_order:
+        mend = f"it may not be split below highest_order {highest_order}; raise highest_order or the threshold"
+    else:
+        mend = "it was not counted deeper; run the histogram step again"
+    raise PlanError(
+        f"{len(heavy)} pixels are over the threshold of {threshold}; the heaviest is Norder={order}, Npix={npix} "
+        f"at ra {ra:.6f}, dec {dec:.6f} degrees with {int(nodes.rows[worst])} rows and weight "
+        f"{int(nodes.weight[worst])}: {mend}"
+    )

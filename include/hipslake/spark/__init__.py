@@ -1,0 +1,1 @@
+"""The Spark side of the steps: the only package that imports pyspark."""

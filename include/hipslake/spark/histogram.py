@@ -1,0 +1,193 @@
+"""The histogram step: one pass over the positions, and more over crowded pixels only.
+
+Every task counts its splits and leaves a part (a sparse histogram) in the run folder; only a few numbers per
+split pass through Spark. The driver adds the parts up. Pixels over a threshold are counted again at deeper
+orders in the same session, so that planning needs no Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+
+from hipslake.catalog.schema import check_columns
+from hipslake.errors import EmptySourceError
+from hipslake.planning.histogram import Histogram, per_order_table
+from hipslake.planning.splits import crowded_cells
+from hipslake.sources import Source, check_names, open_source
+from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
+from hipslake.spark.counting import PixelCounts, sum_parts
+from hipslake.spark.exchange import run_tasks
+from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
+from hipslake.spark.progress import reported
+from hipslake.spark.row_bytes import mean_row_bytes
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.threshold import ThresholdUnit
+from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
+from hipslake.steps.report import Phases
+from hipslake.steps.run import RunFolder
+from hipslake.steps.split_table import SplitTable
+from hipslake.steps.tables import write_table
+
+log = logging.getLogger(__name__)
+
+DEEPER_BY = 5  # orders per pass: a crowded pixel becomes up to 1024 cells
+_PARTS = "histogram/parts"
+
+
+def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
+    """Count the rows of a run's files per pixel, and find their schema and their rows on the way.
+
+    Raises
+    ------
+    EmptySourceError, CorruptFileError, SchemaMismatchError, ReservedColumnError
+        If the files are not what a catalog can be made of.
+    BadRowsError
+        If more rows have no place on the sky than the spec allows.
+    """
+    phases = Phases()
+    folder, storage = request.folder, request.folder.storage
+    spec, inputs = folder.run().spec, folder.inputs()
+    source = open_source(spec.source)
+    storage.delete_tree(_PARTS)
+    with phases("splits"):
+        splits = tuple(source.splits(inputs.files, request.split_target_bytes))
+        schema = source.schema(inputs.files)
+        if schema is not None:
+            _check(schema, spec)
+    if not splits:
+        raise _empty(spec, len(inputs.files))
+    log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
+    tasks = _tasks(len(splits), spark.sparkContext.defaultParallelism)
+    task = CountTask(
+        folder=storage,
+        parts=f"{_PARTS}/0",
+        source=source,
+        spec=spec,
+        splits=splits,
+        tasks=tasks,
+        schema=schema,
+        order=max(spec.mapping_order, spec.lowest_order),
+        sampled=frozenset((0, len(tasks) // 2, len(tasks) - 1)),
+        max_examples=request.max_examples,
+        done=spark.sparkContext.accumulator(0),
+    )
+    with phases("count"):
+        counts, reports = _count(spark, task)
+    if schema is None:
+        schema = _inferred(source, task, reports)
+        _check(schema, spec)
+    table = SplitTable(
+        splits=splits,
+        rows=np.array([report.rows for report in reports], np.int64),
+        rejected=np.array([sum(report.rejected.values()) for report in reports], np.int64),
+    )
+    rows, rejected = int(table.rows.sum()), rejected_by_reason(reports)
+    if rows == 0:
+        raise _empty(spec, len(inputs.files))
+    shown = examples(reports, table, request.max_examples)
+    check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
+    weights = mean_row_bytes([report.weights for report in reports])
+    with phases("deepen"):
+        histogram = _histogram(counts, weights)
+        deepened: dict[int, int] = {}
+        while (crowded := _crowded(histogram, spec)).any():
+            histogram = _deepened(spark, task, schema, histogram, crowded, weights)
+            order = int(histogram.order.max())
+            deepened[order] = int(crowded.sum())
+            log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
+    with phases("store"):
+        table.write(storage, RunFolder.SPLITS)
+        storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
+        write_table(storage, RunFolder.HISTOGRAM, histogram.to_table())
+        write_table(storage, RunFolder.PER_ORDER, per_order_table(histogram))
+    storage.delete_tree(_PARTS)
+    bad = sum(rejected.values())
+    return HistogramReport(
+        files=len(inputs.files),
+        rows_in=rows,
+        rows_out=rows - bad,
+        rows_rejected=bad,
+        bytes=inputs.total_bytes,
+        splits=len(splits),
+        cells=len(histogram),
+        highest_order=int(histogram.order.max()),
+        crowded=deepened,
+        rejected=rejected,
+        examples=shown,
+        group_bytes={group: int(weight.disk * (rows - bad)) for group, weight in weights.items()},
+        row_bytes=weights,
+        seconds=phases.seconds,
+    )
+
+
+def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
+    check_names(schema, spec)
+    check_columns(spec, schema)
+
+
+def _empty(spec: CatalogSpec, files: int) -> EmptySourceError:
+    return EmptySourceError(
+        f"{spec.source.uri}: {files} files match, but they hold not one row; put files with rows there"
+    )
+
+
+def _tasks(splits: int, cores: int) -> tuple[tuple[int, int], ...]:
+    """Runs of splits, one per task: few enough that a part is worth its file, enough to keep all cores busy."""
+    tasks = min(splits, max(4 * cores, splits // 16))
+    bounds = [splits * task // tasks for task in range(tasks + 1)]
+    return tuple(zip(bounds[:-1], bounds[1:], strict=True))
+
+
+def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
+    """Run the tasks; give the sum of their parts, and what they met in each split, in source order."""
+    context = spark.sparkContext
+    with reported(context, "histogram", tasks=len(task.tasks), rows=None, done=task.done):
+        frame = run_tasks(spark, sources=len(task.tasks), task=task, result=RESULT)
+        texts = frame.toArrow().column(0).to_pylist()
+    reports = sorted((SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split)
+    parts = [task.part_path(number) for number in range(len(task.tasks))]
+    return sum_parts(task.folder, parts, task.order), reports
+
+
+def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.Schema:
+    found = [(task.splits[report.split].file.uri, report.arrow_schema()) for report in reports]
+    return source.unify([(uri, schema) for uri, schema in found if schema is not None])
+
+
+def _histogram(counts: PixelCounts, weights: dict[str, RowBytes]) -> Histogram:
+    npix, rows = counts.total()
+    return Histogram.from_counts(
+        counts.order, npix, rows, {group: (rows * weight.disk).astype(np.int64) for group, weight in weights.items()}
+    )
+
+
+def _crowded(histogram: Histogram, spec: CatalogSpec) -> NDArray[np.bool_]:
+    """Which cells are over the threshold of any column group."""
+    crowded = np.zeros(len(histogram), bool)
+    for group in spec.column_groups:
+        threshold = spec.threshold_of(group.name)
+        weights = histogram.rows if threshold.unit is ThresholdUnit.ROWS else histogram.bytes[group.name]
+        crowded |= crowded_cells(histogram, weights, threshold.value, highest_order=spec.highest_order)
+    return crowded & (histogram.rows > 1)
+
+
+def _deepened(
+    spark: SparkSession,
+    first: CountTask,
+    schema: pa.Schema,
+    histogram: Histogram,
+    crowded: NDArray[np.bool_],
+    weights: dict[str, RowBytes],
+) -> Histogram:
+    """Count crowded cells again, some orders deeper. They all lie at one order: the deepest."""
+    cells = histogram.select(crowded)
+    order = int(cells.order.max())
+    deeper = min(order + DEEPER_BY, first.spec.highest_order)
+    task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{_PARTS}/{deeper}")
+    counts, _ = _count(spark, task)
+    return histogram.refined(crowded, _histogram(counts, weights))

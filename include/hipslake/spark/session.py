@@ -1,0 +1,34 @@
+"""The Spark session of a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from pyspark.sql import SparkSession
+
+from hipslake.spark.settings import LAUNCH, SESSION
+
+
+def open_session(name: str) -> SparkSession:
+    """Return the session of this job, on the master that spark-submit was given.
+
+    Without spark-submit (tests, a notebook) the master is `local[*,4]`: all cores, and up to four attempts
+    at a task.
+
+    Parameters
+    ----------
+    name : str
+        Shown in the cluster's UI.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name)
+    if "SPARK_ENV_LOADED" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master(os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]"))
+        for key, value in LAUNCH.items():
+            builder = builder.config(key, value)
+    for key, value in SESSION.items():
+        builder = builder.config(key, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

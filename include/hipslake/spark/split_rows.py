@@ -1,0 +1,60 @@
+"""The rows of a split, in chunks of bounded size, with their place on the sky."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hipslake.catalog.placement import Placed, place
+from hipslake.sources import Source, Split
+from hipslake.specs.catalog import PositionSpec
+
+CHUNK_BYTES = 256 << 20  # what a map task holds of the source at once
+
+
+class Chunk(NamedTuple):
+    """Consecutive rows of a split."""
+
+    first: int  # number of the first row in the split
+    rows: pa.RecordBatch
+    placed: Placed
+
+
+def chunks(
+    source: Source, split: Split, schema: pa.Schema, position: PositionSpec, columns: list[str] | None = None
+) -> Iterator[Chunk]:
+    """Read a split in chunks of about `CHUNK_BYTES`, so that a split of any size needs the same memory.
+
+    Parameters
+    ----------
+    columns : list of str, optional
+        What is read; the position columns must be among them. None: everything.
+    """
+    first = 0
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in source.read(split, schema, columns):
+        if held and size + batch.nbytes > CHUNK_BYTES:
+            chunk = _chunk(first, held, position)
+            yield chunk
+            first += chunk.rows.num_rows
+            held, size = [], 0
+        held.append(batch)
+        size += batch.nbytes
+    if held:
+        yield _chunk(first, held, position)
+
+
+def first_chunk(source: Source, split: Split, schema: pa.Schema, position: PositionSpec) -> Chunk | None:
+    """Read only the first batch of a split; None if it has no rows."""
+    for batch in source.read(split, schema):
+        if batch.num_rows:
+            return _chunk(0, [batch], position)
+    return None
+
+
+def _chunk(first: int, batches: list[pa.RecordBatch], position: PositionSpec) -> Chunk:
+    rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+    return Chunk(first, rows, place(rows, position))

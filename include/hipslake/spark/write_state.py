@@ -1,0 +1,126 @@
+"""What the tasks of the write step know: loaded from the run folder once per worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from hipslake.catalog.layouts import LayoutPaths, layout_paths
+from hipslake.catalog.schema import check_columns
+from hipslake.planning.splits import assign_targets
+from hipslake.sources import Source, open_source
+from hipslake.sphere.pixels import starts, stops
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.split_table import SplitTable
+from hipslake.steps.tables import read_table
+from hipslake.storage import Storage
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """The leaves of one column group along the curve, and the reduce task of each.
+
+    Attributes
+    ----------
+    order, npix, rows : int64[n]
+    start, stop : int64[n]
+        The order-29 pixels of each leaf, [start, stop).
+    target : int32[n]
+        Reduce task; tasks are numbered over all groups.
+    """
+
+    group: str
+    schema: pa.Schema
+    order: NDArray[np.int64]
+    npix: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    target: NDArray[np.int32]
+
+    def leaves_of(self, target: int) -> range:
+        """The places of a reduce task's leaves."""
+        first, last = np.searchsorted(self.target, [target, target + 1])
+        return range(int(first), int(last))
+
+    def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The reduce tasks, and the order-29 interval that each spans from its first to its last leaf."""
+        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0)) if len(self.target) else self.target[:0]
+        last = np.append(first[1:], len(self.target)) - 1
+        return self.target[first], self.start[first], self.stop[last]
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """A run's frozen inputs, plan and places, as the write step needs them."""
+
+    run: FrozenRun
+    source: Source
+    schema: pa.Schema
+    splits: SplitTable
+    plans: tuple[GroupPlan, ...]
+
+    @property
+    def spec(self) -> CatalogSpec:
+        return self.run.spec
+
+    @property
+    def catalog(self) -> Storage:
+        """The storage at the catalog's root."""
+        return Storage.at(self.run.catalog_uri)
+
+    @property
+    def layout(self) -> LayoutPaths:
+        return layout_paths(self.spec.layout)
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Per column group, the schema of its leaf files."""
+        return {plan.group: plan.schema for plan in self.plans}
+
+    @property
+    def targets(self) -> int:
+        """Number of reduce tasks."""
+        return sum(int(plan.target[-1]) - int(plan.target[0]) + 1 for plan in self.plans if len(plan.target))
+
+    def plan_of(self, target: int) -> GroupPlan:
+        """The plan that a reduce task belongs to."""
+        return next(plan for plan in self.plans if len(plan.target) and target <= int(plan.target[-1]))
+
+
+@lru_cache(maxsize=2)
+def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str, float], ...]) -> WriteState:
+    """Load the state of a run. The same arguments give the same numbering of reduce tasks, in every process.
+
+    Parameters
+    ----------
+    run_uri : str
+    target_bytes : int
+        Bytes in memory that one reduce task gathers.
+    row_bytes : tuple of (str, float)
+        Bytes in memory of a row, per column group.
+    """
+    folder = RunFolder(run_uri)
+    run = folder.run()
+    schema = pa.ipc.read_schema(pa.BufferReader(folder.storage.read(RunFolder.SCHEMA)))
+    schemas = check_columns(run.spec, schema)
+    table = read_table(folder.storage, RunFolder.PLAN)
+    weights = dict(row_bytes)
+    plans, first_target = [], 0
+    for group, group_schema in schemas.items():
+        mine = table.filter(pa.compute.equal(table["group"], group))
+        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
+        sizes = (rows * weights.get(group, 64.0)).astype(np.int64)
+        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
+        first_target = int(target[-1]) + 1 if len(target) else first_target
+        plans.append(
+            GroupPlan(group, group_schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
+        )
+    splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
+    return WriteState(run, open_source(run.spec.source), schema, splits, tuple(plans))

@@ -1,0 +1,151 @@
+"""What the tasks of the write step do: map tasks index, sort and route rows; reduce tasks write leaf files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark import Accumulator
+
+from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.rows import in_curve_order
+from hipslake.errors import PlanError, StorageError
+from hipslake.spark.exchange import Block, Routed
+from hipslake.spark.rejects import write_rejects
+from hipslake.spark.split_rows import chunks
+from hipslake.spark.write_state import GroupPlan, WriteState, load_write_state
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.threshold import ThresholdUnit
+from hipslake.sphere.pixels import MAX_ORDER, Pixel
+
+RESULT = "group string, `order` int, npix bigint, path string, rows bigint, bytes bigint, sha256 string"
+RESULT_SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("order", pa.int32()),
+        ("npix", pa.int64()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Both halves of the write step's exchange; small, so that it travels with every task."""
+
+    run_uri: str
+    target_bytes: int
+    row_bytes: tuple[tuple[str, float], ...]
+    written: Accumulator[int]
+
+    @property
+    def state(self) -> WriteState:
+        """The run, its plan and its splits."""
+        return load_write_state(self.run_uri, self.target_bytes, self.row_bytes)
+
+    def route(self, number: int) -> Iterator[Routed]:
+        """Read a split, and send each reduce task its rows: indexed, in curve order, per column group."""
+        state = self.state
+        split, row_start = state.splits.splits[number], int(state.splits.row_starts[number])
+        for chunk in chunks(state.source, split, state.schema, state.spec.position):
+            if chunk.placed.reasons is not None:
+                write_rejects(state, number, chunk)
+            keys, groups = in_curve_order(
+                chunk.rows,
+                chunk.placed,
+                position=state.spec.position,
+                schemas=state.schemas,
+                row_start=row_start + chunk.first,
+            )
+            for plan in state.plans:
+                targets, starts, _ = plan.target_starts()
+                cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
+                batch = groups[plan.group]
+                for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
+                    if last > first:
+                        yield target, batch.slice(first, last - first)
+
+    def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Write the leaf files of a reduce task; give a row for each."""
+        state = self.state
+        plan = state.plan_of(target)
+        writer = LeafWriter(state, plan)
+        batches = [block.rows for block in blocks]
+        blocks.clear()
+        files = []
+        for leaf in plan.leaves_of(target):
+            pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
+            mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
+            files += writer.write(pixel, mine)
+            self.written.add(int(plan.rows[leaf]))
+        yield pa.RecordBatch.from_pylist(files, schema=RESULT_SCHEMA)
+
+
+class LeafWriter:
+    """Writes leaf files of one column group; splits again what comes out over a threshold in bytes."""
+
+    def __init__(self, state: WriteState, plan: GroupPlan) -> None:
+        self._spec: CatalogSpec = state.spec
+        self._catalog, self._layout, self._write_id = state.catalog, state.layout, state.run.write_id
+        self._plan = plan
+        self._options = write_options(state.spec.parquet, plan.schema)
+        threshold = state.spec.threshold_of(plan.group)
+        self._most_bytes = threshold.value if threshold.unit is ThresholdUnit.BYTES else None
+
+    def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
+        """Write the leaf of a pixel, or those of its children; give what lies there now.
+
+        Raises
+        ------
+        PlanError
+            If the file is over the threshold and the pixel cannot be split.
+        """
+        rows = sum(batch.num_rows for batch in batches)
+        if rows == 0:
+            return []
+        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
+        content = encode_leaf(row_groups, self._plan.schema, self._options)
+        if self._most_bytes is not None and content.size > self._most_bytes:
+            self._check_can_split(pixel, rows, content.size)
+            del content
+            return [
+                file
+                for child in pixel.children()
+                for file in self.write(child, [within(batch, *child.interval) for batch in batches])
+            ]
+        path = self._layout.partition_path(self._write_id, self._plan.group, pixel)
+        self._catalog.write(path, content)
+        found = read_footer(self._catalog, path).num_rows
+        if found != rows:
+            raise StorageError(f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}")
+        digest = hashlib.sha256(content).hexdigest()
+        return [
+            {
+                "group": self._plan.group,
+                "order": pixel.order,
+                "npix": pixel.npix,
+                "path": path,
+                "rows": rows,
+                "bytes": content.size,
+                "sha256": digest,
+            }
+        ]
+
+    def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:
+        highest = min(self._spec.highest_order, MAX_ORDER)
+        what = f"column group {self._plan.group!r}, {pixel}: {rows} rows make a file of {size} bytes"
+        limit = f"over the threshold of {self._most_bytes} bytes"
+        if rows == 1:
+            raise PlanError(f"{what}, {limit}; a file of one row cannot be split: raise the threshold above it")
+        if pixel.order >= highest:
+            raise PlanError(
+                f"{what}, {limit}, and it may not be split below order {highest}; raise the threshold"
+                + ("" if highest == MAX_ORDER else " or highest_order")
+            )

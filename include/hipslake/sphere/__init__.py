@@ -1,0 +1,1 @@
+"""Pixels, coordinates and pixel trees on the sphere: numpy and healpy, no I/O."""

@@ -1,0 +1,92 @@
+"""HEALPix pixels in NESTED numbering, and the order-29 index that every coarser pixel is a shift of.
+
+Source: Gorski et al. 2005, ApJ 622, 759; the index column follows the HATS convention `_healpix_29`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import healpy
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+MAX_ORDER = 29
+HEALPIX_COLUMN = "_healpix_29"
+_NSIDE = 1 << MAX_ORDER
+
+
+class Pixel(NamedTuple):
+    """One HEALPix pixel.
+
+    Examples
+    --------
+    >>> str(Pixel(2, 5))
+    'Norder=2, Npix=5'
+    >>> Pixel(1, 5).parent()
+    Pixel(order=0, npix=1)
+    """
+
+    order: int
+    npix: int
+
+    def __str__(self) -> str:
+        return f"Norder={self.order}, Npix={self.npix}"
+
+    @property
+    def interval(self) -> tuple[int, int]:
+        """The order-29 pixels in it, as [start, stop)."""
+        shift = 2 * (MAX_ORDER - self.order)
+        return self.npix << shift, (self.npix + 1) << shift
+
+    def parent(self) -> Pixel:
+        """The pixel of the next lower order that holds it; `ValueError` at order 0."""
+        if self.order == 0:
+            raise ValueError(f"{self} has no parent: order 0 is the coarsest")
+        return Pixel(self.order - 1, self.npix >> 2)
+
+    def children(self) -> tuple[Pixel, Pixel, Pixel, Pixel]:
+        """The four pixels of the next order, along the curve; `ValueError` at order 29."""
+        if self.order == MAX_ORDER:
+            raise ValueError(f"{self} has no children: order {MAX_ORDER} is the finest")
+        first = self.npix << 2
+        return (
+            Pixel(self.order + 1, first),
+            Pixel(self.order + 1, first + 1),
+            Pixel(self.order + 1, first + 2),
+            Pixel(self.order + 1, first + 3),
+        )
+
+
+def order29(ra: ArrayLike, dec: ArrayLike) -> NDArray[np.int64]:
+    """`_healpix_29` of positions.
+
+    Parameters
+    ----------
+    ra, dec : float[n]
+        Degrees. Any longitude: it wraps. dec in [-90, 90].
+
+    Returns
+    -------
+    int64[n]
+        NESTED pixel number at order 29.
+    """
+    lon, lat = np.asarray(ra, np.float64), np.asarray(dec, np.float64)
+    index: NDArray[np.int64] = healpy.ang2pix(_NSIDE, lon, lat, nest=True, lonlat=True)
+    return index
+
+
+def coarsen(h29: NDArray[np.int64], order: int) -> NDArray[np.int64]:
+    """The pixels at a coarser order that hold order-29 pixels, int64[n]."""
+    return h29 >> (2 * (MAX_ORDER - order))
+
+
+def starts(order: ArrayLike, npix: ArrayLike) -> NDArray[np.int64]:
+    """First order-29 pixel of each pixel; arrays broadcast."""
+    shift = 2 * (MAX_ORDER - np.asarray(order, np.int64))
+    return np.asarray(npix, np.int64) << shift
+
+
+def stops(order: ArrayLike, npix: ArrayLike) -> NDArray[np.int64]:
+    """One past the last order-29 pixel of each pixel; arrays broadcast."""
+    return starts(order, np.asarray(npix, np.int64) + 1)

@@ -1,0 +1,9 @@
+"""Count the rows of a run's files per pixel: `histogram_catalog.py --request=URI --report=URI`."""
+
+from hipslake.spark.jobs import run_job
+from hipslake.steps.histogram import HistogramRequest
+
+if __name__ == "__main__":
+    from hipslake.spark.histogram import run
+
+    run_job(run, HistogramRequest)

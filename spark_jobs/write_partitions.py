@@ -1,0 +1,9 @@
+"""Write every row of a run to its leaf files: `write_partitions.py --request=URI --report=URI`."""
+
+from hipslake.spark.jobs import run_job
+from hipslake.steps.write import WriteRequest
+
+if __name__ == "__main__":
+    from hipslake.spark.partitions import run
+
+    run_job(run, WriteRequest)
