@@ -35,9 +35,7 @@ def told(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator[None]:
 
 def _storage_error(error: OSError, uri: str, doing: Doing) -> StorageError:
     if error.errno in _NO_SPACE:
-        return NoSpaceError(
-            f"{uri}: no space to write it ({error}); free space or raise the quota, then retry"
-        )
+        return NoSpaceError(f"{uri}: no space left ({error}); free space or raise the quota, then retry")
     forbidden = error.errno in _FORBIDDEN or isinstance(error, PermissionError)
     if forbidden and doing == "write":
         return NotWritableError(
