@@ -31,8 +31,8 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
         )
     for role, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
         if name not in schema.names:
-            near = difflib.get_close_matches(name, schema.names, n=1, cutoff=0.4)
-            mend = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(schema.names)}"
+            near = _nearest(name, schema.names)
+            mend = f"did you mean {near!r}?" if near else f"there are {', '.join(schema.names)}"
             raise SchemaMismatchError(
                 f"position.{role} of {spec.name}: the source has no column {name!r}; {mend}"
             )
@@ -50,6 +50,12 @@ def check_distinct(names: list[str] | tuple[str, ...], where: str) -> None:
             for name, other in pairs
         )
         raise ReservedColumnError(f"{where}: column {clashes}; rename one")
+
+
+def _nearest(name: str, names: list[str]) -> str | None:
+    folded = {other.casefold(): other for other in names}
+    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
+    return folded[near[0]] if near else None
 
 
 def _check_numeric(role: str, field: pa.Field, spec: CatalogSpec) -> None:

@@ -190,10 +190,8 @@ def _explained(
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is not None:
             raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error
-        where = "" if parquet is None else _damaged_part(parquet, groups, names)
-        raise CorruptFileError(
-            f"{file.uri} is damaged{where}, or is no Parquet file: {_first_line(error)}; replace it"
-        ) from error
+        where = _damaged_part(parquet, groups, names) if parquet else ", or is no Parquet file"
+        raise CorruptFileError(f"{file.uri} is damaged{where}: {_first_line(error)}; replace it") from error
 
 
 def _damaged_part(parquet: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 _MANTISSA_BITS = {16: 11, 32: 24, 64: 53}
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, signed or not
 
 
 def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -46,7 +47,8 @@ def _widen_flat(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if kinds.is_floating(a) and kinds.is_integer(b):
         exact = _MANTISSA_BITS[a.bit_width] >= b.bit_width
         return a if exact else pa.float64()
-    families = (kinds.is_temporal, _is_text, _is_bytes, _is_exact)
+    a, b = _decimal_of(a, b), _decimal_of(b, a)
+    families = (kinds.is_temporal, kinds.is_decimal, _is_text, _is_bytes)
     if not any(family(a) and family(b) for family in families):
         return None
     try:
@@ -107,5 +109,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return kinds.is_binary(kind) or kinds.is_large_binary(kind)
 
 
-def _is_exact(kind: pa.DataType) -> bool:
-    return kinds.is_decimal(kind) or kinds.is_integer(kind)
+def _decimal_of(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return an integer type that meets a decimal as the decimal that has all its digits."""
+    if kinds.is_integer(kind) and kinds.is_decimal(other):
+        return pa.decimal128(_DIGITS[kind.bit_width], 0)
+    return kind
