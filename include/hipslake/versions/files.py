@@ -42,9 +42,9 @@ def tombstone(number: int, write_id: object) -> bytes:
     return json.dumps({"tombstone": True, "version": number, "write_id": write_id}).encode()
 
 
-def is_tombstone(data: bytes) -> bool:
+def is_tombstone(data: bytes, where: str) -> bool:
     """Whether the content of a version's file says that the version was vacuumed."""
-    return len(data) <= TOMBSTONE_BYTES and head(data, "version file").get("tombstone") is True
+    return len(data) <= TOMBSTONE_BYTES and head(data, where).get("tombstone") is True
 
 
 def head(data: bytes, where: str) -> dict[str, Any]:

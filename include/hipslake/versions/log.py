@@ -262,7 +262,7 @@ class VersionLog:
             data = self._storage.read(version_path(number))
         except FileNotFoundError:
             raise self._not_found(number, "does not exist") from None
-        if is_tombstone(data):
+        if is_tombstone(data, self._storage.uri(version_path(number))):
             raise self._not_found(number, "was vacuumed")
         return data
 
@@ -272,9 +272,11 @@ class VersionLog:
 
     def _is_tombstone(self, number: int) -> bool:
         try:
-            return is_tombstone(self._storage.read(version_path(number)))
+            return is_tombstone(self._storage.read(version_path(number)), version_path(number))
         except FileNotFoundError:
             return True
+        except CatalogFormatError:  # damaged; for `read` to tell
+            return False
 
     def _head_of(self, number: int) -> dict[str, Any]:
         return head(self._storage.read(version_path(number)), self._storage.uri(version_path(number)))

@@ -1,0 +1,213 @@
+"""The sweep: what dead runs left goes, and nothing that lives or that any version names."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import fsspec
+import pytest
+from hipslake.errors import StorageError
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, mark_path
+from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files, sweep_orphans
+from hipslake.versions.write_id import new_write_id, write_ids_in
+
+from tests.processes import killed
+
+DEAD = "20260101T0000-dead"
+OTHER = "20260102T0000-beef"
+
+
+@pytest.fixture(params=["local", "memory"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
+    if request.param == "local":
+        yield Storage.at(tmp_path)
+        return
+    root = f"memory://{uuid.uuid4().hex}"
+    yield Storage.at(root)
+    memory = fsspec.filesystem("memory")
+    if memory.exists(root):
+        memory.rm(root, recursive=True)
+
+
+def write(storage: Storage, write_id: str, state: str | None = None, age: float = 0.0) -> None:
+    """A write folder with a file, and a heartbeat if a state is given."""
+    storage.write(f"{write_id}/main/dataset/Norder=0/Dir=0/Npix=1.parquet", b"PAR1")
+    if state:
+        heartbeat = {"state": state, "time": time.time() - age}
+        storage.write(f"{write_id}/{HEARTBEAT}", json.dumps(heartbeat).encode())
+
+
+def commit(storage: Storage, number: int, write_id: str, *partitions: str) -> None:
+    data = json.dumps({"version": number, "write_id": write_id, "partitions": partitions}).encode()
+    assert VersionLog(storage).commit(number, data, write_id) == "committed"
+
+
+def test_dead_writes_that_no_version_names_are_deleted(storage: Storage) -> None:
+    write(storage, DEAD, "beating", age=301)
+    write(storage, OTHER)  # never beat, and drawn long ago
+
+    assert sweep_orphans(storage) == [DEAD, OTHER]
+    assert not storage.exists(DEAD)
+    assert not storage.exists(OTHER)
+    assert sweep_orphans(storage) == []
+
+
+def test_living_and_resting_writes_are_kept(storage: Storage) -> None:
+    write(storage, DEAD, "beating", age=200)
+    write(storage, OTHER, "resting", age=80_000)
+    just_drawn = new_write_id(datetime.now(UTC))
+    write(storage, just_drawn)
+
+    assert sweep_orphans(storage) == []
+    assert sweep_orphans(storage, live_after=100) == [DEAD]
+
+
+def test_writes_that_any_version_names_are_kept(storage: Storage) -> None:
+    old, named_by_path, newest = "20260101T0000-0001", "20260101T0000-0002", "20260101T0000-0003"
+    for write_id in (old, named_by_path, newest, DEAD):
+        write(storage, write_id)
+    commit(storage, 1, old)
+    commit(storage, 2, newest, f"{named_by_path}/main/dataset/Norder=0/Dir=0/Npix=1.parquet")
+
+    assert sweep_orphans(storage) == [DEAD]
+    assert sweep_orphans(storage, live_after=0) == []
+
+    VersionLog(storage).entomb(1)
+    assert sweep_orphans(storage) == [old]
+
+
+def test_a_tree_that_only_a_pointer_names_is_kept(storage: Storage) -> None:
+    write(storage, DEAD)
+    storage.write("collection.properties", f"hats_primary_table_url={DEAD}/main\n".encode())
+    assert sweep_orphans(storage) == []
+
+    storage.write("collection.properties", b"")
+    if storage.is_local:
+        storage.symlink("current", DEAD)
+        assert sweep_orphans(storage) == []
+        storage.delete("current")
+    assert sweep_orphans(storage) == [DEAD]
+
+
+def test_writes_that_only_a_sidecar_names_are_told_by_the_caller(storage: Storage) -> None:
+    write(storage, DEAD)
+    commit(storage, 1, OTHER)
+
+    assert sweep_orphans(storage, named=lambda data: [DEAD]) == []
+
+
+def test_the_writes_of_the_sweeping_run_are_kept(storage: Storage) -> None:
+    write(storage, DEAD)
+    assert sweep_orphans(storage, keep=[DEAD]) == []
+
+
+def test_folders_that_are_no_writes_are_left_alone(storage: Storage) -> None:
+    for path in ("notes/a", "_versions_old/b", f"{DEAD}.bak/c"):
+        storage.write(path, b".")
+
+    assert sweep_orphans(storage, live_after=0) == []
+
+
+def test_a_swept_write_cannot_be_taken_up_again(storage: Storage) -> None:
+    write(storage, DEAD)
+    sweep_orphans(storage)
+
+    with pytest.raises(StorageError, match="was swept"), Heartbeat(storage, DEAD):
+        pass
+    assert sweep_orphans(storage, live_after=0) == [DEAD]
+
+
+def test_a_write_that_was_committed_while_the_sweeper_looked_is_kept(storage: Storage) -> None:
+    write(storage, DEAD)
+    commit(storage, 1, OTHER)
+    looks = []
+
+    def named(data: bytes) -> set[str]:
+        """After the sweeper's first look, the writer that seemed dead commits."""
+        looks.append(data)
+        if len(looks) == 1:
+            commit(storage, 2, DEAD)
+        return write_ids_in(data)
+
+    assert sweep_orphans(storage, named=named) == []
+    assert storage.exists(DEAD)
+    assert not storage.exists(mark_path(DEAD))
+    with Heartbeat(storage, DEAD):
+        pass
+
+
+def test_a_write_that_begins_to_beat_while_the_sweeper_looks_is_kept(storage: Storage) -> None:
+    write(storage, DEAD, "beating", age=301)
+    commit(storage, 1, OTHER)
+
+    class Waking(Storage):
+        """A store on which the dead writer beats just after the mark was put up."""
+
+        def write(self, path: str, data: bytes, *, durable: bool = True) -> None:
+            super().write(path, data, durable=durable)
+            if path == mark_path(DEAD):
+                write(storage, DEAD, "beating")
+
+    assert sweep_orphans(Waking(storage.root)) == []
+    assert storage.exists(DEAD)
+    assert not storage.exists(mark_path(DEAD))
+
+
+def test_old_marks_are_forgotten(storage: Storage) -> None:
+    storage.write(mark_path(DEAD), json.dumps({"time": time.time() - 31 * 86400}).encode())
+    storage.write(mark_path(OTHER), json.dumps({"time": time.time() - 29 * 86400}).encode())
+    sweep_orphans(storage)
+
+    assert not storage.exists(mark_path(DEAD))
+    assert storage.exists(mark_path(OTHER))
+
+
+def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+
+    def write_and_die() -> None:
+        with Heartbeat(storage, DEAD):
+            storage.write(f"{DEAD}/main/whole.parquet", b"PAR1")
+            with storage.open(f"{DEAD}/main/half.parquet", "wb") as file:
+                file.write(b"PA")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    killed(write_and_die)
+
+    assert sweep_orphans(storage) == []
+    assert sweep_orphans(storage, live_after=0) == [DEAD]
+    assert not (tmp_path / DEAD).exists()
+
+
+def test_temporary_files_of_killed_commits_are_deleted(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+    left = ["_versions/.00000001.json.0123abcd.tmp", ".metadata.json.0123abcd.tmp"]
+    for path in [*left, "_versions/.00000001.json.claim"]:
+        storage.write(path, b"{")
+
+    assert sweep_orphans(storage) == []
+    assert sweep_orphans(storage, live_after=0) == sorted(left)
+    assert storage.exists("_versions/.00000001.json.claim")
+
+
+def test_temporary_files_below_a_folder_are_deleted(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+    storage.write("w/a/.x.parquet.0123abcd.tmp", b".")
+    storage.write("w/a/x.parquet", b".")
+
+    assert delete_temporary_files(storage, "w", 60, recursive=True) == []
+    assert delete_temporary_files(storage, "w", 0, recursive=True) == ["w/a/.x.parquet.0123abcd.tmp"]
+    assert [entry.path for entry in storage.list("w", recursive=True)] == ["w/a/x.parquet"]
+
+
+def test_an_empty_catalog_has_no_orphans(storage: Storage) -> None:
+    assert sweep_orphans(storage) == []
