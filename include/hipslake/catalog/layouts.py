@@ -48,19 +48,23 @@ class HatsLayout:
     """
 
     layout = Layout.HATS
+    COLLECTION = "collection.properties"  # at the catalog's root
     _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)\.parquet")
 
     def group_root(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}"
 
-    def dataset_root(self, write_id: str, group: str) -> str:
-        """The folder that paths in `_metadata` are relative to."""
-        return f"{write_id}/{group}/dataset"
+    def path_in_dataset(self, pixel: Pixel) -> str:
+        """The leaf file of a pixel as `_metadata` names it: relative to the group's `dataset/`."""
+        order, npix = pixel
+        return f"Norder={order}/Dir={npix // _DIR_PIXELS * _DIR_PIXELS}/Npix={npix}.parquet"
 
     def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
-        order, npix = pixel
-        folder = npix // _DIR_PIXELS * _DIR_PIXELS
-        return f"{write_id}/{group}/dataset/Norder={order}/Dir={folder}/Npix={npix}.parquet"
+        return f"{write_id}/{group}/dataset/{self.path_in_dataset(pixel)}"
+
+    def view_file(self, write_id: str, group: str | None, name: str) -> str:
+        """A file beside the leaf files of a group, or, with no group, beside the groups."""
+        return f"{write_id}/{group}/{name}" if group else f"{write_id}/{name}"
 
     def leaf_glob(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*.parquet"

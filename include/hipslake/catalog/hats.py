@@ -1,0 +1,182 @@
+"""The HATS files of a group: what LSDB and its kin read beside the leaf files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.catalog.hats_properties import collection_properties, extension_properties, group_properties
+from hipslake.catalog.layouts import HATS
+from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.catalog.point_map import PointMap
+from hipslake.errors import VerificationError
+from hipslake.specs.base import Frozen
+from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
+from hipslake.storage import Storage
+
+THUMBNAIL_ROWS = 1000
+MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
+_THREADS = 8
+_AHEAD = 256  # footers in flight
+_BUFFER_BYTES = 64 * 1024
+
+
+class HatsGroup(Frozen):
+    """What was written for one group."""
+
+    group: str
+    files: tuple[str, ...]  # relative to the catalog's root
+    has_metadata: bool  # False: all footers together are too large for one `_metadata`
+
+
+def write_hats_group(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    group: str,
+    point_map: PointMap,
+    *,
+    write_id: str | None = None,
+    max_footer_bytes: int = MAX_FOOTER_BYTES,
+    thumbnail_rows: int = THUMBNAIL_ROWS,
+) -> HatsGroup:
+    """Write the HATS files of a group into its folder. Run again, it leaves the same bytes.
+
+    `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
+    `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
+    `dataset/_common_metadata` and `dataset/_metadata`; for a group that is not the primary also the
+    extension file that joins it to the primary by `_row`.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    group : str
+    point_map : PointMap
+        Rows per pixel, from the run's histogram.
+    write_id : str, optional
+        The write whose HATS tree this is; the metadata's own if not given. Leaf files are read from wherever
+        the metadata says that they lie.
+    max_footer_bytes : int
+        Largest `_metadata`, in bytes; a larger one is left out (it is optional).
+    thumbnail_rows : int
+        Most rows of the thumbnail.
+
+    Raises
+    ------
+    VerificationError
+        A leaf file holds another number of rows than the metadata says.
+    CatalogFormatError
+        A leaf file has no readable footer, or the catalog stores no ICRS degrees.
+    """
+    write = write_id or metadata.write_id
+    described, schema = metadata.group(group), metadata.schema_of(group)
+    partitions = metadata.partitions(group, storage)
+    paths = partitions["path"].to_pylist()
+    properties = group_properties(metadata, described, point_map)
+    fits = point_map.to_fits()
+    files = {
+        "partition_info.csv": _partition_info(partitions),
+        "point_map.fits": fits,
+        "skymap.fits": fits,
+        "data_thumbnail.parquet": _thumbnail(storage, described, schema, paths, thumbnail_rows),
+        "dataset/_common_metadata": _common_metadata(schema),
+        "properties": properties,
+        "hats.properties": properties,  # last: with it the folder is a catalog
+    }
+    with_footers = read_footer(storage, paths[0]).serialized_size * len(paths) <= max_footer_bytes
+    if with_footers:
+        files = {"dataset/_metadata": _all_footers(storage, schema, partitions), **files}
+    for name, data in files.items():
+        storage.write(HATS.view_file(write, group, name), data)
+    written = [HATS.view_file(write, group, name) for name in files]
+    if described != metadata.groups[0]:
+        written.append(HATS.view_file(write, None, f"{group}.properties"))
+        storage.write(written[-1], extension_properties(metadata, described))
+    return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=with_footers)
+
+
+def write_collection_properties(
+    storage: Storage, metadata: CatalogMetadata, *, write_id: str | None = None
+) -> str:
+    """Point HATS readers of the catalog's root at a write's tree, atomically; returns the file's path."""
+    storage.write(HATS.COLLECTION, collection_properties(metadata, write_id=write_id))
+    return HATS.COLLECTION
+
+
+def _breadth_first(partitions: pa.Table) -> np.ndarray:
+    return np.lexsort((partitions["npix"].to_numpy(), partitions["order"].to_numpy()))
+
+
+def _partition_info(partitions: pa.Table) -> bytes:
+    sorted_pixels = partitions.select(["order", "npix"]).take(pa.array(_breadth_first(partitions)))
+    pixels = zip(sorted_pixels["order"].to_pylist(), sorted_pixels["npix"].to_pylist(), strict=True)
+    return ("Norder,Npix\n" + "".join(f"{order},{npix}\n" for order, npix in pixels)).encode()
+
+
+def _empty_footer(schema: pa.Schema) -> pq.FileMetaData:
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema, version="2.6").close()
+    return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def _common_metadata(schema: pa.Schema) -> bytes:
+    return _footer_file(_empty_footer(schema))
+
+
+def _footer_file(footer: pq.FileMetaData) -> bytes:
+    sink = pa.BufferOutputStream()
+    footer.write_metadata_file(sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes:
+    """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`."""
+    rows = partitions.take(pa.array(_breadth_first(partitions)))
+    together = _empty_footer(schema)
+    counts = rows["rows"].to_pylist()
+    pixels = zip(rows["order"].to_pylist(), rows["npix"].to_pylist(), strict=True)
+    paths = rows["path"].to_pylist()
+    for path, count, pixel, footer in zip(paths, counts, pixels, _footers(storage, paths), strict=True):
+        if footer.num_rows != count:
+            raise VerificationError(
+                f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
+                "restore the file or roll back"
+            )
+        footer.set_file_path(HATS.path_in_dataset(Pixel(*pixel)))
+        together.append_row_groups(footer)
+    return _footer_file(together)
+
+
+def _footers(storage: Storage, paths: list[str]) -> Iterator[pq.FileMetaData]:
+    """Footers in the order of the paths, read by several threads that stay a bounded way ahead."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        remaining = iter(paths)
+        while ahead := list(islice(remaining, _AHEAD)):
+            yield from pool.map(lambda path: read_footer(storage, path), ahead)
+
+
+def _thumbnail(
+    storage: Storage, group: GroupMetadata, schema: pa.Schema, paths: list[str], most: int
+) -> bytes:
+    chosen = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i]), chosen))
+    table = pa.concat_tables(row.select(schema.names).cast(schema) for row in first_rows)
+    table = table.sort_by(HEALPIX_COLUMN)
+    return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
+
+
+def _first_row(storage: Storage, path: str) -> pa.Table:
+    filesystem = storage.arrow_filesystem()
+    with (
+        filesystem.open_input_file(storage.arrow_path(path)) as source,
+        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+    ):
+        return pa.Table.from_batches(islice(file.iter_batches(batch_size=1, row_groups=[0]), 1))

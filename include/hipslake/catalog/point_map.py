@@ -1,0 +1,95 @@
+"""Rows per pixel as a HEALPix FITS map: the only place that HATS readers take a catalog's coverage from.
+
+Format: the `BINTABLE` of the HEALPix primer, IMPLICIT (a value per pixel) or EXPLICIT (occupied ones only).
+"""
+
+from __future__ import annotations
+
+import io
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAP_ORDER = 8  # 14 arcmin; readers unfold the map to one value per pixel, which at order 10 takes 100 MB
+
+
+class PointMap(NamedTuple):
+    """Rows in the occupied pixels of one order, ascending by pixel."""
+
+    order: int
+    npix: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def from_cells(
+        cls,
+        order: NDArray[np.integer],
+        npix: NDArray[np.integer],
+        rows: NDArray[np.integer],
+        *,
+        highest_order: int = MAP_ORDER,
+    ) -> PointMap:
+        """Sum the cells of a histogram, of mixed orders, to a map.
+
+        Parameters
+        ----------
+        order, npix, rows : int[n]
+            Disjoint cells and their rows. Cells without rows do not count as covered.
+        highest_order : int
+            The map has this order, or that of the coarsest cell if this is lower.
+
+        Examples
+        --------
+        >>> PointMap.from_cells(np.array([1, 2, 2]), np.array([0, 4, 7]), np.array([5, 1, 2])).rows
+        array([5, 3])
+        """
+        used = np.asarray(rows) > 0
+        orders = np.asarray(order)[used].astype(np.int64)
+        target = min(highest_order, int(orders.min(initial=highest_order)))
+        pixels = np.asarray(npix)[used].astype(np.int64) >> (2 * (orders - target))
+        counts = np.zeros(12 << (2 * target), dtype=np.int64)
+        np.add.at(counts, pixels, np.asarray(rows)[used].astype(np.int64))
+        occupied = np.flatnonzero(counts)
+        return cls(target, occupied, counts[occupied])
+
+    @property
+    def pixels(self) -> int:
+        """Pixels on the whole sky at the map's order."""
+        return 12 << (2 * self.order)
+
+    @property
+    def sky_fraction(self) -> float:
+        """The covered part of the sky, 0 to 1."""
+        return len(self.npix) / self.pixels
+
+    def to_fits(self) -> bytes:
+        """The FITS file. The same map gives the same bytes."""
+        from astropy.io import fits
+
+        sparse = 2 * len(self.npix) < self.pixels
+        if sparse:
+            columns = [
+                fits.Column("PIXEL", "K", array=self.npix),
+                fits.Column("VALUE", "K", array=self.rows),
+            ]
+        else:
+            dense = np.zeros(self.pixels, dtype=np.int64)
+            dense[self.npix] = self.rows
+            columns = [fits.Column("VALUE", "K", array=dense)]
+        table = fits.BinTableHDU.from_columns(columns)
+        cards = {
+            "PIXTYPE": "HEALPIX",
+            "INDXSCHM": "EXPLICIT" if sparse else "IMPLICIT",
+            "ORDERING": "NESTED",
+            "COORDSYS": "C",
+            "NSIDE": 1 << self.order,
+        }
+        if sparse:
+            cards |= {"OBS_NPIX": len(self.npix), "OBJECT": "PARTIAL"}
+        else:
+            cards |= {"FIRSTPIX": 0, "LASTPIX": self.pixels - 1, "OBJECT": "FULLSKY"}
+        table.header.update(cards)
+        sink = io.BytesIO()
+        fits.HDUList([fits.PrimaryHDU(), table]).writeto(sink)
+        return sink.getvalue()
