@@ -31,8 +31,8 @@ down: ## Stop Airflow
 shell: setup ## Open a shell where airflow, python and spark-submit are this project's
 	@include/setup/shell.sh
 
-bench-ingest: setup peers ## Compare the ingest with its peers (ARGS go to benchmarks/ingest.py)
-	@$(with) python benchmarks/ingest.py $(ARGS)
+bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick": in a minute)
+	@$(with) python -m benchmarks.ingest $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

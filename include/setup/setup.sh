@@ -40,7 +40,7 @@ make_environment() { # folder, lock file
 # Editable: a change of the code needs no setup; a change of the metadata or a new top-level package does.
 install_package() {
   local stamp
-  stamp=$({ cat pyproject.toml .venv/.complete; ls -d include/*/ plugins/*/; } | digest)
+  stamp=$({ cat pyproject.toml .venv/.complete; find include plugins -maxdepth 1 -mindepth 1 -type d 2>/dev/null | sort; } | digest)
   [[ -e .venv/.package && $(<.venv/.package) == "$stamp" ]] && return
   say "installing the package into .venv"
   .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .

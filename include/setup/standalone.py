@@ -5,6 +5,7 @@ Runs in the environment of environment.sh. The process is remembered in `$AIRFLO
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ LOG_FILE = AIRFLOW_HOME / "standalone.log"
 PASSWORD_FILE = AIRFLOW_HOME / "simple_auth_manager_passwords.json.generated"
 CHECKS = Path(__file__).with_name("checks.sh")
 READY_WITHIN = float(os.environ.get("HIPSLAKE_UP_SECONDS", "300"))
-STOPPED_WITHIN = float(os.environ.get("HIPSLAKE_DOWN_SECONDS", "60"))
+STOPPED_WITHIN = float(os.environ.get("HIPSLAKE_DOWN_SECONDS", "30"))
 COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 
 
@@ -67,7 +68,8 @@ def print_login(url: str) -> None:
         login = ", ".join(f"user {user}, password {password}" for user, password in passwords.items())
     except (OSError, ValueError):
         login = f"see {PASSWORD_FILE}"
-    print(f"  UI     {url}\n  login  {login}\n         (kept in {PASSWORD_FILE})\n  log    {LOG_FILE}", flush=True)
+    print(f"  UI     {url}\n  login  {login}\n         (kept in {PASSWORD_FILE})\n  log    {LOG_FILE}")
+    sys.stdout.flush()
 
 
 def up() -> int:
@@ -81,7 +83,7 @@ def up() -> int:
         return 1
     AIRFLOW_HOME.mkdir(parents=True, exist_ok=True)
     url = os.environ["AIRFLOW__API__BASE_URL"]
-    # A parent that ignores SIGINT (make in the background) would hand that on, and `down` could not stop Airflow.
+    # A parent that ignores SIGINT (make in the background) would hand that on, and `down` would not stop it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with LOG_FILE.open("wb") as log:
         process = subprocess.Popen(
@@ -124,7 +126,10 @@ def wait_until_healthy(process: subprocess.Popen[bytes], url: str) -> int:
 
 
 def family(leader: int) -> set[psutil.Process]:
-    """The standalone process, what descends from it, and what was orphaned in its session."""
+    """The standalone process, what descends from it, and what was orphaned in its session.
+
+    Zombies are left out: `airflow standalone` does not collect its components, so they stay until it ends.
+    """
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         try:
@@ -132,34 +137,48 @@ def family(leader: int) -> set[psutil.Process]:
                 found |= {process, *process.children(recursive=True)}
         except (psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             continue
-    return found
+    return {process for process in found if is_alive(process)}
 
 
-def stop(leader: int) -> list[str]:
-    """Stop the family: SIGINT to its leader, then SIGTERM, then SIGKILL to what is left; return what was forced."""
+def is_alive(process: psutil.Process) -> bool:
+    """Whether it runs, and is no zombie."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def stop(leader: int) -> int:
+    """Stop the family: SIGINT to its leader, then SIGTERM and SIGKILL to what is left.
+
+    Returns how many processes had to be ended by force: the scheduler waits for its running tasks, and
+    those may take hours.
+    """
     known = family(leader)
-    forced: list[str] = []
-    for sign, patience in ((signal.SIGINT, STOPPED_WITHIN), (signal.SIGTERM, 10.0), (signal.SIGKILL, 10.0)):
-        alive = {process for process in known | family(leader) if process.is_running()}
-        if sign == signal.SIGINT:
-            targets = {process for process in alive if process.pid == leader}
-            patience = patience if targets else 0.0
-        else:
-            targets = alive
-            forced += [f"{process.pid} ({sign.name})" for process in alive]
-        for process in targets:
-            try:
-                process.send_signal(sign)
-            except psutil.NoSuchProcess:
-                continue
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            known |= family(leader)  # a component may start children while it goes down
-            _, alive_now = psutil.wait_procs(known, timeout=0.5)
-            known = set(alive_now)
-            if not known:
-                return forced
+    signal_all({process for process in known if process.pid == leader}, signal.SIGINT)
+    known = wait_for_end(leader, known, STOPPED_WITHIN)
+    forced = len(known)
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        signal_all(known, sign)
+        known = wait_for_end(leader, known, 10.0)
     return forced
+
+
+def signal_all(processes: set[psutil.Process], sign: signal.Signals) -> None:
+    """Send a signal to those that still run."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(sign)
+
+
+def wait_for_end(leader: int, known: set[psutil.Process], seconds: float) -> set[psutil.Process]:
+    """Wait until the family has ended, and return what has not; a component may start children meanwhile."""
+    deadline = time.monotonic() + seconds
+    while True:
+        known = {process for process in known if is_alive(process)} | family(leader)
+        if not known or time.monotonic() > deadline:
+            return known
+        time.sleep(0.2)
 
 
 def down() -> int:
@@ -174,10 +193,10 @@ def down() -> int:
         PID_FILE.unlink(missing_ok=True)
         say("Airflow is not running")
         return 0
-    say("stopping Airflow")
+    say(f"stopping Airflow; running tasks have {STOPPED_WITHIN:.0f} s to end (HIPSLAKE_DOWN_SECONDS)")
     forced = stop(pid)
     PID_FILE.unlink(missing_ok=True)
-    say("Airflow is stopped" + (f"; these had to be ended by force: {', '.join(forced)}" if forced else ""))
+    say("Airflow is stopped" + (f"; {forced} processes of tasks still running were ended" if forced else ""))
     return 0
 
 
