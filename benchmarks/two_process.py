@@ -76,7 +76,7 @@ def in_parallel(work: Callable[..., Any], items: list[Any], *arguments: Any) -> 
     processes = [fork.Process(target=run, args=(ordinal,)) for ordinal in range(PROCESSES)]
     for process in processes:
         process.start()
-    answers = []
+    answers: list[Any] = []
     while len(answers) < PROCESSES:  # a dead process would leave us waiting for ever
         if results.empty() and any(process.exitcode for process in processes):
             raise SystemExit("a process died")
@@ -120,16 +120,17 @@ def plan(histogram: np.ndarray, threshold: int) -> Leaves:
     orders, npix, rows = [], [], []
     is_open = np.ones(12, dtype=bool)
     for order, counts in enumerate(per_order):
-        leaf = np.flatnonzero(is_open & (counts > 0) & (counts <= threshold))
-        orders.append(np.full(len(leaf), order))
-        npix.append(leaf)
-        rows.append(counts[leaf])
+        found = np.flatnonzero(is_open & (counts > 0) & (counts <= threshold))
+        orders.append(np.full(len(found), order))
+        npix.append(found)
+        rows.append(counts[found])
         is_open = np.repeat(is_open & (counts > threshold), 4)
-    order, pixel = np.concatenate(orders), np.concatenate(npix)
+    all_orders, pixels = np.concatenate(orders), np.concatenate(npix)
     of_pixel = np.zeros(len(histogram), dtype=np.uint16)
-    for leaf, (shift, start) in enumerate(zip(2 * (MAPPING_ORDER - order), pixel, strict=True)):
-        of_pixel[start << shift : (start + 1) << shift] = leaf
-    return Leaves(order, pixel, np.concatenate(rows), of_pixel)
+    shifts = 2 * (MAPPING_ORDER - all_orders)
+    for leaf, (first, last) in enumerate(zip(pixels << shifts, pixels + 1 << shifts, strict=True)):
+        of_pixel[first:last] = leaf
+    return Leaves(all_orders, pixels, np.concatenate(rows), of_pixel)
 
 
 def split(chunks: Iterator[Chunk], ordinal: int, leaves: Leaves, scratch: Path) -> None:
@@ -143,7 +144,7 @@ def split(chunks: Iterator[Chunk], ordinal: int, leaves: Leaves, scratch: Path) 
         order = np.argsort(leaf, kind="stable")
         batch = table.add_column(0, INDEX_COLUMN, pa.array(index)).to_batches()[0].take(pa.array(order))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(leaf, minlength=len(leaves.rows)))])
-        for target in np.flatnonzero(np.diff(bounds)):
+        for target in np.flatnonzero(np.diff(bounds)).tolist():
             if target not in writers:
                 path = str(scratch / f"leaf_{target}_{ordinal}.arrow")
                 writers[target] = pa.ipc.new_stream(path, batch.schema)
@@ -203,6 +204,7 @@ def partition(source: Path, output: Path, *, threshold: int, level: int, ra: str
         "phases": dict(zip(phases, np.diff(clock).tolist(), strict=True)),
         "rows": int(leaves.rows.sum()),
         "leaves": len(leaves.rows),
+        "dataset": str(output),
     }
 
 

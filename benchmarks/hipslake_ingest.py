@@ -1,0 +1,149 @@
+"""Our side of the benchmark: the steps of the ingest DAG, one after the other, without Airflow.
+
+Steps that need no Spark run in this process, the others by `spark-submit` with a request and a report, as
+their operators do it. The report's `seconds` leave out what starting Spark and interpreters costs: they add
+up what the reports of the steps say. Verify runs where the DAG runs it, and is counted apart.
+
+    python -m benchmarks.hipslake_ingest --source .data/bench/20M --output OUT --level 1 --report report.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
+from hipslake.steps.report import Report, Request, perform
+from hipslake.steps.run import RunFolder, parse, run_uri
+from hipslake_airflow.hooks.library import build_library_archive, job_path
+
+from benchmarks.leaf_encoding import ROW_GROUP_ROWS
+from benchmarks.sizes import parse_count
+
+NAME = "milky_way"
+SESSION_PHASES = ("session",)  # a report may tell what its session took to start
+
+SPEC = """\
+name: {name}
+source: {{uri: "{source}/*.parquet", format: parquet}}
+position: {{ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}}
+layout: hats
+threshold: {threshold} rows
+parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}}}
+"""
+
+
+def submit_command(*application: str, py_files: Path | None = None) -> list[str]:
+    """The command line of `spark-submit` on the local cores, with the settings of the house."""
+    command = ["spark-submit", "--master", os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")]
+    for key, value in LAUNCH.items():
+        command += ["--conf", f"{key}={value}"]
+    command += ["--driver-java-options", " ".join(LOCAL_JAVA_OPTIONS)]
+    if py_files is not None:
+        command += ["--py-files", str(py_files)]
+    return [*command, *application]
+
+
+class Ingest:
+    """One run, step by step; keeps what every step took."""
+
+    def __init__(self, run: str, scratch: Path) -> None:
+        self.run = run
+        self.wall: dict[str, float] = {}  # step -> seconds, with everything that starting it costs
+        self.reports: dict[str, Report] = {}
+        self._library = build_library_archive(scratch)
+
+    def here(self, step: Callable[[Any], Report], request: Request, report_type: type[Report]) -> None:
+        """Perform a step in this process."""
+        started = time.perf_counter()
+        self.reports[request.step] = perform(step, request, report_type)
+        self.wall[request.step] = time.perf_counter() - started
+
+    def in_spark(self, job: str, request: Request, report_type: type[Report]) -> None:
+        """Submit a step's job and read its report."""
+        started = time.perf_counter()
+        folder = RunFolder(self.run)
+        request_uri = folder.write(RunFolder.request_path(request.step), request)
+        report_path = RunFolder.report_path(request.step)
+        arguments = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
+        finished = subprocess.run(
+            submit_command(job_path(job), *arguments, py_files=self._library), check=False
+        )
+        if not folder.storage.exists(report_path):
+            raise SystemExit(f"{job} ended with {finished.returncode} and left no report")
+        report = parse(report_type, folder.storage.read(report_path), where=report_path)
+        if report.error is not None:
+            raise SystemExit(f"{job}: {report.error.kind}: {report.error.message}")
+        self.reports[request.step] = report
+        self.wall[request.step] = time.perf_counter() - started
+
+
+def ingest(source: Path, output: Path, *, threshold: int, level: int) -> dict[str, Any]:
+    """Ingest the files of a folder into a new warehouse; return what every step took."""
+    output.mkdir(parents=True)
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(
+        SPEC.format(
+            name=NAME,
+            source=source.resolve(),
+            threshold=threshold,
+            level=level,
+            row_group_rows=ROW_GROUP_ROWS,
+        )
+    )
+    warehouse = str(output.resolve() / "warehouse")
+    run = run_uri(warehouse, f"catalog_ingest__{NAME}", "benchmark")
+    steps = Ingest(run, output)
+    resolving = resolve.ResolveRequest(
+        run_uri=run,
+        dag_id=f"catalog_ingest__{NAME}",
+        run_id="benchmark",
+        warehouse=warehouse,
+        spec_file=str(spec_file),
+    )
+    steps.here(resolve.run, resolving, resolve.ResolveReport)
+    steps.here(inputs.run, inputs.InputsRequest(run_uri=run), inputs.InputsReport)
+    steps.in_spark("histogram_catalog", histogram.HistogramRequest(run_uri=run), histogram.HistogramReport)
+    steps.here(plan.run, plan.PlanRequest(run_uri=run), plan.PlanReport)
+    steps.in_spark("write_partitions", write.WriteRequest(run_uri=run), write.WriteReport)
+    steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
+    steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
+    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
+
+    frozen = RunFolder(run).run()
+    up = {
+        step: sum(seconds for phase, seconds in report.seconds.items() if phase not in SESSION_PHASES)
+        for step, report in steps.reports.items()
+    }
+    verifying = steps.wall["verify"]
+    return {
+        "seconds": sum(seconds for step, seconds in up.items() if step != "verify"),
+        "phases": {step: seconds for step, seconds in up.items() if step != "verify"},
+        "verify": verifying,
+        "wall": steps.wall,
+        "reported": {step: report.seconds for step, report in steps.reports.items()},
+        "dataset": f"{frozen.catalog_uri}/{frozen.write_id}/main/dataset",
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--source", type=Path, required=True, help="folder of Parquet files")
+    parser.add_argument("--output", type=Path, required=True, help="folder that does not exist yet")
+    parser.add_argument("--report", type=Path, required=True)
+    parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
+    parser.add_argument("--level", type=int, default=1, help="zstd level")
+    arguments: Any = parser.parse_args(argv)
+    report = ingest(arguments.source, arguments.output, threshold=arguments.threshold, level=arguments.level)
+    arguments.report.write_text(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
