@@ -69,15 +69,24 @@ class Histogram:
         bytes: Mapping[str, NDArray[np.int64]] | None = None,
     ) -> Histogram:
         """The histogram of counts at one order; `npix` ascending and unique."""
-        return cls(np.full(len(npix), order, np.uint8), npix, rows, dict(bytes or {}))
+        # One order for all cells: a view of one value, since a full order-12 histogram has 200 million of them.
+        return cls(np.broadcast_to(np.uint8(order), len(npix)), npix, rows, dict(bytes or {}))
 
     @property
     def total_rows(self) -> int:
         """Rows in all cells."""
         return int(self.rows.sum())
 
-    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Histogram:
-        """Some of the cells: a mask, or ascending places."""
+    @property
+    def orders(self) -> list[int]:
+        """The orders that cells have, ascending."""
+        if not len(self):
+            return []
+        lowest, highest = int(self.order.min()), int(self.order.max())
+        return [order for order in range(lowest, highest + 1) if order in (lowest, highest) or order in self.order]
+
+    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Histogram:
+        """Some of the cells: a mask, ascending places, or a slice."""
         return Histogram(
             self.order[chosen],
             self.npix[chosen],
@@ -114,9 +123,8 @@ class Histogram:
 
     def per_order(self) -> Iterator[tuple[int, Histogram]]:
         """The histogram at every order, from the deepest down to 0, with the cells of that order added in."""
-        orders = np.unique(self.order)
         carried: Histogram | None = None
-        for order in range(int(orders.max(initial=0)), -1, -1):
+        for order in range(max(self.orders, default=0), -1, -1):
             own = self.select(self.order == order)
             carried = own if carried is None else _added(carried, own)
             yield order, carried

@@ -151,7 +151,7 @@ def _plan_piece(
     if weights.base is not None and np.shares_memory(weights, cells.rows):
         weights = cells.rows  # one array, so that it is summed once
     found: list[Leaves] = []
-    present = np.unique(cells.order).tolist()
+    present = cells.orders
     nodes = _Nodes(cells.npix[:0], cells.rows[:0], cells.rows[:0])
     for order in range(present[-1], lowest_order - 1, -1):
         if order in present:
@@ -200,7 +200,7 @@ def _base_pixel_bounds(histogram: Histogram) -> NDArray[np.int64]:
     """Where the cells of each of the 12 base pixels begin, and the end."""
     if not len(histogram):
         return np.zeros(13, np.int64)
-    if (histogram.order == histogram.order[0]).all():
+    if len(histogram.orders) == 1:
         edges = np.arange(13, dtype=np.int64) << (2 * int(histogram.order[0]))
         return np.searchsorted(histogram.npix, edges)
     edges = np.arange(13, dtype=np.int64) << (2 * MAX_ORDER)

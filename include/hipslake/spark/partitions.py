@@ -80,6 +80,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
         write_table(folder.storage, RunFolder.PARTITIONS, files)
+        delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
     per_group = {plan.group: files.filter(pc.equal(files["group"], plan.group)) for plan in state.plans}
     return WriteReport(
         rows_in=counted.rows_in,
