@@ -18,17 +18,16 @@ _COLOURS = {
     "histogram": "#7aa6c2",
     "plan": "#e8b44f",
     "split": "#5b8c7b",
-    "merge and write": "#2f5d62",
     "write": "#2f5d62",
     "publish and view": "#b5651d",
     "import": "#8d7b9c",
 }
 _KINDS = {
-    "merge_and_write": "merge and write",
+    "merge_and_write": "write",
     "resolve": "plan",
     "inputs": "plan",
     "publish": "publish and view",
-    "hats_view": "publish and view",
+    "view": "publish and view",
     "client": _START,
     "shutdown": _START,
 }
