@@ -1,0 +1,94 @@
+"""The sky map: its projection, what it paints where, and the picture."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import healpy
+import matplotlib.image
+import numpy as np
+import pyarrow as pa
+import pytest
+from astropy.wcs import WCS
+from hipslake.catalog.mollweide import forward, inverse
+from hipslake.catalog.skymap import OFF_SKY, draw_skymap, paint, write_skymap
+from hipslake.sphere.tree import PixelTree
+from hipslake.storage import Storage
+
+from tests.catalog.little import WRITE, sky, write_little
+
+
+def mollweide_wcs(center: float) -> WCS:
+    """The same projection by WCSLIB: degrees in the plane, ra growing to the left."""
+    wcs = WCS(naxis=2)
+    wcs.wcs.ctype = ["RA---MOL", "DEC--MOL"]
+    wcs.wcs.crval = [center, 0.0]
+    wcs.wcs.cdelt = [-1.0, 1.0]
+    wcs.wcs.crpix = [0.0, 0.0]
+    return wcs
+
+
+@pytest.mark.parametrize("center", [0.0, 120.0])
+def test_projection_agrees_with_wcslib(center: float) -> None:
+    ra, dec = np.meshgrid(np.arange(1.0, 360.0, 7.0), np.linspace(-89.9, 89.9, 61))
+    x, y = forward(ra, dec, center=center)
+    expected = mollweide_wcs(center).all_world2pix(ra.ravel(), dec.ravel(), 1)
+    unit = np.degrees(np.sqrt(2.0))  # WCSLIB keeps areas; its half axes are 2 and 1 times this
+    np.testing.assert_allclose(x.ravel() * unit, expected[0], atol=1e-6)
+    np.testing.assert_allclose(y.ravel() * unit, expected[1], atol=1e-6)
+    back = inverse(x, y, center=center)
+    np.testing.assert_allclose(back[0], ra, atol=1e-6)
+    np.testing.assert_allclose(back[1], dec, atol=1e-6)
+
+
+def test_poles_project_to_the_ends_and_the_outside_is_no_position() -> None:
+    x, y = forward([0.0, 10.0], [90.0, -90.0])
+    np.testing.assert_allclose(y, [1.0, -1.0], atol=1e-9)
+    np.testing.assert_allclose(x, 0.0, atol=1e-4)
+    assert np.isnan(inverse(1.9, 0.9)).all()
+
+
+def test_right_ascension_grows_to_the_left() -> None:
+    x, _ = forward([30.0, 330.0], [0.0, 0.0])
+    assert x[0] < 0 < x[1]
+
+
+def test_every_leaf_is_painted_where_healpy_says_it_is() -> None:
+    order = np.array([0, 1, 1, 2, 3, 3])
+    npix = np.array([3, 0, 27, 100, 500, 501])
+    tree = PixelTree(order, npix)
+    leaf, _ = paint(tree, 800)
+    for at, pixel in enumerate(tree):
+        ra, dec = healpy.pix2ang(1 << pixel.order, pixel.npix, nest=True, lonlat=True)
+        x, y = forward(ra, dec)
+        assert leaf[int((1 - y) * 200), int((x + 2) * 200)] == at
+    on_sky = leaf != OFF_SKY
+    assert on_sky.mean() == pytest.approx(np.pi / 4, rel=2e-3)
+    # Mollweide keeps areas: each leaf has its share of the map.
+    for at, pixel in enumerate(tree):
+        assert (leaf == at).sum() / on_sky.sum() == pytest.approx(1 / (12 * 4**pixel.order), rel=0.12)
+
+
+def test_leaves_of_few_pixels_get_no_edges_that_would_hide_them() -> None:
+    coarse, fine = (PixelTree(np.full(12 * 4**k, k), np.arange(12 * 4**k)) for k in (1, 7))
+    assert paint(coarse, 800)[1].max() == 1.0
+    assert paint(fine, 800)[1].max() == 0.0
+
+
+def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path) -> None:
+    ra, dec = sky(3000, cap=40.0)
+    source = pa.table({"ra": ra, "dec": dec})
+    storage = Storage.at(str(tmp_path))
+    metadata = write_little(storage, source, (ra, dec), position={"ra": "ra", "dec": "dec"}, layout="hipscat")
+    path = write_skymap(storage, metadata)
+    assert path == f"{WRITE}/_skymaps/main.png"
+    data = storage.read(path)
+    assert draw_skymap(metadata, metadata.groups[0], metadata.partitions(None, storage)) == data
+    picture = matplotlib.image.imread(io.BytesIO(data))
+    height, width = picture.shape[:2]
+    assert (width, height) == (1800, 1125)
+    north = picture[int(0.13 * height), width // 2, :3]
+    south = picture[int(0.7 * height), int(0.52 * width), :3]
+    assert np.ptp(north) > 0.2  # coloured
+    assert np.ptp(south) < 0.1  # the grey of empty sky
