@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import healpy
 import numpy as np
 from numpy.typing import NDArray
 
@@ -213,6 +212,8 @@ def _refuse_heavy(nodes: _Nodes, order: int, threshold: int, highest_order: int)
         return
     worst = heavy[np.argmax(nodes.weight[heavy])]
     npix = int(nodes.npix[worst])
+    import healpy  # only now: it is slow to import
+
     ra, dec = healpy.pix2ang(1 << order, npix, nest=True, lonlat=True)
     if order == MAX_ORDER:
         mend = "that many rows share one position; raise the threshold above it"

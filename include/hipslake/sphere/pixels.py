@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import healpy
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 MAX_ORDER = 29
 HEALPIX_COLUMN = "_healpix_29"
 _NSIDE = 1 << MAX_ORDER
+# healpy makes several temporary arrays: in pieces that stay in the cache, 1M rows take 45 ms instead of 70.
+_CACHED_ROWS = 1 << 15
 
 
 class Pixel(NamedTuple):
@@ -59,21 +60,29 @@ class Pixel(NamedTuple):
 
 
 def order29(ra: ArrayLike, dec: ArrayLike) -> NDArray[np.int64]:
-    """`_healpix_29` of positions.
+    """`_healpix_29` of positions, exactly as healpy computes it, whatever the batch they come in.
 
     Parameters
     ----------
     ra, dec : float[n]
-        Degrees. Any longitude: it wraps. dec in [-90, 90].
+        Degrees. Any longitude: it wraps. dec in [-90, 90]; `check_positions` finds those that are not.
 
     Returns
     -------
     int64[n]
         NESTED pixel number at order 29.
     """
+    import healpy  # here, since it brings matplotlib along: over a second that most processes need not spend
+
     lon, lat = np.asarray(ra, np.float64), np.asarray(dec, np.float64)
-    index: NDArray[np.int64] = healpy.ang2pix(_NSIDE, lon, lat, nest=True, lonlat=True)
-    return index
+    if lon.shape != lat.shape:
+        raise ValueError(f"ra and dec are of one shape, not {lon.shape} and {lat.shape}")
+    shape, lon, lat = lon.shape, lon.ravel(), lat.ravel()
+    index = np.empty(len(lon), np.int64)
+    for low in range(0, len(lon), _CACHED_ROWS):
+        piece = slice(low, low + _CACHED_ROWS)
+        index[piece] = healpy.ang2pix(_NSIDE, lon[piece], lat[piece], nest=True, lonlat=True)
+    return index.reshape(shape)
 
 
 def coarsen(h29: NDArray[np.int64], order: int) -> NDArray[np.int64]:
