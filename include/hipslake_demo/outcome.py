@@ -1,0 +1,92 @@
+"""What a run of an ingest DAG left behind: its reports, and the version that stands now."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+from hipslake.catalog.layouts import skymap_path
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.steps.report import Report
+from hipslake.steps.run import RUNS, FrozenRun, RunFolder, catalog_uri, parse
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+STEPS = ("resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "publish", "view")
+"""In the order of the DAG; `wait` is a sensor and leaves no report."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A published version, the run that built it, and the run just made, which may have built nothing."""
+
+    root: str  # of the catalog
+    metadata: CatalogMetadata
+    partitions: dict[str, dict[int, int]]  # column group -> order -> partitions
+    seconds: dict[str, float]  # per step of the run that built the version
+    seconds_now: float = 0.0  # of the DAG run just made, with every process start
+    built_now: bool = True
+    reused_steps: tuple[str, ...] = ()
+    skymaps: tuple[str, ...] = field(default=())
+
+
+def outcome_of(warehouse: str, dag_id: str, catalog: str, *, seconds_now: float = 0.0) -> Outcome:
+    """Return what the newest run of the DAG left.
+
+    Raises
+    ------
+    VersionNotFoundError
+        If the catalog has no version.
+    """
+    root = catalog_uri(warehouse, catalog)
+    storage = Storage.at(root)
+    metadata = CatalogMetadata.from_json(VersionLog(storage).read(), where=root)
+    runs = frozen_runs(warehouse, dag_id)
+    builder = next((run for run in runs if run.write_id == metadata.write_id), None)
+    newest = runs[0] if runs else None
+    return Outcome(
+        root=root,
+        metadata=metadata,
+        partitions={group.name: _per_order(metadata, group.name, storage) for group in metadata.groups},
+        seconds={name: sum(report.seconds.values()) for name, report in reports_of(builder).items()},
+        seconds_now=seconds_now,
+        built_now=newest is not None and newest.write_id == metadata.write_id,
+        reused_steps=tuple(name for name, report in reports_of(newest).items() if report.reused),
+        skymaps=tuple(
+            storage.uri(path)
+            for group in metadata.groups
+            if storage.exists(path := skymap_path(metadata.write_id, group.name))
+        ),
+    )
+
+
+def frozen_runs(warehouse: str, dag_id: str) -> list[FrozenRun]:
+    """Return what the runs of a DAG froze, the newest first."""
+    storage = Storage.at(warehouse)
+    entries = storage.glob(f"{RUNS}/{dag_id}/*/{RunFolder.RUN}")
+    runs = [parse(FrozenRun, storage.read(entry.path), where=storage.uri(entry.path)) for entry in entries]
+    return sorted(runs, key=lambda run: run.created, reverse=True)
+
+
+def reports_of(run: FrozenRun | None) -> dict[str, Report]:
+    """Return the reports of a run by step, in the order of the DAG."""
+    if run is None:
+        return {}
+    folder = RunFolder(run.run_uri)
+    storage = folder.storage
+    paths = {step: RunFolder.report_path(step) for step in STEPS}
+    return {step: _report(storage, path) for step, path in paths.items() if storage.exists(path)}
+
+
+def _report(storage: Storage, path: str) -> Report:
+    """Read what is common to all reports; the fields of one step do not matter here."""
+    common = Report.model_fields.keys()
+    document = json.loads(storage.read(path))
+    return Report.model_validate({name: value for name, value in document.items() if name in common})
+
+
+def _per_order(metadata: CatalogMetadata, group: str, storage: Storage) -> dict[int, int]:
+    orders = metadata.partitions(group, storage)["order"].to_numpy()
+    found, counts = np.unique(orders, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))

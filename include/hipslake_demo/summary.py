@@ -1,0 +1,97 @@
+"""The demo's last words: one table over all catalogs, and how to open each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from hipslake.catalog.layouts import layout_paths
+from hipslake.specs.catalog import Layout
+
+from hipslake_demo.outcome import STEPS, Outcome
+
+_MIB = 1 << 20
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """Return the table: a column for each catalog, a line for each measure.
+
+    Sizes are in MiB, times in seconds of wall clock. The times of the steps are those of the run that built
+    the version; a step's own work is counted, Spark's start is not.
+    """
+    lines: list[list[str]] = [["", *(outcome.metadata.catalog for outcome in outcomes)]]
+    lines += [
+        ["version", *(str(outcome.metadata.version) for outcome in outcomes)],
+        ["layout", *(outcome.metadata.layout.value for outcome in outcomes)],
+        ["rows", *(f"{outcome.metadata.total_rows:,}" for outcome in outcomes)],
+        ["rejected rows", *(f"{outcome.metadata.rejects.rows:,}" for outcome in outcomes)],
+        ["files", *(f"{sum(g.leaves for g in outcome.metadata.groups):,}" for outcome in outcomes)],
+        ["MiB", *(f"{outcome.metadata.total_bytes / _MIB:,.1f}" for outcome in outcomes)],
+    ]
+    groups = list(dict.fromkeys(name for outcome in outcomes for name in outcome.partitions))
+    for group in groups:
+        per_order = [outcome.partitions.get(group, {}) for outcome in outcomes]
+        for order in sorted({order for counts in per_order for order in counts}):
+            label = f"partitions of {group!r}, order {order}"
+            lines.append([label, *(str(counts.get(order, "")) for counts in per_order)])
+    for step in STEPS:
+        if any(step in outcome.seconds for outcome in outcomes):
+            cells = [_seconds(outcome.seconds.get(step)) for outcome in outcomes]
+            lines.append([f"seconds of {step}", *cells])
+    lines.append(
+        ["seconds of this run, all in all", *(_seconds(outcome.seconds_now) for outcome in outcomes)]
+    )
+    return _aligned(lines)
+
+
+def reuse(outcome: Outcome) -> str:
+    """Return one line about what the run built, and what it took over."""
+    name, version = outcome.metadata.catalog, outcome.metadata.version
+    if not outcome.built_now:
+        return f"{name}: reused version {version}; files, spec and library are those that it was built from"
+    if outcome.reused_steps:
+        return f"{name}: built version {version}, reused the finished steps {', '.join(outcome.reused_steps)}"
+    return f"{name}: built version {version}"
+
+
+def how_to_open(outcome: Outcome) -> str:
+    """Return where the catalog and its sky maps lie, and the line that opens it with each library."""
+    metadata = outcome.metadata
+    lines = [f"{metadata.catalog}: {outcome.root}"]
+    lines += [f"  sky map   {path}" for path in outcome.skymaps]
+    paths = layout_paths(metadata.layout)
+    globs = {
+        group.name: f"{outcome.root}/{paths.leaf_glob(metadata.write_id, group.name)}"
+        for group in metadata.groups
+    }
+    for group, glob in globs.items():
+        opened = f"import glob, pyarrow.dataset as ds; ds.dataset(glob.glob({glob!r})).to_table()"
+        lines.append(f"  pyarrow   {opened}{_which(group, globs)}")
+    if metadata.layout is Layout.HATS:
+        lines.append(f"  LSDB      import lsdb; lsdb.open_catalog({outcome.root!r}).compute()")
+    else:
+        lines.append("  LSDB      (reads layout hats; this catalog has layout hipscat)")
+    for group, glob in globs.items():
+        lines.append(f"  Spark     spark.read.parquet({glob!r}){_which(group, globs)}")
+    lines.append(f"  hipslake  import hipslake; hipslake.Catalog.open({outcome.root!r}).read()")
+    if metadata.attribution:
+        lines.append(f"  credit    {metadata.attribution}")
+    return "\n".join(lines)
+
+
+def _which(group: str, groups: Collection[str]) -> str:
+    return f"  # {group}" if len(groups) > 1 else ""
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return the lines as text: labels to the left, values to the right, a rule under the first line."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rows = []
+    for label, *values in lines:
+        cells = [value.rjust(width) for value, width in zip(values, widths[1:], strict=True)]
+        rows.append("  ".join([label.ljust(widths[0]), *cells]))
+    rows.insert(1, "-" * len(rows[0]))
+    return "\n".join(rows)
