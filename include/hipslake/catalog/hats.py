@@ -1,8 +1,9 @@
 """The HATS files of a group: what LSDB and its kin read beside the leaf files.
 
-`lsdb.open_catalog("<root>")` opens the primary group, the first of the spec. Every further group is a catalog
-of its own, with the position columns repeated: `lsdb.open_catalog("<root>/<write>/<group>")`. Its rows are those
-of the primary with the same `_row`, and `<write>/<group>.properties` says so in HATS's own terms (an extension).
+`lsdb.open_catalog("<root>")` opens the primary group, the first of the spec. Every further group is a
+catalog of its own, with the position columns repeated: `lsdb.open_catalog("<root>/<write>/<group>")`.
+Its rows are those of the primary with the same `_row`, and `<write>/<group>.properties` says so in HATS's
+own terms (an extension).
 """
 
 from __future__ import annotations
