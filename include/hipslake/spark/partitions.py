@@ -23,6 +23,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from hipslake.steps.write import WriteReport, WriteRequest
 from hipslake.versions.heartbeat import Heartbeat
+from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
 
