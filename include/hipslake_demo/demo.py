@@ -21,6 +21,7 @@ from hipslake_demo.summary import how_to_open, reuse, table
 
 CATALOGS = ("gaia_dr3", "hipparcos", "hipparcos_hats")
 _TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
+_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): .+")
 
 
 class DagRunError(Exception):
@@ -81,12 +82,14 @@ def run_dag(dag_id: str, warehouse: str) -> None:
 
 
 def why_it_failed(dag_id: str, warehouse: str, log_file: Path) -> str:
-    """Return the error that a step of the newest run reported, or else the end of the log."""
+    """Return the error that a step of the newest run reported, or else the last one in the log."""
     runs = frozen_runs(warehouse, dag_id)
     for step, report in reports_of(runs[0] if runs else None).items():
         if report.error is not None:
             return f"{step}: {report.error.kind}: {report.error.message}"
-    return "\n".join(log_file.read_text(errors="replace").splitlines()[-20:])
+    lines = log_file.read_text(errors="replace").splitlines()
+    errors = [line for line in lines if _ERROR.fullmatch(line)]
+    return errors[-1] if errors else "\n".join(lines[-20:])
 
 
 def say(message: str) -> None:

@@ -45,10 +45,12 @@ export AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT="$((HIPSLAKE_PORT + 714))"
 if [ -z "${AIRFLOW_CONN_SPARK_DEFAULT:-}" ]; then
   export AIRFLOW_CONN_SPARK_DEFAULT='{"conn_type": "spark", "host": "local[*,4]", "extra": {"deploy-mode": "client"}}'
 fi
-# Spark's workers would start whatever `python3` is first on the PATH, and its scripts another Spark if SPARK_HOME names one.
+# Spark's workers would otherwise start whatever `python3` comes first, and its scripts any Spark that SPARK_HOME names;
+# without SPARK_HOME the scripts look for it in a way that fails where the checkout's path has a space.
 export PYSPARK_PYTHON="$HIPSLAKE_ROOT/.venv/bin/python"
 export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
-unset SPARK_HOME
+SPARK_HOME=$(find "$HIPSLAKE_ROOT/.venv/lib" -maxdepth 3 -path '*/site-packages/pyspark' 2>/dev/null) || SPARK_HOME=
+if [ -n "$SPARK_HOME" ]; then export SPARK_HOME; else unset SPARK_HOME; fi
 
 # These libraries would otherwise write into the home folder.
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"

@@ -64,7 +64,7 @@ def test_the_spark_connection_is_json_with_retries_and_can_be_replaced() -> None
 
 def test_another_spark_on_the_machine_is_left_out_and_java_home_left_alone() -> None:
     environment = sourced(SPARK_HOME="/opt/spark", JAVA_HOME="/opt/java")
-    assert "SPARK_HOME" not in environment
+    assert "/opt/spark" not in environment.get("SPARK_HOME", "")
     assert environment["JAVA_HOME"] == "/opt/java"
 
 
@@ -77,7 +77,11 @@ def test_it_works_in_a_checkout_with_spaces(tmp_path: Path) -> None:
     script = tmp_path / "check out" / "include" / "setup" / "environment.sh"
     script.parent.mkdir(parents=True)
     script.write_text(SCRIPT.read_text())
-    assert sourced(script)["AIRFLOW__CORE__DAGS_FOLDER"] == str(tmp_path / "check out" / "dags")
+    spark = tmp_path / "check out" / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark"
+    spark.mkdir(parents=True)
+    environment = sourced(script)
+    assert environment["AIRFLOW__CORE__DAGS_FOLDER"] == str(tmp_path / "check out" / "dags")
+    assert environment["SPARK_HOME"] == str(spark)
 
 
 @pytest.mark.parametrize("file", ["include/setup/environment.sh", "docker-compose.yml", "Dockerfile"])
