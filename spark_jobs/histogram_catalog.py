@@ -4,6 +4,4 @@ from hipslake.spark.jobs import run_job
 from hipslake.steps.histogram import HistogramRequest
 
 if __name__ == "__main__":
-    from hipslake.spark.histogram import run
-
-    run_job(run, HistogramRequest)
+    run_job("hipslake.spark.histogram", HistogramRequest)

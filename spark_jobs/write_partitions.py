@@ -4,6 +4,4 @@ from hipslake.spark.jobs import run_job
 from hipslake.steps.write import WriteRequest
 
 if __name__ == "__main__":
-    from hipslake.spark.partitions import run
-
-    run_job(run, WriteRequest)
+    run_job("hipslake.spark.partitions", WriteRequest)

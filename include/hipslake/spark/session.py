@@ -7,7 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from hipslake.spark.settings import LAUNCH, SESSION
+from hipslake.spark.settings import SESSION, launch_settings
 
 
 def open_session(name: str) -> SparkSession:
@@ -24,8 +24,9 @@ def open_session(name: str) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if "SPARK_ENV_LOADED" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]"))
-        for key, value in LAUNCH.items():
+        master = os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")
+        builder = builder.master(master)
+        for key, value in launch_settings(master).items():
             builder = builder.config(key, value)
     for key, value in SESSION.items():
         builder = builder.config(key, value)

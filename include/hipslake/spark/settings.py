@@ -5,6 +5,10 @@ What each setting won is measured in docs/benchmarks.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
 # Taken up when the JVM starts: they must stand on the command line of spark-submit, not in the job.
 LAUNCH: dict[str, str] = {
     "spark.driver.memory": "1g",
@@ -17,8 +21,8 @@ LOCAL_JAVA_OPTIONS: tuple[str, ...] = (
     "-XX:+UseParallelGC",  # a job moves large byte arrays and holds few objects: throughput counts, pauses do not
     "-XX:TieredStopAtLevel=1",  # the JVM copies blocks; the arithmetic is numpy's, so C2 costs more than it wins
     "-XX:+UseTransparentHugePages",
-    "-Xshare:auto",
 )
+CLASS_ARCHIVE = "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
 
 # Can be set by the job itself.
 SESSION: dict[str, str] = {
@@ -34,3 +38,28 @@ SESSION: dict[str, str] = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.shuffle.checksum.enabled": "false",
 }
+
+
+def launch_settings(master: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return what spark-submit is told with `--conf`.
+
+    Parameters
+    ----------
+    master : str
+        The master that the job is submitted to. JVM options are set only for local ones.
+    environment : mapping of str to str
+        `HIPSLAKE_CLASS_ARCHIVE` may name a class-data archive; a missing file is passed over.
+    """
+    settings = dict(LAUNCH)
+    if master.startswith("local"):
+        settings["spark.driver.extraJavaOptions"] = " ".join(java_options(environment))
+    return settings
+
+
+def java_options(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """Return the options of a local driver's JVM."""
+    archive = environment.get(CLASS_ARCHIVE, "")
+    if not archive or not Path(archive).is_file():
+        return LOCAL_JAVA_OPTIONS
+    # A JVM of another build ignores the archive; it need not say so in every log.
+    return (*LOCAL_JAVA_OPTIONS, f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
