@@ -36,6 +36,6 @@ def ingest_document(spec: CatalogSpec, path: Path) -> str:
 
 `resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
 them and skips the run if nothing changed since the newest version. `histogram` counts rows per pixel, `plan`
-splits the sky into leaves, `write` writes them, `verify` reads everything back, `publish` commits the version and
-emits the catalog's asset, `view` shows the version to HATS readers. Until `publish` no reader sees anything.
+splits the sky into leaves, `write` writes them, `verify` reads everything back, `publish` commits the version
+and emits the catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.
 """

@@ -6,6 +6,7 @@ from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
+MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$"
 _MAX_WAIT_MINUTES = 7 * 24 * 60
 
 
@@ -57,6 +58,7 @@ def _moment(title: str, help_text: str) -> Param:
         None,
         type=["null", "string"],
         format="date-time",
+        pattern=MOMENT_PATTERN,
         title=title,
         description=help_text,
         section="Window",

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from hipslake.errors import PlanError, VerificationError
 from hipslake.planning.histogram import Histogram
-from hipslake.planning.splits import assign_targets, plan_leaves
+from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
@@ -19,7 +19,6 @@ from hipslake.steps.plan_table import plan_of_group
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
-from hipslake.steps.write import DEFAULT_TARGET_BYTES
 
 
 class PlanRequest(Request):
@@ -28,8 +27,6 @@ class PlanRequest(Request):
     step: ClassVar[str] = "plan"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.PLAN, RunFolder.PLAN_SUMMARY)
 
-    target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # Arrow bytes that one reduce task writes
-
 
 class PlanReport(Report):
     """Rows in: the rows of the histogram. Rows out: the rows of the leaves, the same for every group."""
@@ -37,7 +34,6 @@ class PlanReport(Report):
     step: str = PlanRequest.step
     leaves: dict[str, int] = Field(default_factory=dict)  # column group -> leaves
     per_order: dict[str, dict[int, int]] = Field(default_factory=dict)  # column group -> order -> leaves
-    targets: int = 0  # reduce tasks, over all groups
     text: str = ""  # the same for people
 
 
@@ -60,18 +56,11 @@ def run(request: PlanRequest) -> PlanReport:
             f"{folder.uri_of(RunFolder.HISTOGRAM)} holds {histogram.total_rows} rows, but its report counts "
             f"{counted.rows_out}; clear the histogram task to count again"
         )
-    tables: list[pa.Table] = []
     with phases("plan"):
-        for group in spec.column_groups:
-            first_target = 1 + max(
-                (int(table["target"].to_numpy().max(initial=-1)) for table in tables), default=-1
-            )
-            weight = counted.row_bytes[group.name]
-            tables.append(
-                plan_group(
-                    spec, group.name, histogram, weight, request.target_bytes, first_target=first_target
-                )
-            )
+        tables = [
+            plan_group(spec, group.name, histogram, counted.row_bytes[group.name])
+            for group in spec.column_groups
+        ]
     for table in tables:
         planned = int(table["rows"].to_numpy().sum())
         if planned != histogram.total_rows:
@@ -93,44 +82,28 @@ def run(request: PlanRequest) -> PlanReport:
         files=plan.num_rows,
         leaves={name: sum(orders.values()) for name, orders in per_order.items()},
         per_order=per_order,
-        targets=int(plan["target"].to_numpy().max(initial=-1)) + 1,
         text=text,
         seconds=phases.seconds,
     )
 
 
-def plan_group(
-    spec: CatalogSpec,
-    group: str,
-    histogram: Histogram,
-    weight: RowBytes,
-    target_bytes: int,
-    *,
-    first_target: int = 0,
-) -> pa.Table:
+def plan_group(spec: CatalogSpec, group: str, histogram: Histogram, weight: RowBytes) -> pa.Table:
     """Return the plan of one column group, as `PLAN_SCHEMA`."""
-    weights, limit = weights_and_limit(spec, group, histogram, weight)
+    counted, limit = rows_and_limit(spec, group, histogram, weight)
     leaves = plan_leaves(
-        histogram, weights, limit, lowest_order=spec.lowest_order, highest_order=spec.highest_order
+        histogram, counted, limit, lowest_order=spec.lowest_order, highest_order=spec.highest_order
     )
-    memory = np.ceil(leaves.rows * weight.memory).astype(np.int64)
-    return plan_of_group(
-        group,
-        leaves,
-        file_bytes=np.ceil(leaves.rows * weight.disk).astype(np.int64) + weight.footer,
-        memory=memory,
-        targets=(assign_targets(memory, target_bytes) + first_target).astype(np.int32),
-    )
+    return plan_of_group(group, leaves, np.ceil(leaves.rows * weight.disk).astype(np.int64) + weight.footer)
 
 
-def weights_and_limit(
+def rows_and_limit(
     spec: CatalogSpec, group: str, histogram: Histogram, weight: RowBytes
 ) -> tuple[NDArray[np.int64], int]:
-    """Return what counts against a group's threshold, per cell, and the largest sum of it that a leaf may have.
+    """Return the rows of every cell, as far as they count, and the most rows of a leaf of a group.
 
-    With a threshold in bytes a leaf has its rows' bytes and what a file takes beside them, so the latter is
-    taken off. Those bytes are estimates, and the write splits again what comes out too large: so a pixel
-    that cannot be split (one row, or the highest order) is left for the write to judge by the real file.
+    With a threshold in bytes, what a file takes beside its rows is taken off, and the rest is held in rows of
+    the mean size. That is an estimate, and the write splits again what comes out too large; so a cell that is
+    over it by itself does not fail the plan here, but is a leaf for the write to judge by the real file.
 
     Raises
     ------
@@ -145,10 +118,8 @@ def weights_and_limit(
             f"column group {group!r}: a file with one row takes {weight.footer} bytes, more than the "
             f"threshold of {threshold}; raise the threshold to several times that"
         )
-    limit = max(threshold.value - weight.footer, 1)
-    whole = (histogram.rows == 1) | (histogram.order >= spec.highest_order)
-    weights = histogram.bytes[group].astype(np.int64)
-    return np.where(whole, np.minimum(weights, limit), weights), limit
+    most = 1 + int((threshold.value - weight.footer) / max(weight.disk, 1e-3))
+    return np.minimum(histogram.rows, most), most
 
 
 def _leaves_per_order(table: pa.Table) -> dict[int, int]:

@@ -15,21 +15,12 @@ PLAN_SCHEMA = pa.schema(
         pa.field("npix", pa.int64(), nullable=False),
         pa.field("rows", pa.int64(), nullable=False),
         pa.field("bytes", pa.int64(), nullable=False),  # expected size of the file
-        pa.field("memory", pa.int64(), nullable=False),  # expected size as Arrow columns
-        pa.field("target", pa.int32(), nullable=False),  # reduce task; numbered over all groups
     ]
 )
 
 
-def plan_of_group(
-    group: str,
-    leaves: Leaves,
-    *,
-    file_bytes: NDArray[np.int64],
-    memory: NDArray[np.int64],
-    targets: NDArray[np.int32],
-) -> pa.Table:
-    """Return the rows of the plan for one column group; arrays have one value per leaf."""
+def plan_of_group(group: str, leaves: Leaves, file_bytes: NDArray[np.int64]) -> pa.Table:
+    """Return the rows of the plan for one column group; `file_bytes` has one value per leaf."""
     count = len(leaves.npix)
     columns = {
         "group": pa.array(np.full(count, group, object), pa.string()),
@@ -37,7 +28,5 @@ def plan_of_group(
         "npix": leaves.npix.astype(np.int64),
         "rows": leaves.rows.astype(np.int64),
         "bytes": file_bytes,
-        "memory": memory,
-        "target": targets,
     }
     return pa.table(columns, schema=PLAN_SCHEMA)

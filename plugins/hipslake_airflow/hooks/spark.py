@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 EXAMPLE = '{"conn_type": "spark", "host": "local[*,4]"}'
+LOGGING = Path(__file__).with_name("log4j2.properties")
 _NODE = r"[^/,\[\]]+:\d+"
 _MASTER = re.compile(rf"local|local\[(\d+|\*)(, ?\d+)?\]|spark://{_NODE}(,{_NODE})*|k8s://.+|yarn")
 
@@ -60,6 +61,19 @@ def client_environment() -> dict[str, str]:
     }
 
 
+def launch_conf(master: str) -> dict[str, str]:
+    """Return the configuration that has to stand on the command line of `spark-submit`.
+
+    In local mode, driver and tasks are one process, and its JVM is set up for them.
+    """
+    from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+
+    if not master.startswith("local"):
+        return dict(LAUNCH)
+    quiet = f"-Dlog4j2.configurationFile=file:{LOGGING}"
+    return {**LAUNCH, "spark.driver.extraJavaOptions": " ".join([*LOCAL_JAVA_OPTIONS, quiet])}
+
+
 def _not_found(conn_id: str) -> str:
     variable = f"AIRFLOW_CONN_{conn_id.upper()}"
     if os.environ.get(variable):
@@ -69,7 +83,7 @@ def _not_found(conn_id: str) -> str:
 
 def _mend(conn_id: str) -> str:
     return (
-        f"add it in the UI (Admin, Connections), or set AIRFLOW_CONN_{conn_id.upper()} in its JSON form, such "
-        f'as {EXAMPLE} or {{"conn_type": "spark", "host": "spark://master", "port": 7077}}; '
+        f"add it in the UI (Admin, Connections), or set AIRFLOW_CONN_{conn_id.upper()} in its JSON form, "
+        f'such as {EXAMPLE} or {{"conn_type": "spark", "host": "spark://master", "port": 7077}}; '
         "the URI form cannot hold a master with brackets"
     )

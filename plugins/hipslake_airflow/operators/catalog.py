@@ -161,8 +161,8 @@ class VerifyCatalogOperator(SparkStepOperator):
 
     Parameters
     ----------
-    catalog : str, optional
-        Name of a published catalog; None: verify what the run wrote and is about to publish.
+    catalog_uri : str, optional
+        Root of a published catalog; None: verify what the run wrote and is about to publish.
     version : int, optional
         The published version; None: the newest.
     spark_above_bytes : int
@@ -174,20 +174,20 @@ class VerifyCatalogOperator(SparkStepOperator):
     def __init__(
         self,
         *,
-        catalog: str | None = None,
+        catalog_uri: str | None = None,
         version: int | None = None,
         spark_above_bytes: int = 4 << 30,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.catalog = catalog
+        self.catalog_uri = catalog_uri
         self.version = version
         self.spark_above_bytes = spark_above_bytes
 
     def request(self) -> VerifyRequest:
         from hipslake.steps.verify import VerifyRequest
 
-        return VerifyRequest(run_uri=self.run_uri, catalog=self.catalog, version=self.version)
+        return VerifyRequest(run_uri=self.run_uri, catalog_uri=self.catalog_uri, version=self.version)
 
     def report_type(self) -> type[VerifyReport]:
         from hipslake.steps.verify import VerifyReport

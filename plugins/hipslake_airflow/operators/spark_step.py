@@ -14,7 +14,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hipslake_airflow.hooks.library import build_library_archive, job_path
-from hipslake_airflow.hooks.spark import check_master, client_environment
+from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
 from hipslake_airflow.outcome import failure_to_raise
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class SparkStepOperator(SparkSubmitOperator):
     ui_color = "#f7e3c8"
 
     def __init__(self, *, run_uri: Any = "", conn_id: str = "spark_default", **kwargs: Any) -> None:
-        super().__init__(application=job_path(self.job), conn_id=conn_id, **kwargs)
+        super().__init__(
+            application=job_path(self.job), conn_id=conn_id, name=f"hipslake-{self.job}", **kwargs
+        )
         self.run_uri = run_uri
 
     @abstractmethod
@@ -115,5 +117,6 @@ class SparkStepOperator(SparkSubmitOperator):
         if master == "local[*]" or (master.startswith("local[") and "," not in master):
             self.log.warning("Master %s never retries a failed task; local[*,4] does.", master)
         if not hook._is_yarn and not hook._is_kubernetes and hook._connection["deploy_mode"] != "cluster":
+            hook._conf = {**launch_conf(master), **(self.conf or {})}
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}
         return hook
