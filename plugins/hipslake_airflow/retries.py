@@ -8,7 +8,12 @@ from typing import Any
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
 # Wrong input and wrong specs end a task by AirflowFailException, so they never come here.
-_BUGS = ["builtins.TypeError", "builtins.AttributeError", "builtins.NameError", "builtins.ImportError"]
+_BUGS: list[type[BaseException] | str] = [
+    "builtins.TypeError",
+    "builtins.AttributeError",
+    "builtins.NameError",
+    "builtins.ImportError",
+]
 
 RETRIES: dict[str, Any] = {
     "retries": 2,

@@ -136,7 +136,8 @@ def failure_of(error: BaseException) -> Failure:
 def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:
     """Return the report of a finished attempt at the same request, or None if there is none to take over.
 
-    It counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
+    It counts only if it went well, its fingerprint is the request's, and its outputs still lie there. The
+    report on disk then says that it was reused.
     """
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
     if not request.reusable or not storage.exists(path):
@@ -149,7 +150,9 @@ def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | N
         return None
     if not all(storage.exists(output) for output in request.outputs):
         return None
-    return report.model_copy(update={"reused": True})
+    report = report.model_copy(update={"reused": True})
+    request.folder.write(path, report)
+    return report
 
 
 def perform(step: Callable[[RequestT], ReportT], request: RequestT, report_type: type[ReportT]) -> ReportT:

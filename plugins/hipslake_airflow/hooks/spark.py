@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 
 EXAMPLE = '{"conn_type": "spark", "host": "local[*,4]"}'
 LOGGING = Path(__file__).with_name("log4j2.properties")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _NODE = r"[^/,\[\]]+:\d+"
 _MASTER = re.compile(rf"local|local\[(\d+|\*)(, ?\d+)?\]|spark://{_NODE}(,{_NODE})*|k8s://.+|yarn")
 
@@ -64,14 +65,13 @@ def client_environment() -> dict[str, str]:
 def launch_conf(master: str) -> dict[str, str]:
     """Return the configuration that has to stand on the command line of `spark-submit`.
 
-    In local mode, driver and tasks are one process, and its JVM is set up for them.
+    The driver runs on this machine, so it can be told to log no more than what is wrong.
     """
-    from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+    from hipslake.spark.settings import launch_settings
 
-    if not master.startswith("local"):
-        return dict(LAUNCH)
-    quiet = f"-Dlog4j2.configurationFile=file:{LOGGING}"
-    return {**LAUNCH, "spark.driver.extraJavaOptions": " ".join([*LOCAL_JAVA_OPTIONS, quiet])}
+    settings = launch_settings(master)
+    options = [settings.get(_JAVA_OPTIONS, ""), f"-Dlog4j2.configurationFile=file:{LOGGING}"]
+    return {**settings, _JAVA_OPTIONS: " ".join(options).strip()}
 
 
 def _not_found(conn_id: str) -> str:

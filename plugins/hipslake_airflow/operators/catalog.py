@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -39,7 +39,7 @@ class ResolveRunOperator(StepOperator):
         Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     """
 
-    template_fields: ClassVar[tuple[str, ...]] = ()
+    template_fields: Sequence[str] = ()
 
     def __init__(self, *, spec_file: str, warehouse: str = "${HIPSLAKE_WAREHOUSE}", **kwargs: Any) -> None:
         super().__init__(**kwargs)

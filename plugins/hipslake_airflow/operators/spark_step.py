@@ -38,7 +38,7 @@ class SparkStepOperator(SparkSubmitOperator):
     """
 
     job: ClassVar[str]  # name of the entry point in spark_jobs/
-    template_fields: ClassVar[Sequence[str]] = ("run_uri",)
+    template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
 
     def __init__(self, *, run_uri: Any = "", conn_id: str = "spark_default", **kwargs: Any) -> None:
@@ -55,7 +55,7 @@ class SparkStepOperator(SparkSubmitOperator):
     def report_type(self) -> type[Report]:
         """Return the model of the step's report."""
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the step in Spark, or take over what a finished attempt left."""
         from hipslake.errors import HipslakeError
 

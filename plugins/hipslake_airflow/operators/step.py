@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
@@ -24,7 +24,7 @@ class StepOperator(BaseOperator):
         The run folder; usually `resolve.output["run_uri"]`. Templated.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("run_uri",)
+    template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#dbe7f5"
 
     def __init__(self, *, run_uri: Any = "", **kwargs: Any) -> None:

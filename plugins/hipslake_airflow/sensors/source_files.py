@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
@@ -32,7 +32,7 @@ class SourceFilesSensor(BaseSensorOperator):
         Wait in the triggerer; False: hold a worker slot.
     """
 
-    template_fields: ClassVar[Sequence[str]] = ("run_uri",)
+    template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#e6f1f2"
 
     def __init__(
