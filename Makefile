@@ -31,7 +31,7 @@ down: ## Stop Airflow
 shell: setup ## Open a shell where airflow, python and spark-submit are this project's
 	@include/setup/shell.sh
 
-bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick": in a minute)
+bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick" takes 2M rows only)
 	@$(with) python -m benchmarks.ingest $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet

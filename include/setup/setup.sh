@@ -28,7 +28,7 @@ make_environment() { # folder, lock file
   # The folder's own path is part of the stamp: the scripts of an environment name it, so a moved checkout needs a new one.
   stamp=$({ cat "$lock"; "$python" -VV; echo "$root/$folder"; } | digest)
   is_made_from "$folder" "$stamp" && return
-  say "making $folder from $lock (downloads some 700 MB the first time)"
+  say "making $folder from $lock (the first time, this downloads some hundred megabytes)"
   rm -rf -- "$folder"
   "$python" -m venv "$folder"
   uv=$(sed -n 's/^\(uv==[^ ;]*\).*/\1/p' requirements.txt)
