@@ -28,12 +28,14 @@ def curve_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
     Notes
     -----
-    The same as `numpy.argsort(keys, kind="stable")`, in a third of the time: numpy's default sort is vectorised
-    but not stable, and equal keys are rare on the sky, so they are put right afterwards.
+    The same as `numpy.argsort(keys, kind="stable")`, in half the time: numpy's default sort is vectorised but
+    not stable, and equal keys are rare on the sky, so they are put right afterwards.
     """
     order = np.argsort(keys)
     in_order = keys[order]
     equal_to_next = in_order[1:] == in_order[:-1]
+    if np.count_nonzero(equal_to_next) > len(keys) // 8:
+        return np.argsort(keys, kind="stable")
     if equal_to_next.any():
         tied = np.flatnonzero(np.append(equal_to_next, False) | np.append(False, equal_to_next))
         order[tied] = order[tied][np.lexsort((order[tied], in_order[tied]))]
@@ -55,8 +57,8 @@ def within(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
 def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) -> Iterator[pa.Table]:
     """Merge sorted batches into one sorted sequence of row groups.
 
-    Only the keys are merged as a whole. A row group is then gathered from one slice of every batch, so that no
-    more than the batches themselves and one row group is held.
+    Only the keys are merged as a whole. A row group is then gathered from one slice of every batch, so that
+    no more than the batches themselves and one row group is held.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rows of a batch as the column groups store them: indexed, in curve order, with the columns that are added."""
+"""The rows of a batch as the column groups store them: indexed, in curve order, with added columns."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def in_curve_order(
     order = curve_order(h29)
     keys = h29[order]
     places = order if kept is None else kept[order]
-    taken = rows.take(pa.array(places))
     wanted = {name for schema in schemas.values() for name in schema.names}
-    columns = {name: taken.column(at) for at, name in enumerate(taken.schema.names)}
+    stored = rows.select([name for name in rows.schema.names if name in wanted])
+    columns = dict(zip(stored.schema.names, stored.take(pa.array(places)).columns, strict=True))
     columns[HEALPIX_COLUMN] = pa.array(keys)
     if ROW_COLUMN in wanted:
         columns[ROW_COLUMN] = pa.array(places + row_start)

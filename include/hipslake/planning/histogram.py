@@ -1,6 +1,7 @@
 """Histograms: rows (and bytes per column group) in disjoint pixels, along the curve.
 
-Most cells lie at the mapping order; cells that were crowded are replaced by deeper ones, so orders can be mixed.
+Most cells lie at the mapping order; cells that were crowded are replaced by deeper ones, so orders can be
+mixed. A full histogram at order 12 has 200 million cells, so every array here is as narrow as it may be.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.errors import VerificationError
 from hipslake.sphere.pixels import coarsen, starts
+from hipslake.sphere.tree import PixelTree
 
 _BYTES = "bytes_"
+_DEEPEST_IN_32_BITS = 14
 
 
 def count_pixels(h29: NDArray[np.int64], order: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -47,6 +51,7 @@ class Histogram:
     ----------
     order : uint8[n]
     npix : uint32[n] or int64[n]
+        32 bits number the pixels down to order 14.
     rows : int64[n]
     bytes : mapping of column group to int64[n]
         Estimated bytes on disk.
@@ -69,8 +74,8 @@ class Histogram:
         bytes: Mapping[str, NDArray[np.int64]] | None = None,
     ) -> Histogram:
         """The histogram of counts at one order; `npix` ascending and unique."""
-        # One order for all cells: a view of one value, since a full order-12 histogram has 200 million of them.
-        return cls(np.broadcast_to(np.uint8(order), len(npix)), npix, rows, dict(bytes or {}))
+        numbers = npix.astype(np.uint32 if order <= _DEEPEST_IN_32_BITS else np.int64, copy=False)
+        return cls(np.broadcast_to(np.uint8(order), len(npix)), numbers, rows, dict(bytes or {}))
 
     @property
     def total_rows(self) -> int:
@@ -82,8 +87,10 @@ class Histogram:
         """The orders that cells have, ascending."""
         if not len(self):
             return []
-        lowest, highest = int(self.order.min()), int(self.order.max())
-        return [order for order in range(lowest, highest + 1) if order in (lowest, highest) or order in self.order]
+        if self.order.strides == (0,):  # from_counts: one value, seen n times
+            return [int(self.order[0])]
+        low, high = int(self.order.min()), int(self.order.max())
+        return [order for order in range(low, high + 1) if order in (low, high) or order in self.order]
 
     def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Histogram:
         """Some of the cells: a mask, ascending places, or a slice."""
@@ -102,38 +109,32 @@ class Histogram:
         crowded : bool[n]
             The cells that are replaced.
         finer : Histogram
-            Cells within them, with the same rows in total.
+            Cells within them, with the same rows in each.
 
         Raises
         ------
-        ValueError
-            If the rows of the cells that go and of those that come differ.
+        VerificationError
+            If the finer cells of a crowded cell do not hold its rows; the message names it.
         """
-        gone, come = int(self.rows[crowded].sum()), finer.total_rows
-        if gone != come:
-            raise ValueError(f"{int(crowded.sum())} crowded cells hold {gone} rows, their finer cells {come}")
-        kept = self.select(~crowded)
-        merged = Histogram(
-            np.concatenate([kept.order, finer.order]),
-            np.concatenate([kept.npix.astype(np.int64), finer.npix.astype(np.int64)]),
-            np.concatenate([kept.rows, finer.rows]),
-            {group: np.concatenate([kept.bytes[group], finer.bytes[group]]) for group in kept.bytes},
-        )
+        _check_same_rows(self.select(crowded), finer)
+        merged = _together(self.select(~crowded), finer)
         return merged.select(np.argsort(starts(merged.order, merged.npix)))
 
     def per_order(self) -> Iterator[tuple[int, Histogram]]:
         """The histogram at every order, from the deepest down to 0, with the cells of that order added in."""
-        carried: Histogram | None = None
-        for order in range(max(self.orders, default=0), -1, -1):
-            own = self.select(self.order == order)
-            carried = own if carried is None else _added(carried, own)
+        present = self.orders
+        carried = self if len(present) < 2 else self.select(self.order == present[-1])
+        for order in range(present[-1] if present else 0, -1, -1):
+            if order in present[:-1]:
+                carried = _together(carried, self.select(self.order == order))
+                carried = carried.select(np.argsort(carried.npix))
             yield order, carried
             if order:
-                carried = _halved(carried, order - 1)
+                carried = _summed_up(carried, order - 1)
 
     def to_table(self) -> pa.Table:
         """The cells as a table: order, npix, rows, and `bytes_<group>` per column group."""
-        columns = {"order": self.order, "npix": self.npix.astype(np.int64), "rows": self.rows}
+        columns = {"order": self.order, "npix": self.npix, "rows": self.rows}
         columns |= {_BYTES + group: values for group, values in self.bytes.items()}
         return pa.table(columns)
 
@@ -155,25 +156,38 @@ def per_order_table(histogram: Histogram) -> pa.Table:
     return pa.concat_tables(reversed(tables))
 
 
-def _added(a: Histogram, b: Histogram) -> Histogram:
-    """Cells of one order that do not share pixels, in curve order."""
-    if not len(b):
-        return a
-    merged = Histogram(
+def _together(a: Histogram, b: Histogram) -> Histogram:
+    """The cells of both, one after another."""
+    return Histogram(
         np.concatenate([a.order, b.order]),
         np.concatenate([a.npix, b.npix]),
         np.concatenate([a.rows, b.rows]),
         {group: np.concatenate([a.bytes[group], b.bytes[group]]) for group in a.bytes},
     )
-    return merged.select(np.argsort(merged.npix))
 
 
-def _halved(cells: Histogram, order: int) -> Histogram:
+def _check_same_rows(crowded: Histogram, finer: Histogram) -> None:
+    cells = PixelTree(crowded.order, crowded.npix)
+    within = cells.find(starts(finer.order, finer.npix))
+    if (within < 0).any():
+        at = int(np.argmax(within < 0))
+        raise ValueError(f"Norder={finer.order[at]}, Npix={finer.npix[at]} lies in no crowded cell")
+    found = np.bincount(within, weights=finer.rows, minlength=len(cells)).astype(np.int64)
+    differing = np.flatnonzero(found != crowded.rows)
+    if len(differing):
+        at = int(differing[0])
+        raise VerificationError(
+            f"{cells[at]} held {crowded.rows[at]} rows, but {found[at]} when it was counted deeper "
+            f"({len(differing)} such pixels): the source changed meanwhile; run the histogram step again"
+        )
+
+
+def _summed_up(cells: Histogram, order: int) -> Histogram:
     """Cells of one order summed into their parents at `order`."""
     parents = cells.npix >> 2
     first = np.flatnonzero(np.append(True, parents[1:] != parents[:-1])) if len(parents) else parents
     return Histogram(
-        np.full(len(first), order, np.uint8),
+        np.broadcast_to(np.uint8(order), len(first)),
         parents[first],
         _sums(cells.rows, first),
         {group: _sums(values, first) for group, values in cells.bytes.items()},
@@ -182,5 +196,3 @@ def _halved(cells: Histogram, order: int) -> Histogram:
 
 def _sums(values: NDArray[np.int64], first: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.add.reduceat(values, first) if len(first) else values[:0]
-
-

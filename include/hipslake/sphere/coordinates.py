@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -13,10 +15,24 @@ REASONS: tuple[str, ...] = (
     "dec outside [-90, 90] degrees",
     "ra outside [-360, 720] degrees",
 )
-_NOT_A_NUMBER, _INFINITE, _DEC, _RA = 1, 2, 3, 4
-# A pole or a full turn in radians is not a float64: what rounds to one is accepted.
-_DEGREES = {"lat": 90.0, "low": -360.0, "high": 720.0}
-_RADIANS = {key: float(np.radians(value)) * (1 + 4e-16 * np.sign(1)) for key, value in _DEGREES.items()}
+_NOT_A_NUMBER, _INFINITE, _LAT, _LON = 1, 2, 3, 4
+
+
+class _Limits(NamedTuple):
+    lat: float
+    lon_low: float
+    lon_high: float
+
+
+def _in_radians(degrees: float) -> float:
+    """A limit as a column of single precision holds it: a little past the pole, which is no float32."""
+    return float(np.float32(np.radians(degrees)))
+
+
+_LIMITS = {
+    "deg": _Limits(90.0, -360.0, 720.0),
+    "rad": _Limits(_in_radians(90.0), _in_radians(-360.0), _in_radians(720.0)),
+}
 
 
 def positions(
@@ -37,12 +53,10 @@ def positions(
 
 
 def _as_float64(column: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):
-            column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     if not pa.types.is_float64(column.type):
-        column = column.cast(pa.float64(), safe=False)
+        column = column.cast(pa.float64(), safe=False)  # integers past 2**53 are rounded, not refused
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     values: NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
     return values
 
@@ -54,25 +68,34 @@ def check_positions(lon: NDArray[np.float64], lat: NDArray[np.float64], *, unit:
     ----------
     lon, lat : float64[n]
     unit : {"deg", "rad"}
-        Of both; limits are those of `REASONS` in this unit.
+        Of both; limits are those of `REASONS` in this unit. In radians they are rounded to single precision,
+        which lies outside of them, so that the pole of a float32 column is on the sky.
 
     Returns
     -------
     uint8[n]
         Index into `REASONS`; 0 for positions on the sky.
     """
-    limits = _DEGREES if unit == "deg" else _RADIANS
-    # One comparison per limit; NaN fails them all, so good batches cost nothing more.
-    good_lat = np.abs(lat) <= limits["lat"]
-    good_lon = (lon >= limits["low"]) & (lon <= limits["high"])
+    limits = _LIMITS[unit]
     reasons = np.zeros(len(lon), np.uint8)
-    if good_lat.all() and good_lon.all():
+    if _all_on_the_sky(lon, lat, limits):
         return reasons
-    reasons[~good_lon] = _RA
-    reasons[~good_lat] = _DEC
+    # From the weakest reason to the strongest: a row keeps the last one that fits.
+    reasons[(lon < limits.lon_low) | (lon > limits.lon_high)] = _LON
+    reasons[np.abs(lat) > limits.lat] = _LAT
     reasons[np.isinf(lon) | np.isinf(lat)] = _INFINITE
     reasons[np.isnan(lon) | np.isnan(lat)] = _NOT_A_NUMBER
     return reasons
+
+
+def _all_on_the_sky(lon: NDArray[np.float64], lat: NDArray[np.float64], limits: _Limits) -> bool:
+    """Four reductions: the price of a good batch. numpy hands a NaN on, which fails."""
+    return not len(lon) or bool(
+        lat.min() >= -limits.lat
+        and lat.max() <= limits.lat
+        and lon.min() >= limits.lon_low
+        and lon.max() <= limits.lon_high
+    )
 
 
 def to_icrs_degrees(
@@ -92,7 +115,7 @@ def to_icrs_degrees(
     ra, dec : float64[n]
         Degrees. The input itself if it is ICRS degrees; longitudes of ICRS are not wrapped.
     """
-    if unit == "rad":
+    if unit == "rad":  # of single precision, a pole lies past 90 degrees
         lon, lat = np.degrees(lon), np.clip(np.degrees(lat), -90.0, 90.0)
     if frame == "icrs":
         return lon, lat

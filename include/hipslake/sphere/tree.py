@@ -45,7 +45,9 @@ class PixelTree:
         overlapping = np.flatnonzero(self.start[1:] < self.stop[:-1])
         if len(overlapping):
             at = int(overlapping[0])
-            raise ValueError(f"pixels overlap: {self[at]} and {self[at + 1]} ({len(overlapping)} such pairs)")
+            raise ValueError(
+                f"pixels overlap: {self[at]} and {self[at + 1]} ({len(overlapping)} such neighbours)"
+            )
 
     def __len__(self) -> int:
         return len(self.npix)
@@ -76,9 +78,10 @@ class PixelTree:
             Places in the tree; -1 where no leaf is.
         """
         index = np.asarray(h29, np.int64)
+        if not len(self):
+            return np.full(index.shape, -1, np.int64)
         at = np.searchsorted(self.start, index, side="right") - 1
-        held = (at >= 0) & (index < self.stop[np.maximum(at, 0)]) if len(self) else np.zeros(index.shape, bool)
-        return np.where(held, at, -1)
+        return np.where((at >= 0) & (index < self.stop[at]), at, -1)
 
 
 def _check_exist(order: NDArray[np.int64], npix: NDArray[np.int64]) -> None:
