@@ -8,17 +8,23 @@ in; so what it does with them depends on the input alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
+
+from hipslake import errors
 
 MAX_BLOCK_BYTES = 32 << 20
 
 _BLOCK_COLUMNS = "target int, source bigint, payload binary"
 _BLOCK_SCHEMA = pa.schema([("target", pa.int32()), ("source", pa.int64()), ("payload", pa.binary())])
+_OURS = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): ", re.MULTILINE)
 _SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
 
 Routed = tuple[int, pa.RecordBatch]
@@ -83,6 +89,25 @@ def run_tasks(
     return spark.range(0, sources, 1, sources).mapInArrow(run, result)
 
 
+def collected(frame: DataFrame) -> pa.Table:
+    """Run the tasks and return what they gave.
+
+    Raises
+    ------
+    HipslakeError
+        What a task raised, as the class that it was there: Spark itself knows only the text of its traceback,
+        and whoever reads the report must know whether to try again.
+    """
+    try:
+        return frame.toArrow()
+    except PythonException as error:
+        raised = list(_OURS.finditer(str(error)))  # the last one is what came out; those above it are its causes
+        kind = getattr(errors, raised[-1].group(1), None) if raised else None
+        if kind is None:
+            raise
+        raise kind(str(error)[raised[-1].end() :].strip()) from error
+
+
 def _map_task(
     mapper: Mapper, block_bytes: int
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -119,6 +144,7 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices of at most `block_bytes`, but at least one row each; none for an empty batch."""
     if rows.num_rows == 0:
         return
+    rows = _own_dictionaries(rows)
     size = rows.nbytes
     if size <= block_bytes or rows.num_rows == 1:
         yield rows
@@ -131,6 +157,19 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
             yield part
         else:
             yield from cut(part, block_bytes)
+
+
+def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Leave out the words of dictionaries that no row uses: a slice still holds those of the whole file."""
+    for at, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+            words = column.indices.drop_null().unique()
+            indices = pa.compute.index_in(column.indices, words).cast(column.type.index_type)
+            own = pa.DictionaryArray.from_arrays(
+                indices, column.dictionary.take(words), ordered=column.type.ordered
+            )
+            rows = rows.set_column(at, rows.schema.field(at), own)
+    return rows
 
 
 def _fixed_width(schema: pa.Schema) -> bool:

@@ -21,7 +21,7 @@ from hipslake.planning.splits import crowded_cells
 from hipslake.sources import Source, check_names, open_source
 from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
 from hipslake.spark.counting import PixelCounts, sum_parts
-from hipslake.spark.exchange import run_tasks
+from hipslake.spark.exchange import collected, run_tasks
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
 from hipslake.spark.progress import reported
 from hipslake.spark.row_bytes import mean_row_bytes
@@ -148,7 +148,7 @@ def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[Spli
     context = spark.sparkContext
     with reported(context, "histogram", tasks=len(task.tasks), rows=None, done=task.done):
         frame = run_tasks(spark, sources=len(task.tasks), task=task, result=RESULT)
-        texts = frame.toArrow().column(0).to_pylist()
+        texts = collected(frame).column(0).to_pylist()
     reports = sorted((SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split)
     parts = [task.part_path(number) for number in range(len(task.tasks))]
     return sum_parts(task.folder, parts, task.order), reports

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from hipslake.catalog.layouts import rejects_root
 from hipslake.errors import StepError, VerificationError
-from hipslake.spark.exchange import exchange
+from hipslake.spark.exchange import collected, exchange
 from hipslake.spark.progress import reported
-from hipslake.spark.write_state import WriteState, load_write_state
+from hipslake.spark.write_state import WriteState
 from hipslake.spark.write_tasks import RESULT, WriteTask
 from hipslake.sphere.pixels import starts
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
@@ -76,7 +76,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
             result=RESULT,
             block_bytes=request.block_bytes,
         )
-        files = frame.toArrow()
+        files = collected(frame)
     files = _along_the_curve(files, [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
