@@ -52,6 +52,9 @@ export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
 SPARK_HOME=$(find "$HIPSLAKE_ROOT/.venv/lib" -maxdepth 3 -path '*/site-packages/pyspark' 2>/dev/null) || SPARK_HOME=
 if [ -n "$SPARK_HOME" ]; then export SPARK_HOME; else unset SPARK_HOME; fi
 
+# Spark on local cores starts from it; where it is missing, Spark starts all the same, only slower.
+export HIPSLAKE_CLASS_ARCHIVE="${HIPSLAKE_CLASS_ARCHIVE:-$HIPSLAKE_ROOT/.venv/spark.jsa}"
+
 # These libraries would otherwise write into the home folder.
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
 export ASTROPY_CONFIG_DIR="$AIRFLOW_HOME/cache/astropy/config"
