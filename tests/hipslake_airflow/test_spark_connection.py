@@ -8,8 +8,6 @@ from airflow.sdk.exceptions import AirflowFailException
 from hipslake_airflow.hooks.spark import check_master
 from hipslake_airflow.operators.catalog import HistogramCatalogOperator
 
-from tests import airflow_home  # noqa: F401 - before airflow
-
 VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
 
 

@@ -84,6 +84,11 @@ class SparkStepOperator(SparkSubmitOperator):
             raise failure_to_raise(report.error)
         return report
 
+    def on_kill(self) -> None:
+        """Stop the job, if one was submitted."""
+        if self._hook is not None:
+            super().on_kill()
+
     def _submitted(self, request: Request, context: Context) -> Report:
         """Write the request, run the job, and return its report, whatever the job's exit code was."""
         from hipslake.steps.run import RunFolder, parse
