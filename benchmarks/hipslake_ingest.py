@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+from hipslake.spark.settings import launch_settings
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, parse, run_uri
@@ -42,10 +42,10 @@ parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}}}
 
 def submit_command(*application: str, py_files: Path | None = None) -> list[str]:
     """The command line of `spark-submit` on the local cores, with the settings of the house."""
-    command = ["spark-submit", "--master", os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")]
-    for key, value in LAUNCH.items():
+    master = os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")
+    command = ["spark-submit", "--master", master]
+    for key, value in launch_settings(master).items():
         command += ["--conf", f"{key}={value}"]
-    command += ["--driver-java-options", " ".join(LOCAL_JAVA_OPTIONS)]
     if py_files is not None:
         command += ["--py-files", str(py_files)]
     return [*command, *application]
@@ -73,9 +73,8 @@ class Ingest:
         request_uri = folder.write(RunFolder.request_path(request.step), request)
         report_path = RunFolder.report_path(request.step)
         arguments = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
-        finished = subprocess.run(
-            submit_command(job_path(job), *arguments, py_files=self._library), check=False
-        )
+        command = submit_command(job_path(job), *arguments, py_files=self._library)
+        finished = subprocess.run(command, check=False)
         if not folder.storage.exists(report_path):
             raise SystemExit(f"{job} ended with {finished.returncode} and left no report")
         report = parse(report_type, folder.storage.read(report_path), where=report_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS
+from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS, java_options
 
 from benchmarks.processes import ROOT, environment, run_measured
 
@@ -33,7 +33,8 @@ class Way(NamedTuple):
 
 def ways(*, each: bool) -> list[Way]:
     """Return what to measure."""
-    house = Way("the house's settings", LAUNCH, LOCAL_JAVA_OPTIONS, True)
+    all_options = java_options()
+    house = Way("the house's settings", LAUNCH, all_options, True)
     found = [Way("Spark as it comes", {}, (), False), house]
     if not each:
         return found
@@ -41,8 +42,10 @@ def ways(*, each: bool) -> list[Way]:
         conf = {name: value for name, value in LAUNCH.items() if name != key}
         found.append(house._replace(name=f"without {key}", conf=conf))
     for option in LOCAL_JAVA_OPTIONS:
-        rest = tuple(other for other in LOCAL_JAVA_OPTIONS if other != option)
+        rest = tuple(other for other in all_options if other != option)
         found.append(house._replace(name=f"without {option}", java_options=rest))
+    if all_options != LOCAL_JAVA_OPTIONS:
+        found.append(house._replace(name="without the class-data archive", java_options=LOCAL_JAVA_OPTIONS))
     return [*found, house._replace(name="without the session's settings", session=False)]
 
 
@@ -66,7 +69,7 @@ def _once(way: Way, folder: Path) -> dict[str, float]:
     for key, value in way.conf.items():
         command += ["--conf", f"{key}={value}"]
     if way.java_options:
-        command += ["--driver-java-options", " ".join(way.java_options)]
+        command += ["--conf", f"spark.driver.extraJavaOptions={' '.join(way.java_options)}"]
     variables = environment() | {MARKS_FILE: str(marks_file), SESSION: "house" if way.session else "plain"}
     variables[BEGAN] = repr(time.time())
     usage = run_measured([*command, str(JOB)], log=folder / "step_cost.log", variables=variables)
