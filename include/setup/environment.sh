@@ -52,8 +52,12 @@ export PYSPARK_DRIVER_PYTHON="$PYSPARK_PYTHON"
 SPARK_HOME=$(find "$HIPSLAKE_ROOT/.venv/lib" -maxdepth 3 -path '*/site-packages/pyspark' 2>/dev/null) || SPARK_HOME=
 if [ -n "$SPARK_HOME" ]; then export SPARK_HOME; else unset SPARK_HOME; fi
 
-# Spark on local cores starts from it; where it is missing, Spark starts all the same, only slower.
-export HIPSLAKE_CLASS_ARCHIVE="${HIPSLAKE_CLASS_ARCHIVE:-$HIPSLAKE_ROOT/.venv/spark.jsa}"
+# Spark on local cores starts from it; where it is missing, Spark starts all the same, only slower. JVM options are split
+# at spaces, so a checkout with one in its path goes without.
+case $HIPSLAKE_ROOT in
+  *[[:space:]]*) unset HIPSLAKE_CLASS_ARCHIVE ;;
+  *) export HIPSLAKE_CLASS_ARCHIVE="${HIPSLAKE_CLASS_ARCHIVE:-$HIPSLAKE_ROOT/.venv/spark.jsa}" ;;
+esac
 
 # These libraries would otherwise write into the home folder.
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
