@@ -97,12 +97,18 @@ def inferred_field(name: str, held: frozenset[str]) -> pa.Field:
     return pa.field(name, chosen(held), metadata={FITS: " ".join(sorted(held)).encode()})
 
 
+def held_types(field: pa.Field) -> frozenset[str] | None:
+    """Return the names of the types that hold the values seen; None for a type that was not inferred."""
+    names = (field.metadata or {}).get(FITS)
+    return None if names is None else frozenset(names.decode().split())
+
+
 def join_inferred(a: pa.Field, b: pa.Field) -> pa.Field | None:
     """Return the column that holds the values of both; None if their types were given and differ."""
-    if FITS not in (a.metadata or {}) or FITS not in (b.metadata or {}):
+    held_a, held_b = held_types(a), held_types(b)
+    if held_a is None or held_b is None:
         return a if a.type.equals(b.type) else None
-    held = [frozenset(field.metadata[FITS].decode().split()) for field in (a, b)]
-    return inferred_field(a.name, held[0] & held[1])
+    return inferred_field(a.name, held_a & held_b)
 
 
 def _fits_of_integers(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[str]:

@@ -1,9 +1,9 @@
-"""The exchange: every row to the reduce task that was chosen for it, through Spark's shuffle, in Arrow blocks.
+"""The exchange: every row to the reduce task chosen for it, through Spark's shuffle, in Arrow blocks.
 
 A map task yields tables with the number of the reduce task that shall have them. They travel as Arrow IPC
 streams of at most 32 MB, one binary value each, routed by `repartitionById`: the reduce task is chosen, not
-hashed. A reduce task gets all blocks for its number, in the order of their origin, whatever order they arrived
-in; so what it does with them depends on the input alone.
+hashed. A reduce task gets all blocks for its number, in the order of their origin, whatever order they
+arrived in; so what it does with them depends on the input alone.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def collected(frame: DataFrame) -> pa.Table:
     try:
         return frame.toArrow()
     except PythonException as error:
-        raised = list(_OURS.finditer(str(error)))  # the last one is what came out; those above it are its causes
+        raised = list(_OURS.finditer(str(error)))  # the last one came out; those above are its causes
         kind = getattr(errors, raised[-1].group(1), None) if raised else None
         if kind is None:
             raise
@@ -141,7 +141,7 @@ def _reduce_task(reducer: Reducer) -> Callable[[Iterator[pa.RecordBatch]], Itera
 
 
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into slices of at most `block_bytes`, but at least one row each; none for an empty batch."""
+    """Cut a batch into slices of at most `block_bytes`, but at least one row each; none if it is empty."""
     if rows.num_rows == 0:
         return
     rows = _own_dictionaries(rows)

@@ -8,6 +8,7 @@ orders in the same session, so that planning needs no Spark.
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from hipslake.spark.counting import PixelCounts, sum_parts
 from hipslake.spark.exchange import collected, run_tasks
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
 from hipslake.spark.progress import reported
-from hipslake.spark.row_bytes import mean_row_bytes
+from hipslake.spark.row_bytes import sampled_row_bytes
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
@@ -72,7 +73,6 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         tasks=tasks,
         schema=schema,
         order=max(spec.mapping_order, spec.lowest_order),
-        sampled=frozenset((0, len(tasks) // 2, len(tasks) - 1)),
         max_examples=request.max_examples,
         done=spark.sparkContext.accumulator(0),
     )
@@ -91,7 +91,12 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         raise _empty(spec, len(inputs.files))
     shown = examples(reports, table, request.max_examples)
     check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
-    weights = mean_row_bytes([report.weights for report in reports])
+    if sum(rejected.values()) == rows:
+        raise EmptySourceError(
+            f"{spec.source.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
+        )
+    with phases("weigh"):
+        weights = sampled_row_bytes(source, inputs.files, schema, spec)
     with phases("deepen"):
         histogram = _histogram(counts, weights)
         deepened: dict[int, int] = {}
@@ -137,10 +142,10 @@ def _empty(spec: CatalogSpec, files: int) -> EmptySourceError:
 
 
 def _tasks(splits: int, cores: int) -> tuple[tuple[int, int], ...]:
-    """Runs of splits, one per task: few enough that a part is worth its file, enough to keep all cores busy."""
+    """Runs of splits, one per task: few enough that a part is worth its file, enough for all cores."""
     tasks = min(splits, max(4 * cores, splits // 16))
     bounds = [splits * task // tasks for task in range(tasks + 1)]
-    return tuple(zip(bounds[:-1], bounds[1:], strict=True))
+    return tuple(pairwise(bounds))
 
 
 def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
@@ -149,7 +154,9 @@ def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[Spli
     with reported(context, "histogram", tasks=len(task.tasks), rows=None, done=task.done):
         frame = run_tasks(spark, sources=len(task.tasks), task=task, result=RESULT)
         texts = collected(frame).column(0).to_pylist()
-    reports = sorted((SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split)
+    reports = sorted(
+        (SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split
+    )
     parts = [task.part_path(number) for number in range(len(task.tasks))]
     return sum_parts(task.folder, parts, task.order), reports
 
@@ -162,7 +169,10 @@ def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.
 def _histogram(counts: PixelCounts, weights: dict[str, RowBytes]) -> Histogram:
     npix, rows = counts.total()
     return Histogram.from_counts(
-        counts.order, npix, rows, {group: (rows * weight.disk).astype(np.int64) for group, weight in weights.items()}
+        counts.order,
+        npix,
+        rows,
+        {group: (rows * weight.disk).astype(np.int64) for group, weight in weights.items()},
     )
 
 

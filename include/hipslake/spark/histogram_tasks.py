@@ -9,20 +9,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import Field
 from pyspark import Accumulator
 
 from hipslake.catalog.placement import icrs_and_index
 from hipslake.sources import Source, Split
+from hipslake.sources.csv_inference import held_types
 from hipslake.spark.counting import PixelCounts, write_part
-from hipslake.spark.row_bytes import row_bytes
-from hipslake.spark.split_rows import Chunk, chunks, first_chunk
+from hipslake.spark.split_rows import Chunk, chunks
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.sphere.pixels import coarsen
-from hipslake.steps.histogram import RowBytes
 from hipslake.storage import Storage
 
 RESULT = "report string"
+
+_NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64()}
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
 class BadRow(Frozen):
@@ -39,10 +42,9 @@ class SplitCount(Frozen):
 
     split: int  # its place in the list of splits
     rows: int
-    rejected: dict[int, int] = {}  # reason code -> rows
+    rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
     examples: tuple[BadRow, ...] = ()
     schema_message: str | None = None  # where only the data tell it: an Arrow IPC schema message in base64
-    weights: dict[str, RowBytes] = {}
 
     def arrow_schema(self) -> pa.Schema | None:
         """The schema of the split's data, if it had to be inferred."""
@@ -69,8 +71,6 @@ class CountTask:
         None where it must be inferred from the data.
     order : int
         Order of the pixels that are counted.
-    sampled : frozenset of int
-        Tasks that also find out what a row weighs.
     max_examples : int
         Bad rows that are kept per split.
     done : Accumulator
@@ -87,7 +87,6 @@ class CountTask:
     tasks: tuple[tuple[int, int], ...]
     schema: pa.Schema | None
     order: int
-    sampled: frozenset[int]
     max_examples: int
     done: Accumulator[int]
     crowded: tuple[int, NDArray[np.int64]] | None = None
@@ -96,27 +95,29 @@ class CountTask:
         """Where a task leaves its counts, relative to the run folder."""
         return f"{self.parts}/{task}.arrow"
 
-    def deeper(self, order: int, crowded: tuple[int, NDArray[np.int64]], schema: pa.Schema, parts: str) -> CountTask:
+    def deeper(
+        self, order: int, crowded: tuple[int, NDArray[np.int64]], schema: pa.Schema, parts: str
+    ) -> CountTask:
         """The same splits once more, for crowded pixels only."""
-        return replace(self, order=order, crowded=crowded, schema=schema, parts=parts, sampled=frozenset())
+        return replace(self, order=order, crowded=crowded, schema=schema, parts=parts)
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Count the splits of a task."""
         counts = PixelCounts(self.order)
         reports = [self._count(split, counts) for split in range(*self.tasks[task])]
-        if task in self.sampled:
-            reports[0] = reports[0].model_copy(update={"weights": self._weigh(self.splits[reports[0].split])})
         write_part(self.folder, self.part_path(task), counts)
         yield pa.record_batch({"report": [report.model_dump_json() for report in reports]})
 
     def _count(self, number: int, counts: PixelCounts) -> SplitCount:
         split, position = self.splits[number], self.spec.position
         inferred = None if self.schema is not None else self.source.infer(split)
-        schema = self.schema if inferred is None else inferred
+        schema = self.schema if inferred is None else _positions_in(inferred, position)
         message = None if inferred is None else base64.b64encode(inferred.serialize()).decode()
         rows, rejected, examples = 0, np.zeros(256, np.int64), []
-        if not _has_numbers(schema, position.ra, position.dec):
-            return SplitCount(split=number, rows=0, schema_message=message)  # said when the schemas are unified
+        if schema is None:
+            return SplitCount(
+                split=number, rows=0, schema_message=message
+            )  # said when the schemas are unified
         for chunk in chunks(self.source, split, schema, position, [position.ra, position.dec]):
             rows += chunk.rows.num_rows
             lon, lat, reasons = chunk.placed.lon, chunk.placed.lat, chunk.placed.reasons
@@ -143,16 +144,22 @@ class CountTask:
         at = np.minimum(np.searchsorted(pixels, mine), len(pixels) - 1)
         return h29[pixels[at] == mine]
 
-    def _weigh(self, split: Split) -> dict[str, RowBytes]:
-        schema = self.schema if self.schema is not None else self.source.infer(split)
-        chunk = first_chunk(self.source, split, schema, self.spec.position)
-        return row_bytes(chunk, schema, self.spec) if chunk is not None else {}
 
+def _positions_in(inferred: pa.Schema, position: PositionSpec) -> pa.Schema | None:
+    """The position columns of one split, as all splits together can have them; None if they are no numbers.
 
-def _has_numbers(schema: pa.Schema, *names: str) -> bool:
-    kinds = [schema.field(name).type for name in names if name in schema.names]
-    fit = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
-    return len(kinds) == len(names) and all(any(is_a(kind) for is_a in fit) for kind in kinds)
+    A split says little by itself: where it has no value, or not even the column, others may have numbers.
+    """
+    fields = []
+    for name in (position.ra, position.dec):
+        kind = inferred.field(name).type if name in inferred.names else pa.float64()
+        held = held_types(inferred.field(name)) if name in inferred.names else None
+        if held is not None:
+            kind = next((_NUMBERS[name] for name in _NUMBERS if name in held), kind)
+        if not any(is_a(kind) for is_a in _NUMERIC):
+            return None
+        fields.append(pa.field(name, kind))
+    return pa.schema(fields)
 
 
 def _examples(chunk: Chunk, most: int) -> list[BadRow]:

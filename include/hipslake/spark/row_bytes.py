@@ -2,32 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
+from hipslake.sources import Source, SourceFile, Split
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.spark.split_rows import Chunk
 from hipslake.steps.histogram import RowBytes
 
 SAMPLE_ROWS = 16_384
+_SAMPLE_BYTES = 64 << 20
 
 
-def row_bytes(chunk: Chunk, schema: pa.Schema, spec: CatalogSpec) -> dict[str, RowBytes]:
-    """Estimate what the rows of a chunk weigh, per column group; nothing if none of them is on the sky.
+def sampled_row_bytes(
+    source: Source, files: Sequence[SourceFile], schema: pa.Schema, spec: CatalogSpec
+) -> dict[str, RowBytes]:
+    """Estimate what a row weighs from good rows at the beginning, in the middle and near the end of a source.
+
+    Depends on the files alone, not on how the work was split: a plan for thresholds in bytes rests on it.
+
+    Parameters
+    ----------
+    source : Source
+    files : sequence of SourceFile
+        With at least one row that is on the sky.
+    schema : pyarrow.Schema
+        The unified schema.
+    spec : CatalogSpec
+    """
+    splits = source.splits(files)  # of the usual size, whatever the tasks read
+    places = sorted({0, len(splits) // 2, len(splits) - 1})
+    samples = [row_bytes(_sample(source, splits[at], schema, spec), schema, spec) for at in places]
+    if not any(samples):
+        every = (row_bytes(_sample(source, split, schema, spec), schema, spec) for split in splits)
+        samples = [next(sample for sample in every if sample)]
+    return mean_row_bytes(samples)
+
+
+def _sample(source: Source, split: Split, schema: pa.Schema, spec: CatalogSpec) -> pa.RecordBatch:
+    """The first rows of a split that are on the sky, as many as are wanted or as there are."""
+    found: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in source.read(split, schema):
+        reasons = place(batch, spec.position).reasons
+        good = batch if reasons is None else batch.take(pa.array(np.flatnonzero(reasons == 0)[:SAMPLE_ROWS]))
+        found.append(good.slice(0, SAMPLE_ROWS - rows))
+        rows += found[-1].num_rows
+        if rows == SAMPLE_ROWS or sum(part.nbytes for part in found) > _SAMPLE_BYTES:
+            break
+    return pa.concat_batches(found) if found else pa.RecordBatch.from_pylist([], schema)
+
+
+def row_bytes(rows: pa.RecordBatch, schema: pa.Schema, spec: CatalogSpec) -> dict[str, RowBytes]:
+    """Estimate what some good rows weigh, per column group; nothing if there are none.
 
     The sample lies thinner on the sky than a leaf does, so that sorted columns compress worse: the estimate
     is rather too high than too low.
     """
-    rows = min(chunk.rows.num_rows, SAMPLE_ROWS)
-    placed = chunk.placed.head(rows)
-    schemas = check_columns(spec, schema)
-    keys, groups = in_curve_order(
-        chunk.rows.slice(0, rows), placed, position=spec.position, schemas=schemas, row_start=0
-    )
-    if len(keys) == 0:
+    if rows.num_rows == 0:
         return {}
+    schemas = check_columns(spec, schema)
+    placed = place(rows, spec.position)
+    keys, groups = in_curve_order(rows, placed, position=spec.position, schemas=schemas, row_start=0)
     weights = {}
     for group, batch in groups.items():
         options = write_options(spec.parquet, batch.schema)

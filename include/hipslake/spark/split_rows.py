@@ -47,14 +47,6 @@ def chunks(
         yield _chunk(first, held, position)
 
 
-def first_chunk(source: Source, split: Split, schema: pa.Schema, position: PositionSpec) -> Chunk | None:
-    """Read only the first batch of a split; None if it has no rows."""
-    for batch in source.read(split, schema):
-        if batch.num_rows:
-            return _chunk(0, [batch], position)
-    return None
-
-
 def _chunk(first: int, batches: list[pa.RecordBatch], position: PositionSpec) -> Chunk:
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     return Chunk(first, rows, place(rows, position))
