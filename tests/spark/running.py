@@ -111,7 +111,7 @@ def stars(ra: NDArray[np.float64], dec: NDArray[np.float64], seed: int = 0, **mo
     rng = np.random.default_rng(seed)
     rows = len(ra)
     columns = {"id": rng.permutation(rows), "ra": ra, "dec": dec, "mag": rng.normal(15, 3, rows)}
-    return pa.table(columns | {name: values for name, values in more.items()})
+    return pa.table(columns | more)
 
 
 def uniform(rows: int, seed: int = 1) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
