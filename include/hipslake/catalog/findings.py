@@ -1,0 +1,132 @@
+"""What verification says: a problem, what one leaf file holds, and the report on a whole version."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from hipslake.catalog.row_sets import RowDigest
+from hipslake.errors import VerificationError
+from hipslake.specs.base import Frozen
+
+_SHOWN = 20  # problems that an error message spells out; the report holds them all
+
+
+class ProblemKind(StrEnum):
+    """What can be wrong with a version."""
+
+    MISSING_FILE = "missing file"
+    EXTRA_FILE = "extra file"
+    WRONG_PATH = "wrong path"
+    SIZE = "size"
+    CHECKSUM = "checksum"
+    SWAPPED_FILE = "swapped file"
+    UNREADABLE = "unreadable"
+    SCHEMA = "schema"
+    ROW_COUNT = "row count"
+    THRESHOLD = "threshold"
+    NULLS = "nulls"
+    MEMBERSHIP = "pixel membership"
+    SORT_ORDER = "sort order"
+    INDEX = "index"
+    POSITION = "position"
+    STATISTICS = "statistics"
+    OVERLAP = "overlapping leaves"
+    TOTALS = "totals"
+    ROW_IDENTITY = "row identity"
+    DUPLICATE_ROW = "duplicate row"
+    ROW_SETS = "row sets"
+    METADATA = "metadata"
+
+
+_RESTORE = (
+    "restore the file from a copy with the recorded checksum, roll back to an older version, or ingest again"
+)
+_REBUILD = "ingest the catalog again; if it comes back, report a bug, as the writer made this file"
+_METADATA = "roll back to an older version, or ingest the catalog again; metadata.json must not be edited"
+
+_MENDS = {
+    ProblemKind.EXTRA_FILE: "move the file out of the catalog's folder: who reads by glob reads it too",
+    ProblemKind.SIZE: _RESTORE,
+    ProblemKind.CHECKSUM: _RESTORE,
+    ProblemKind.MISSING_FILE: _RESTORE,
+    ProblemKind.UNREADABLE: _RESTORE,
+    ProblemKind.SWAPPED_FILE: "move the files back to the paths that metadata.json gives them",
+    ProblemKind.THRESHOLD: "ingest the catalog again; if it comes back, report a bug in the plan",
+    ProblemKind.WRONG_PATH: _METADATA,
+    ProblemKind.TOTALS: _METADATA,
+    ProblemKind.OVERLAP: _METADATA,
+    ProblemKind.METADATA: _METADATA,
+}
+
+
+class Problem(Frozen):
+    """One thing that is wrong: what, where, and how to mend it."""
+
+    kind: ProblemKind
+    path: str  # of the file, relative to the catalog's root; "" for the catalog as a whole
+    message: str
+    mend: str
+
+    @classmethod
+    def of(cls, kind: ProblemKind, path: str, message: str, mend: str = "") -> Problem:
+        """A problem with the mend that its kind has, unless one is given."""
+        return cls(kind=kind, path=path, message=message, mend=mend or _MENDS.get(kind, _REBUILD))
+
+    def __str__(self) -> str:
+        return f"{self.path or 'catalog'}: {self.kind}: {self.message}; {self.mend}"
+
+
+class LeafFindings(Frozen):
+    """What one leaf file turned out to hold."""
+
+    group: str
+    path: str
+    problems: tuple[Problem, ...] = ()
+    rows: int = 0  # rows that could be decoded
+    bytes: int = 0  # size on disk
+    sha256: str = ""  # of the file as it is; "" where it could not be read
+    digest: RowDigest | None = None  # where `_row` is stored
+
+
+class ExpectedTotals(Frozen):
+    """What a run's reports say went in: every row that was read is either published or rejected."""
+
+    rows_read: int
+    rows_rejected: int = 0
+
+
+class VerificationReport(Frozen):
+    """What verification found. `ok` means that nothing at all was wrong."""
+
+    catalog: str
+    version: int | None
+    problems: tuple[Problem, ...]
+    rows: int  # rows decoded, of the first column group
+    files: int  # leaf files looked at, over all groups
+    bytes: int  # their size on disk
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def raise_if_failed(self) -> None:
+        """Raise what was found.
+
+        Raises
+        ------
+        VerificationError
+            If there is any problem; the message lists the first of them and counts the rest.
+        """
+        if self.ok:
+            return
+        what = f"catalog {self.catalog}" + (f", version {self.version}" if self.version is not None else "")
+        lines = [f"  {problem}" for problem in self.problems[:_SHOWN]]
+        if len(self.problems) > _SHOWN:
+            lines.append(f"  ... and {len(self.problems) - _SHOWN} more; the report lists them all")
+        files = len({problem.path for problem in self.problems if problem.path})
+        raise VerificationError(
+            f"{what}: {len(self.problems)} problem{'s' if len(self.problems) > 1 else ''} "
+            f"in {files} of {self.files} files\n" + "\n".join(lines)
+        )

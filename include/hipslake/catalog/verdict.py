@@ -1,0 +1,216 @@
+"""What the findings of all leaves mean together, beside what the metadata says of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.findings import (
+    ExpectedTotals,
+    LeafFindings,
+    Problem,
+    ProblemKind,
+    VerificationReport,
+)
+from hipslake.catalog.hats_checks import hats_problems
+from hipslake.catalog.leaf_checks import LeafRules
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Partition
+from hipslake.catalog.row_checks import RowRules
+from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
+from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
+from hipslake.catalog.version_checks import extra_files, group_problems, total_problems
+from hipslake.errors import CatalogFormatError
+from hipslake.storage import Storage
+
+MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups
+_SLICE = 4096  # partitions turned into objects at a time
+_LOST = {ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE}
+
+
+@dataclass
+class _Group:
+    """What the leaves of one group turned out to hold, together."""
+
+    rows: int = 0
+    digest: RowDigest = field(default_factory=RowDigest)
+    lost: bool = False  # rows could not be read, so sums say nothing
+
+
+class Verification:
+    """Gathers what was found in the leaves of a version, and concludes.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        What the files are held against; not necessarily committed yet.
+    expected : ExpectedTotals, optional
+        What the run's reports say was read.
+    """
+
+    def __init__(
+        self, storage: Storage, metadata: CatalogMetadata, expected: ExpectedTotals | None = None
+    ) -> None:
+        self._storage = storage
+        self._metadata = metadata
+        self._started = time.monotonic()
+        self._problems = list(total_problems(metadata, expected))
+        self._tables: dict[str, pa.Table] = {}
+        self._groups = {group.name: _Group() for group in metadata.groups}
+        self._files = self._bytes = 0
+        self._misplaced: dict[str, str] = {}  # path to the checksum of what lies there
+        self._leaf_problems: list[Problem] = []
+        for group in metadata.groups:
+            self._take_group(group)
+        if len(self._tables) == len(metadata.groups):
+            self._problems += extra_files(storage, metadata, self._tables)
+
+    @property
+    def files(self) -> int:
+        """Leaf files to look at."""
+        return sum(table.num_rows for table in self._tables.values())
+
+    def rules(self, group: str) -> LeafRules:
+        """What every leaf of a group is held to; the same for all of them."""
+        described, position = self._metadata.group(group), self._metadata.position
+        names = set(described.to_arrow().names)
+        placed = {position.ra, position.dec} <= names
+        # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
+        added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
+        rows = RowRules(
+            stores_rows=ROW_COLUMN in names,
+            ra=position.ra if placed else "",
+            dec=position.dec if placed else "",
+            unit=position.unit,
+            frame=position.frame,
+            icrs_ra=ICRS_COLUMNS[0] if added else "",
+            icrs_dec=ICRS_COLUMNS[1] if added else "",
+        )
+        return LeafRules(
+            catalog_uri=self._storage.uri(),
+            layout=self._metadata.layout,
+            group=group,
+            arrow_schema=described.arrow_schema,
+            rows=rows,
+            threshold=described.threshold,
+        )
+
+    def work(self) -> Iterator[tuple[LeafRules, Partition]]:
+        """The arguments of `verify_partition`, leaf by leaf, along the curve in each group."""
+        for name, table in self._tables.items():
+            rules = self.rules(name)
+            for start in range(0, table.num_rows, _SLICE):
+                for row in table.slice(start, _SLICE).to_pylist():
+                    yield rules, Partition.model_construct(**row)  # also what is no valid partition
+
+    def add(self, found: LeafFindings) -> None:
+        """Take what was found in one leaf."""
+        group = self._groups[found.group]
+        group.rows += found.rows
+        group.lost |= any(problem.kind in _LOST for problem in found.problems)
+        if found.digest is not None:
+            group.digest += found.digest
+        self._files += 1
+        self._bytes += found.bytes
+        self._leaf_problems += found.problems
+        if any(problem.kind is ProblemKind.CHECKSUM for problem in found.problems):
+            self._misplaced[found.path] = found.sha256
+
+    def report(self, seen: dict[str, RowBitmap] | None = None) -> VerificationReport:
+        """Conclude, after `add` was called for every leaf.
+
+        Parameters
+        ----------
+        seen : dict of str to RowBitmap, optional
+            Per group, the rows seen; then differing groups are told row by row.
+        """
+        problems = [*self._problems, *self._together(seen or {}), *self._swapped(), *self._leaf_problems]
+        return VerificationReport(
+            catalog=self._metadata.catalog,
+            version=self._metadata.version,
+            problems=tuple(problems),
+            rows=self._groups[self._metadata.groups[0].name].rows,
+            files=self._files,
+            bytes=self._bytes,
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+
+    def bitmaps(self) -> dict[str, RowBitmap]:
+        """A bitmap for every group that stores `_row`; none where they would take too much memory."""
+        # Rows are numbered in source order, rejected ones too.
+        sizes = {i.ordinal: i.rows + self._metadata.rejects.rows for i in self._metadata.increments}
+        groups = [group.name for group in self._metadata.groups if self.rules(group.name).rows.stores_rows]
+        if not sizes or len(groups) * RowBitmap.bytes_needed(sizes.values()) > MAX_BITMAP_BYTES:
+            return {}
+        return {name: RowBitmap(sizes) for name in groups}
+
+    def _take_group(self, group: GroupMetadata) -> None:
+        try:
+            table = self._metadata.partitions(group.name, self._storage)
+        except (CatalogFormatError, FileNotFoundError) as error:
+            path = group.sidecar.path if group.sidecar else ""
+            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
+            self._groups[group.name].lost = True
+            return
+        self._tables[group.name] = table
+        self._problems += group_problems(self._metadata, group, table)
+        self._problems += hats_problems(self._storage, self._metadata, group, table)
+
+    def _together(self, seen: dict[str, RowBitmap]) -> Iterator[Problem]:
+        """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""
+        whole = {name: group for name, group in self._groups.items() if not group.lost}
+        for name, group in whole.items():
+            if group.rows != self._metadata.total_rows:
+                yield Problem.of(
+                    ProblemKind.TOTALS,
+                    "",
+                    f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
+                    f"{self._metadata.total_rows}",
+                )
+        first, *others = (group.name for group in self._metadata.groups)
+        for other in others:
+            if first in whole and other in whole and whole[first].digest != whole[other].digest:
+                yield _differing(first, other, whole[first].digest, whole[other].digest, seen)
+        if first in whole and others and first not in seen and not self._metadata.rejects.rows:
+            yield from self._complete(first, whole[first].digest)
+
+    def _complete(self, group: str, found: RowDigest) -> Iterator[Problem]:
+        expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._metadata.increments) % (1 << 64)
+        if self._metadata.increments and found.rows != expected:
+            yield Problem.of(
+                ProblemKind.ROW_IDENTITY,
+                "",
+                f"group {group!r} does not hold every _row of every increment exactly once",
+            )
+
+    def _swapped(self) -> Iterator[Problem]:
+        """Files that are whole, but stand in another's place."""
+        if not self._misplaced or not self._tables:
+            return
+        named = pa.concat_tables([table.select(["path", "sha256"]) for table in self._tables.values()])
+        hashes = pa.array(self._misplaced.values(), pa.string())
+        at = pc.index_in(hashes, value_set=named["sha256"]).to_pylist()
+        for (path, _), place in zip(self._misplaced.items(), at, strict=True):
+            if place is not None:
+                owner = named["path"][place].as_py()
+                yield Problem.of(ProblemKind.SWAPPED_FILE, path, f"holds the file that belongs to {owner}")
+
+
+def _differing(
+    first: str, other: str, digest: RowDigest, other_digest: RowDigest, seen: dict[str, RowBitmap]
+) -> Problem:
+    what = f"groups {first!r} and {other!r} do not hold the same rows"
+    if digest.rows == other_digest.rows:
+        return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
+    told = []
+    for here, there in ((first, other), (other, first)) if {first, other} <= set(seen) else ():
+        count, examples = seen[here].missing_from(seen[there], 3)
+        if count:
+            rows = "; ".join(map(row_text, examples))
+            told.append(f"{count} of {here!r} are not in {there!r} ({rows}{'; ...' if count > 3 else ''})")
+    return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(told)]) if told else what)

@@ -1,0 +1,124 @@
+"""Verification of a whole version: every file, and what the files must be together.
+
+`verify_catalog` does it in this process. For large catalogs a Spark job maps `verify_partition` over
+`Verification.work()` and hands what comes back to `Verification.add`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from hipslake.catalog.findings import (
+    ExpectedTotals,
+    LeafFindings,
+    Problem,
+    ProblemKind,
+    VerificationReport,
+)
+from hipslake.catalog.leaf_checks import LeafRules, verify_partition
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.verdict import Verification
+from hipslake.storage import Storage
+
+__all__ = [
+    "ExpectedTotals",
+    "LeafFindings",
+    "LeafRules",
+    "Problem",
+    "ProblemKind",
+    "Verification",
+    "VerificationReport",
+    "verify_catalog",
+    "verify_partition",
+]
+
+log = logging.getLogger(__name__)
+
+_PROGRESS_SECONDS = 10.0
+
+
+def verify_catalog(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    *,
+    expected: ExpectedTotals | None = None,
+    workers: int | None = None,
+) -> VerificationReport:
+    """Verify a version, published or about to be, in threads of this process.
+
+    Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
+    order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
+    totals, the rows of the column groups against each other, HATS files, and files that nobody names.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    expected : ExpectedTotals, optional
+        What the run's reports say was read; the totals are held against it.
+    workers : int, optional
+        Leaves that are looked at at once; each holds about one row group in memory. By default, one per core.
+
+    Returns
+    -------
+    VerificationReport
+        All problems, not only the first.
+
+    Raises
+    ------
+    StorageError
+        The store did not answer.
+    """
+    verification = Verification(storage, metadata, expected)
+    seen = verification.bitmaps()
+    threads = workers or os.cpu_count() or 1
+    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
+        progress = _Progress(verification.files)
+        waiting: deque[Future[LeafFindings]] = deque()
+        try:
+            for rules, partition in verification.work():
+                waiting.append(pool.submit(verify_partition, rules, partition, seen.get(rules.group)))
+                if len(waiting) > 2 * threads:
+                    _settle(waiting.popleft(), verification, progress)
+            while waiting:
+                _settle(waiting.popleft(), verification, progress)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return verification.report(seen)
+
+
+def _settle(future: Future[LeafFindings], verification: Verification, progress: _Progress) -> None:
+    found = future.result()
+    verification.add(found)
+    progress.count(found)
+
+
+class _Progress:
+    """Says in the log how far a verification is."""
+
+    def __init__(self, files: int) -> None:
+        self._files = files
+        self._done = self._rows = 0
+        self._started = self._said = time.monotonic()
+
+    def count(self, found: LeafFindings) -> None:
+        self._done += 1
+        self._rows += found.rows
+        now = time.monotonic()
+        if now - self._said < _PROGRESS_SECONDS:
+            return
+        self._said = now
+        seconds = now - self._started
+        log.info(
+            "Verified %d of %d files, %d rows/s, about %d s left.",
+            self._done,
+            self._files,
+            self._rows / seconds,
+            seconds * (self._files - self._done) / self._done,
+        )

@@ -1,0 +1,175 @@
+"""Whether a version's metadata agrees with itself, and whether its folder holds the files that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.findings import ExpectedTotals, Problem, ProblemKind
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, read_sidecar
+from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
+from hipslake.storage import Storage
+
+_THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
+
+
+def group_problems(
+    metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.Table
+) -> Iterator[Problem]:
+    """Whether a group's partitions are disjoint pixels, each with a file of its own, and add up.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+    group : GroupMetadata
+    partitions : pyarrow.Table
+        `PARTITION_SCHEMA`, along the curve.
+    """
+    order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
+    sums = {name: pc.sum(partitions[name]).as_py() or 0 for name in ("rows", "bytes")}
+    for name, said, found in (
+        ("rows", group.rows, sums["rows"]),
+        ("bytes", group.bytes, sums["bytes"]),
+        ("leaves", group.leaves, partitions.num_rows),
+    ):
+        if said != found:
+            yield Problem.of(
+                ProblemKind.TOTALS,
+                "",
+                f"group {group.name!r} says {said} {name}, but its partitions add up to {found}",
+            )
+    if group.rows != metadata.total_rows:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"group {group.name!r} has {group.rows} rows, the catalog says {metadata.total_rows}",
+        )
+    if pixel_ranges(order, npix) != group.pixels:
+        yield Problem.of(
+            ProblemKind.METADATA, "", f"the pixels of group {group.name!r} are not those of its partitions"
+        )
+    paths = pc.value_counts(partitions["path"].combine_chunks())
+    for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
+        yield Problem.of(ProblemKind.METADATA, path, f"two partitions of group {group.name!r} name the file")
+    yield from _overlaps(order, npix, partitions["path"])
+
+
+def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> Iterator[Problem]:
+    """Leaves are nested or disjoint: one that begins before an earlier one ends lies in it."""
+    exists = (order >= 0) & (order <= MAX_ORDER)
+    exists &= (npix >= 0) & (npix < np.int64(12) << (2 * np.clip(order, 0, MAX_ORDER)))
+    for at in np.flatnonzero(~exists).tolist():
+        yield Problem.of(
+            ProblemKind.METADATA, paths[at].as_py(), f"there is no pixel {_pixel(order, npix, at)}"
+        )
+    there = np.flatnonzero(exists)
+    begin, end = starts(order[there], npix[there]), stops(order[there], npix[there])
+    along = there[np.lexsort((-end, begin))]
+    begin, end = starts(order[along], npix[along]), stops(order[along], npix[along])
+    reach = np.maximum.accumulate(end)
+    for at in (np.flatnonzero(begin[1:] < reach[:-1]) + 1).tolist():
+        outer = int(np.searchsorted(reach, begin[at], side="right"))
+        yield Problem.of(
+            ProblemKind.OVERLAP,
+            paths[int(along[at])].as_py(),
+            f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}, "
+            f"which is a leaf too: {paths[int(along[outer])].as_py()}",
+        )
+
+
+def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:
+    return Pixel(int(order[at]), int(npix[at]))
+
+
+def total_problems(metadata: CatalogMetadata, expected: ExpectedTotals | None) -> Iterator[Problem]:
+    """Whether the catalog's totals add up, and equal what was read."""
+    rejected = metadata.rejects.rows
+    total_bytes = sum(group.bytes for group in metadata.groups)
+    if metadata.total_bytes != total_bytes:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}",
+        )
+    increments = sum(increment.rows for increment in metadata.increments)
+    if metadata.increments and increments != metadata.total_rows:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"the increments have {increments} rows, the catalog says {metadata.total_rows}",
+        )
+    if len(metadata.increments) == 1 and metadata.sources.rows != metadata.total_rows + rejected:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"{metadata.sources.rows} rows were read from the sources, but the catalog says "
+            f"{metadata.total_rows} and {rejected} rejected",
+        )
+    if expected is None:
+        return
+    if expected.rows_read - expected.rows_rejected != metadata.total_rows:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"the run read {expected.rows_read} rows and rejected {expected.rows_rejected}, "
+            f"but the catalog says {metadata.total_rows}",
+        )
+    if expected.rows_rejected != rejected:
+        yield Problem.of(
+            ProblemKind.TOTALS,
+            "",
+            f"the run rejected {expected.rows_rejected} rows, the catalog says {rejected}",
+        )
+
+
+def extra_files(
+    storage: Storage, metadata: CatalogMetadata, tables: Mapping[str, pa.Table]
+) -> Iterator[Problem]:
+    """Data files in the version's write folder that the version does not name.
+
+    Readers that find files by glob would take their rows too. What other writes left in their own folders
+    belongs to other versions.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    tables : mapping of str to pyarrow.Table
+        Partitions per group.
+    """
+    listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
+    known = [table["path"] for table in tables.values()]
+    known += [_margin_paths(storage, metadata), pa.array([i.path for i in metadata.indices], pa.string())]
+    named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
+    found = pa.array(listed, pa.string())
+    for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():
+        yield Problem.of(
+            ProblemKind.EXTRA_FILE, path, "lies among the data, but metadata.json does not name it"
+        )
+
+
+def _margin_paths(storage: Storage, metadata: CatalogMetadata) -> pa.Array:
+    paths: list[str] = []
+    for margin in metadata.margins:
+        if margin.sidecar is not None:
+            paths += read_sidecar(storage, margin.sidecar, PARTITION_SCHEMA)["path"].to_pylist()
+        paths += [partition.path for partition in margin.partitions or ()]
+    return pa.array(paths, pa.string())
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _is_data(path: str) -> bool:
+    """Whether readers that glob would take the file: Parquet, or anything in a pixel's folder."""
+    folders, name = path.split("/")[1:-1], path.rpartition("/")[2]
+    if any(part.startswith(("_", ".")) for part in [*folders, name]):
+        return False
+    in_a_pixel = any(part.startswith("Norder=") for part in folders)
+    return in_a_pixel or (name.endswith(".parquet") and name != _THUMBNAIL)
