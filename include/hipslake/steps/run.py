@@ -88,6 +88,7 @@ class RunFolder:
     PLAN = "plan/plan.parquet"
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"
+    FINDINGS = "verify/findings.json"
 
     @property
     def storage(self) -> Storage:

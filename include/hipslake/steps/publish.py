@@ -1,0 +1,123 @@
+"""Publish: commit what a run wrote as the catalog's next version. Until then no reader sees any of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.layouts import skymap_path
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.point_map import PointMap
+from hipslake.catalog.skymap import write_skymap
+from hipslake.errors import ConflictError, VerificationError
+from hipslake.planning.histogram import Histogram
+from hipslake.specs.catalog import Layout
+from hipslake.steps.draft import draft_version
+from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import read_table
+from hipslake.steps.verify import VerifyReport, VerifyRequest
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat
+from hipslake.versions.log import VersionLog
+
+log = logging.getLogger(__name__)
+
+_ATTEMPTS = 20  # at a version number, while others commit too
+
+
+class PublishRequest(Request):
+    """Publish a verified run."""
+
+    step: ClassVar[str] = "publish"
+
+
+class PublishReport(Report):
+    """Rows in and out: the rows of the version."""
+
+    step: str = PublishRequest.step
+    version: int | None = None
+    parent: int | None = None
+    catalog_uri: str = ""
+    skymaps: tuple[str, ...] = ()
+
+
+def run(request: PublishRequest) -> PublishReport:
+    """Commit.
+
+    Run again, also after it was killed between the commit and its report, it finds the version that its write
+    id stands for and only mends the pointers.
+
+    Raises
+    ------
+    VerificationError
+        If the run was not verified.
+    ConflictError
+        If others kept committing first.
+    """
+    phases = Phases()
+    folder = request.folder
+    frozen = folder.run()
+    catalog = Storage.at(frozen.catalog_uri)
+    versions = VersionLog(catalog)
+    committed = versions.find(frozen.write_id)
+    if committed is None:
+        _check_verified(folder)
+        with Heartbeat(catalog, frozen.write_id, rest=False) as heartbeat:
+            with phases("files"):
+                _write_files(folder, catalog)
+            with phases("commit"):
+                heartbeat.confirm()
+                committed = _commit(folder, frozen, versions)
+    with phases("pointers"):
+        newest = point_at_newest(catalog)
+    log.info("Version %d of %s is published; the newest is %d.", committed, frozen.catalog_uri, newest)
+    metadata = CatalogMetadata.from_json(versions.read(committed))
+    return PublishReport(
+        rows_in=metadata.sources.rows,
+        rows_out=metadata.total_rows,
+        rows_rejected=metadata.rejects.rows,
+        bytes=metadata.total_bytes,
+        files=sum(group.leaves for group in metadata.groups),
+        version=committed,
+        parent=metadata.parent,
+        catalog_uri=frozen.catalog_uri,
+        skymaps=tuple(catalog.uri(skymap_path(frozen.write_id, group.name)) for group in metadata.groups),
+        seconds=phases.seconds,
+    )
+
+
+def _check_verified(folder: RunFolder) -> None:
+    """Check that the files of this very write were verified: the fingerprint covers the write id."""
+    path = RunFolder.report_path(VerifyRequest.step)
+    verified = folder.read(path, VerifyReport) if folder.storage.exists(path) else VerifyReport(ok=False)
+    if not verified.ok or verified.fingerprint != VerifyRequest(run_uri=folder.uri).fingerprint():
+        raise VerificationError(f"{folder.uri} was not verified, or not well; clear its verify task")
+
+
+def _write_files(folder: RunFolder, catalog: Storage) -> None:
+    """Write what goes with the leaf files, into the folder that nobody looks into yet."""
+    metadata = draft_version(folder, version=1, parent=None)
+    cells = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM))
+    if metadata.layout is Layout.HATS:
+        point_map = PointMap.from_cells(cells.order, cells.npix, cells.rows)
+        for group in metadata.groups:
+            write_hats_group(catalog, metadata, group.name, point_map)
+    for group in metadata.groups:
+        write_skymap(catalog, metadata, group.name)
+
+
+def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> int:
+    """Create the next version; as it is built from the source alone, a rival only moves its number."""
+    for _ in range(_ATTEMPTS):
+        parent = versions.newest()
+        number = (parent or 0) + 1
+        metadata = draft_version(folder, version=number, parent=parent)
+        if versions.commit(number, metadata.to_json(), frozen.write_id) == "committed":
+            return number
+        log.info("Version %d was committed by another run; trying the next.", number)
+    raise ConflictError(
+        f"{frozen.catalog_uri}: other runs committed first {_ATTEMPTS} times; try again later"
+    )

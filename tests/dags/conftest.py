@@ -1,0 +1,53 @@
+"""Airflow with a database, and a folder of specs that belongs to the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import airflow_home
+from tests.steps import in_process
+
+
+@pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The Airflow home, with its database made."""
+    airflow_home.migrate()
+    return airflow_home.HOME
+
+
+@pytest.fixture
+def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of catalog specs that the DAG file reads; the warehouse is the test's own too."""
+    folder = tmp_path / "specs" / "catalogs"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("HIPSLAKE_SPECS", str(folder.parent))
+    monkeypatch.setenv("HIPSLAKE_WAREHOUSE", str(tmp_path / "warehouse"))
+    return folder
+
+
+@pytest.fixture
+def stars(specs: Path, tmp_path: Path) -> Path:
+    """The spec `stars`, whose files are there."""
+    in_process.write_source(tmp_path / "landing")
+    return in_process.write_spec(specs / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+
+
+@pytest.fixture
+def load() -> Callable[[], dict[str, Any]]:
+    """Load the DAG files as Airflow does; DAGs by id. No file may fail."""
+
+    def load_dags() -> dict[str, Any]:
+        import sys
+
+        from airflow.dag_processing.dagbag import DagBag
+
+        sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
+        bag = DagBag(str(airflow_home.PROJECT / "dags"))
+        assert bag.import_errors == {}
+        return dict(bag.dags)
+
+    return load_dags

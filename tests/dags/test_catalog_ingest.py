@@ -1,0 +1,192 @@
+"""The ingest DAGs: one per spec file, broken ones apart, and what a run does before and after Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.airflow_home import PROJECT
+from tests.steps import in_process
+
+Load = Callable[[], dict[str, Any]]
+STEPS = ["resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "publish", "view"]
+
+
+def states(run: Any) -> dict[str, str]:
+    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+def test_the_specs_that_ship_give_one_dag_each(load: Load) -> None:
+    dags = load()
+    ids = {"catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats"}
+    assert ids <= set(dags)
+    for dag_id in ids:
+        assert [task.task_id for task in dags[dag_id].topological_sort()] == STEPS
+        assert dags[dag_id].doc_md
+        assert dags[dag_id].max_active_runs == 1
+
+
+def test_a_new_spec_file_is_a_new_dag(load: Load, stars: Path) -> None:
+    assert set(load()) == {"catalog_ingest__stars"}
+
+
+def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: Path) -> None:
+    (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
+    (specs / "no yaml at all.yaml").write_text("{")
+    dags = load()
+    assert set(dags) == {
+        "catalog_ingest__stars",
+        "catalog_ingest__broken",
+        "catalog_ingest__no-yaml-at-all",
+    }
+    assert "invalid-spec" in dags["catalog_ingest__broken"].tags
+    assert "invalid-spec" not in dags["catalog_ingest__stars"].tags
+
+
+def test_dag_files_import_nothing_heavy() -> None:
+    heavy = ("pyspark", "pyarrow", "numpy", "healpy", "pandas", "astropy", "matplotlib")
+    code = (
+        f"import runpy, sys; runpy.run_path({str(PROJECT / 'dags' / 'catalog_ingest.py')!r}); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": f"{PROJECT}/include:{PROJECT}/plugins"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_schedule_gives_data_intervals_and_none_gives_no_timetable(
+    load: Load, specs: Path, tmp_path: Path
+) -> None:
+    in_process.write_spec(specs / "stars.yaml", "x/*.parquet", more='schedule: "30 3 * * *"')
+    timetable = load()["catalog_ingest__stars"].timetable
+    assert type(timetable).__name__ == "CronDataIntervalTimetable"
+    in_process.write_spec(specs / "stars.yaml", "x/*.parquet")
+    assert type(load()["catalog_ingest__stars"].timetable).__name__ == "NullTimetable"
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"threshold": "many"},
+        {"threshold": 20000},
+        {"threshold": "1 rows; rm -rf /"},
+        {"threshold": "{{ var.value.secret }}"},
+        {"layout": "iceberg"},
+        {"force": "yes"},
+        {"wait_minutes": -1},
+        {"wait_minutes": 1e9},
+        {"window_start": "yesterday"},
+    ],
+)
+def test_params_out_of_bounds_are_refused(load: Load, stars: Path, params: dict[str, Any]) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    given = load()["catalog_ingest__stars"].params
+    for key, value in params.items():
+        with pytest.raises(ParamValidationError):
+            given.get_param(key).resolve(value)
+
+
+@pytest.mark.parametrize("text", ["20000 rows", "1M rows", "1_000_000 rows", "64 MiB", "200 kB", "1.5 GiB"])
+def test_thresholds_that_a_spec_takes_are_taken_by_the_form(load: Load, stars: Path, text: str) -> None:
+    from hipslake.specs.threshold import Threshold
+
+    Threshold.parse(text)
+    assert load()["catalog_ingest__stars"].params.get_param("threshold").resolve(text) == text
+
+
+def test_every_param_has_help(load: Load, stars: Path) -> None:
+    params = load()["catalog_ingest__stars"].params
+    for name in params:
+        assert params.get_param(name).schema.get("title")
+        assert params.get_param(name).description
+
+
+@pytest.mark.system
+class TestRuns:
+    """Whole DAG runs, without Spark."""
+
+    def test_the_task_of_a_broken_spec_fails_with_the_message(
+        self, airflow: Path, load: Load, specs: Path, caplog: pytest.LogCaptureFixture, capsys: Any
+    ) -> None:
+        (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
+        run = load()["catalog_ingest__broken"].test()
+        assert states(run) == {"read_spec": "failed"}
+        out = capsys.readouterr()
+        assert "did you mean 'source'" in (out.out + out.err + caplog.text).lower()
+
+    def test_a_missing_spark_connection_fails_at_once_and_publishes_nothing(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path, capsys: Any, caplog: Any
+    ) -> None:
+        run = load()["catalog_ingest__stars"].test()
+        assert states(run)["inputs"] == "success"
+        assert states(run)["histogram"] == "failed"
+        assert states(run)["view"] == "upstream_failed"
+        assert not (tmp_path / "warehouse/catalogs/stars/metadata.json").exists()
+        out = capsys.readouterr()
+        assert "There is no Spark connection 'spark_default'" in out.out + out.err + caplog.text
+
+    def test_files_that_never_come_fail_saying_what_was_looked_for(
+        self, airflow: Path, load: Load, specs: Path, tmp_path: Path, capsys: Any, caplog: Any
+    ) -> None:
+        in_process.write_spec(specs / "stars.yaml", f"{tmp_path}/nowhere/*.parquet")
+        run = load()["catalog_ingest__stars"].test(run_conf={"wait_minutes": 0})
+        assert states(run)["wait"] == "failed"
+        out = capsys.readouterr()
+        assert f"No file matched {tmp_path}/nowhere/*.parquet" in out.out + out.err + caplog.text
+
+    def test_unchanged_input_skips_the_run_but_still_shows_the_version(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path
+    ) -> None:
+        in_process.ingest(in_process.start(tmp_path / "warehouse", stars))
+        pointer = tmp_path / "warehouse/catalogs/stars/collection.properties"
+        pointer.unlink()
+        run = load()["catalog_ingest__stars"].test()
+        skipped = {"inputs", "histogram", "plan", "write", "verify", "publish"}
+        assert states(run) == {
+            **dict.fromkeys(STEPS, "success"),
+            **dict.fromkeys(skipped, "skipped"),
+        }
+        assert str(run.state) == "success"
+        assert pointer.exists()
+
+    def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path
+    ) -> None:
+        """Every step takes over what an earlier attempt at the same run left, so no Spark is started."""
+        from airflow.models.asset import AssetEvent, AssetModel
+        from airflow.models.dagrun import DagRun
+        from airflow.utils.session import create_session
+        from airflow.utils.types import DagRunType
+        from sqlalchemy import select
+
+        at = datetime(2026, 11, 20, tzinfo=UTC)
+        run_id = DagRun.generate_run_id(run_type=DagRunType.MANUAL, logical_date=at, run_after=at)
+        folder = in_process.start(tmp_path / "warehouse", stars, run_id)
+        for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
+            step(folder)
+        write_id = folder.run().write_id
+        run = load()["catalog_ingest__stars"].test(logical_date=at, run_after=at)
+        assert states(run) == dict.fromkeys(STEPS, "success")
+        assert folder.run().write_id == write_id
+        with create_session() as session:
+            query = select(AssetModel.uri, AssetEvent.extra).join(
+                AssetModel, AssetModel.id == AssetEvent.asset_id
+            )
+            events = session.execute(query.where(AssetEvent.source_run_id == run.run_id)).all()
+        assert [uri for uri, _ in events] == ["hipslake://catalogs/stars"]
+        extra = events[0][1]
+        assert (extra["rows"], extra["version"]) == (3000, 1)
+        assert extra["uri"] == str(tmp_path / "warehouse" / "catalogs" / "stars")

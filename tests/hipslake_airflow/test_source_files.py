@@ -1,0 +1,96 @@
+"""Waiting for files: no worker slot held, the deadline kept, and the message says what was looked for."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from hipslake.steps.run import RunFolder
+from hipslake_airflow.sensors.source_files import SourceFilesSensor
+from hipslake_airflow.triggers.source_files import SourceFilesTrigger
+
+from tests.steps import in_process
+
+HOUR = timedelta(hours=1)
+
+
+def source(uri: str) -> dict[str, Any]:
+    return {"uri": uri, "format": "parquet"}
+
+
+def trigger(uri: str, wait: timedelta = HOUR) -> SourceFilesTrigger:
+    deadline = (datetime.now(UTC) + wait).isoformat()
+    return SourceFilesTrigger(source=source(uri), deadline=deadline, poke_interval=0.01)
+
+
+async def first_event(waiting: SourceFilesTrigger) -> Any:
+    async for event in waiting.run():
+        return event.payload
+    return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    spec = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+    return in_process.start(tmp_path / "warehouse", spec, wait_minutes=5)
+
+
+def execute(sensor: SourceFilesSensor) -> Any:
+    return sensor.execute.__wrapped__(sensor, {})  # type: ignore[attr-defined]
+
+
+def test_the_trigger_fires_when_a_file_comes(tmp_path: Path) -> None:
+    async def meet() -> Any:
+        waiting = asyncio.create_task(first_event(trigger(f"{tmp_path}/*.parquet")))
+        (tmp_path / "late.parquet").touch()
+        return await asyncio.wait_for(waiting, 30)
+
+    assert asyncio.run(meet()) == {"files": 1}
+
+
+def test_the_trigger_fires_with_nothing_when_the_time_is_over(tmp_path: Path) -> None:
+    assert asyncio.run(first_event(trigger(f"{tmp_path}/*.parquet", -HOUR))) == {"files": 0}
+
+
+def test_the_trigger_tells_what_it_cannot_list() -> None:
+    event = asyncio.run(first_event(trigger("${NO_SUCH_VARIABLE}/*.parquet")))
+    assert "NO_SUCH_VARIABLE" in event["error"]
+
+
+def test_the_trigger_comes_back_as_it_was_after_a_restart(tmp_path: Path) -> None:
+    from airflow._shared.module_loading import import_string
+
+    waiting = trigger(f"{tmp_path}/*.parquet")
+    path, arguments = waiting.serialize()
+    assert import_string(path)(**arguments).serialize() == waiting.serialize()
+
+
+def test_the_sensor_does_not_defer_when_files_are_there(folder: RunFolder, tmp_path: Path) -> None:
+    in_process.write_source(tmp_path / "landing")
+    assert execute(SourceFilesSensor(task_id="wait", run_uri=folder.uri)) is None
+
+
+def test_the_sensor_defers_for_as_long_as_the_run_says(folder: RunFolder) -> None:
+    with pytest.raises(TaskDeferred) as caught:
+        execute(SourceFilesSensor(task_id="wait", run_uri=folder.uri))
+    deadline = datetime.fromisoformat(caught.value.trigger.deadline)
+    assert timedelta(minutes=4) < deadline - datetime.now(UTC) <= timedelta(minutes=5)
+    assert caught.value.timeout > timedelta(minutes=5)
+
+
+def test_the_sensor_fails_saying_what_it_looked_for(folder: RunFolder, tmp_path: Path) -> None:
+    sensor = SourceFilesSensor(task_id="wait", run_uri=folder.uri)
+    with pytest.raises(
+        AirflowSensorTimeout, match=rf"No file matched {tmp_path}/landing/\*.parquet within 0:05"
+    ):
+        sensor.execute_complete({}, {"files": 0})
+
+
+def test_a_source_that_cannot_be_listed_fails_at_once(folder: RunFolder) -> None:
+    sensor = SourceFilesSensor(task_id="wait", run_uri=folder.uri)
+    with pytest.raises(AirflowFailException, match="not allowed"):
+        sensor.execute_complete({}, {"error": "StorageError: not allowed"})

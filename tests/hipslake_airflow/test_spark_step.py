@@ -1,0 +1,110 @@
+"""A Spark step's operator: what it does with the report, on real processes in the place of spark-submit's."""
+
+from __future__ import annotations
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from hipslake.errors import CorruptFileError, StorageError
+from hipslake.steps.report import Report, failure_of
+from hipslake.steps.run import RunFolder
+from hipslake_airflow.hooks.library import build_library_archive
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator
+
+from tests.steps import in_process
+
+SUBMIT = """\
+#!{python}
+import os, sys
+report = [a for a in sys.argv if a.startswith("--report=")][0].removeprefix("--report=")
+if "{text}":
+    open(report, "w").write(open("{text}").read())
+sys.exit({code})
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    in_process.write_source(tmp_path / "landing")
+    spec = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+    folder = in_process.start(tmp_path / "warehouse", spec)
+    in_process.freeze(folder)
+    return folder
+
+
+@pytest.fixture
+def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put a program named spark-submit on the path, which leaves a report (or none) and exits with a code."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2,4]"}')
+
+    def put(report: Report | None, code: int) -> None:
+        text = tmp_path / "report.json"
+        if report is not None:
+            text.write_text(report.model_dump_json())
+        program = tmp_path / "bin" / "spark-submit"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(
+            SUBMIT.format(python=sys.executable, text=text if report is not None else "", code=code)
+        )
+        program.chmod(0o755)
+
+    return put
+
+
+def run(folder: RunFolder, tmp_path: Path) -> Any:
+    path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+    operator = HistogramCatalogOperator(task_id="histogram", run_uri=folder.uri, env_vars={"PATH": path})
+    return operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+
+
+def failed(error: Exception) -> Report:
+    return Report(step="histogram", ok=False, error=failure_of(error))
+
+
+def test_bad_input_ends_the_task_at_once(folder: RunFolder, submit: Any, tmp_path: Path) -> None:
+    submit(failed(CorruptFileError("part-1.parquet: truncated")), 1)
+    with pytest.raises(AirflowFailException, match=r"CorruptFileError: part-1.parquet: truncated"):
+        run(folder, tmp_path)
+
+
+def test_what_may_pass_is_left_to_the_retries(folder: RunFolder, submit: Any, tmp_path: Path) -> None:
+    submit(failed(StorageError("the store does not answer")), 1)
+    with pytest.raises(AirflowException, match="does not answer") as caught:
+        run(folder, tmp_path)
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+def test_a_job_that_died_without_a_report_is_retried(folder: RunFolder, submit: Any, tmp_path: Path) -> None:
+    submit(None, 137)
+    with pytest.raises(AirflowException, match="ended without a report") as caught:
+        run(folder, tmp_path)
+    assert not isinstance(caught.value, AirflowFailException)
+
+
+def test_the_report_of_an_earlier_attempt_does_not_stand_for_this_one(
+    folder: RunFolder, submit: Any, tmp_path: Path
+) -> None:
+    folder.write(RunFolder.report_path("histogram"), failed(CorruptFileError("of yesterday")))
+    submit(None, 1)
+    with pytest.raises(AirflowException, match="without a report"):
+        run(folder, tmp_path)
+
+
+def test_a_finished_step_is_taken_over_without_spark(folder: RunFolder, submit: Any, tmp_path: Path) -> None:
+    in_process.count(folder)
+    submit(None, 1)
+    assert run(folder, tmp_path)["reused"] is True
+
+
+def test_the_library_travels_whole_and_always_as_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    first, second = (build_library_archive(tmp_path / name) for name in ("a", "b"))
+    assert first.read_bytes() == second.read_bytes()
+    names = set(zipfile.ZipFile(first).namelist())
+    assert {"hipslake/__init__.py", "hipslake/spark/histogram.py", "hipslake/steps/report.py"} <= names

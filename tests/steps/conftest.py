@@ -1,0 +1,28 @@
+"""A source, a spec and a warehouse for tests of steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tests.steps import in_process
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> pa.Table:
+    """3,000 stars in three Parquet files under `landing/`."""
+    return in_process.write_source(tmp_path / "landing")
+
+
+@pytest.fixture
+def spec_file(tmp_path: Path, source: pa.Table) -> Path:
+    """The spec of these files."""
+    return in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """An empty warehouse."""
+    return tmp_path / "warehouse"

@@ -1,0 +1,187 @@
+"""A whole run without Spark: the two Spark steps done in the plainest way, leaving what the jobs leave."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hipslake.catalog.layouts import layout_paths
+from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.placement import place
+from hipslake.catalog.rows import in_curve_order
+from hipslake.catalog.schema import check_columns
+from hipslake.planning.histogram import Histogram, count_pixels, per_order_table
+from hipslake.sources import open_source
+from hipslake.sphere.pixels import Pixel
+from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
+from hipslake.steps.report import Report, perform
+from hipslake.steps.run import RunFolder, run_uri
+from hipslake.steps.split_table import SplitTable
+from hipslake.steps.tables import read_table, write_table
+from hipslake.storage import Storage
+
+SPEC = """\
+name: stars
+description: stars made up for tests
+source:
+  uri: {source}
+  format: parquet
+position: {{ra: ra, dec: dec}}
+threshold: {threshold}
+mapping_order: 6
+layout: {layout}
+{more}
+"""
+
+
+def write_source(folder: Path, *, rows: int = 3000, files: int = 3, seed: int = 5) -> pa.Table:
+    """Write Parquet files of stars all over the sky, with a cluster; return all their rows."""
+    rng = np.random.default_rng(seed)
+    ra, dec = rng.uniform(0, 360, rows), np.degrees(np.arcsin(rng.uniform(-1, 1, rows)))
+    ra[: rows // 3], dec[: rows // 3] = rng.normal(80, 1, rows // 3), rng.normal(30, 1, rows // 3)
+    table = pa.table({"id": np.arange(rows), "ra": ra, "dec": dec, "mag": rng.normal(12, 2, rows)})
+    folder.mkdir(parents=True, exist_ok=True)
+    per_file = -(-rows // files)
+    for number in range(files):
+        pq.write_table(table.slice(number * per_file, per_file), folder / f"part-{number}.parquet")
+    return table
+
+
+def write_spec(
+    path: Path, source: str, *, threshold: str = "200 rows", layout: str = "hats", more: str = ""
+) -> Path:
+    """Write the spec `stars`; `more` is further YAML."""
+    path.write_text(SPEC.format(source=source, threshold=threshold, layout=layout, more=more))
+    return path
+
+
+def start(warehouse: Path, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
+    """Resolve a run."""
+    request = resolve.ResolveRequest.model_validate(
+        {
+            "run_uri": run_uri(str(warehouse), "catalog_ingest__stars", run_id),
+            "dag_id": "catalog_ingest__stars",
+            "run_id": run_id,
+            "warehouse": str(warehouse),
+            "spec_file": str(spec_file),
+        }
+        | fields
+    )
+    perform(resolve.run, request, resolve.ResolveReport)
+    return request.folder
+
+
+def freeze(folder: RunFolder) -> inputs.InputsReport:
+    """List the inputs."""
+    return perform(inputs.run, inputs.InputsRequest(run_uri=folder.uri), inputs.InputsReport)
+
+
+def count(folder: RunFolder) -> histogram.HistogramReport:
+    """Leave what the histogram job leaves."""
+    return perform(_count, histogram.HistogramRequest(run_uri=folder.uri), histogram.HistogramReport)
+
+
+def make_plan(folder: RunFolder) -> plan.PlanReport:
+    """Plan."""
+    return perform(plan.run, plan.PlanRequest(run_uri=folder.uri), plan.PlanReport)
+
+
+def write_leaves(folder: RunFolder) -> write.WriteReport:
+    """Leave what the write job leaves."""
+    return perform(_write, write.WriteRequest(run_uri=folder.uri), write.WriteReport)
+
+
+def check(folder: RunFolder) -> verify.VerifyReport:
+    """Verify."""
+    return perform(verify.run, verify.VerifyRequest(run_uri=folder.uri), verify.VerifyReport)
+
+
+def commit(folder: RunFolder) -> publish.PublishReport:
+    """Publish."""
+    return perform(publish.run, publish.PublishRequest(run_uri=folder.uri), publish.PublishReport)
+
+
+def show(folder: RunFolder) -> hats_view.HatsViewReport:
+    """Show the version to HATS readers."""
+    return perform(hats_view.run, hats_view.HatsViewRequest(run_uri=folder.uri), hats_view.HatsViewReport)
+
+
+def ingest(folder: RunFolder) -> list[Report]:
+    """Every step after resolve."""
+    return [step(folder) for step in (freeze, count, make_plan, write_leaves, check, commit, show)]
+
+
+def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:
+    source, files = open_source(folder.run().spec.source), folder.inputs().files
+    splits = tuple(source.splits(files))
+    schema = source.schema(files)
+    batches = [[*source.read(split, schema)] for split in splits]
+    rows = np.array([sum(batch.num_rows for batch in found) for found in batches], np.int64)
+    table = pa.Table.from_batches([batch for found in batches for batch in found], schema=schema)
+    return table.combine_chunks().to_batches()[0], SplitTable(splits, rows, np.zeros_like(rows))
+
+
+def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
+    folder, spec = request.folder, request.folder.run().spec
+    rows, splits = _rows(folder)
+    schemas = check_columns(spec, rows.schema)
+    keys, groups = in_curve_order(
+        rows, place(rows, spec.position), position=spec.position, schemas=schemas, row_start=0
+    )
+    weights = {}
+    for group, batch in groups.items():
+        options = write_options(spec.parquet, batch.schema)
+        whole = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
+        one = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
+        weights[group] = histogram.RowBytes(
+            rows=len(keys), disk=(whole - one) / len(keys), memory=batch.nbytes / len(keys), footer=one
+        )
+    npix, counts = count_pixels(keys, spec.mapping_order)
+    sizes = {group: (counts * weight.disk).astype(np.int64) for group, weight in weights.items()}
+    cells = Histogram.from_counts(spec.mapping_order, npix, counts, sizes)
+    splits.write(folder.storage, RunFolder.SPLITS)
+    folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
+    write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table())
+    write_table(folder.storage, RunFolder.PER_ORDER, per_order_table(cells))
+    return histogram.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
+
+
+def _write(request: write.WriteRequest) -> write.WriteReport:
+    folder, run = request.folder, request.folder.run()
+    spec, catalog = run.spec, Storage.at(run.catalog_uri)
+    rows, _ = _rows(folder)
+    schemas = check_columns(spec, rows.schema)
+    keys, groups = in_curve_order(
+        rows, place(rows, spec.position), position=spec.position, schemas=schemas, row_start=0
+    )
+    files = []
+    for leaf in read_table(folder.storage, RunFolder.PLAN).to_pylist():
+        group, pixel = leaf["group"], Pixel(leaf["order"], leaf["npix"])
+        first, last = np.searchsorted(keys, pixel.interval)
+        table = pa.Table.from_batches([groups[group].slice(first, last - first)])
+        data = bytes(
+            encode_leaf([table], table.schema, write_options(spec.parquet, table.schema)).to_pybytes()
+        )
+        path = layout_paths(spec.layout).partition_path(run.write_id, group, pixel)
+        catalog.write(path, data)
+        files.append(
+            {
+                "group": group,
+                "order": pixel.order,
+                "npix": pixel.npix,
+                "path": path,
+                "rows": table.num_rows,
+                "bytes": len(data),
+                "sha256": hashlib.sha256(data).hexdigest(),
+            }
+        )
+    write_table(folder.storage, RunFolder.PARTITIONS, pa.Table.from_pylist(files))
+    return write.WriteReport(
+        rows_in=rows.num_rows,
+        rows_out=len(keys),
+        bytes=sum(file["bytes"] for file in files),
+        files=len(files),
+    )

@@ -1,0 +1,83 @@
+"""The plan step: every column group on its own threshold, in rows or in bytes of the real file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import healpy
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hipslake.errors import PlanError
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table
+
+from tests.steps.in_process import count, freeze, make_plan, start, write_leaves, write_spec
+
+GROUPS = """\
+column_groups:
+  - {name: main, columns: [id, ra, dec], threshold: 6 KiB}
+  - {name: details, columns: "*", threshold: 700 rows}
+"""
+
+
+@pytest.fixture
+def two_groups(warehouse: Path, tmp_path: Path, source: pa.Table) -> RunFolder:
+    spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", layout="hipscat", more=GROUPS)
+    folder = start(warehouse, spec)
+    freeze(folder)
+    count(folder)
+    return folder
+
+
+def test_leaves_hold_the_rows_that_healpy_counts(warehouse: Path, spec_file: Path, source: pa.Table) -> None:
+    folder = start(warehouse, spec_file)
+    freeze(folder)
+    count(folder)
+    report = make_plan(folder)
+    plan = read_table(folder.storage, RunFolder.PLAN)
+    ra, dec = source["ra"].to_numpy(), source["dec"].to_numpy()
+    for order, npix, rows in zip(
+        *(plan[name].to_pylist() for name in ("order", "npix", "rows")), strict=True
+    ):
+        pixels = healpy.ang2pix(1 << order, ra, dec, nest=True, lonlat=True)
+        assert np.count_nonzero(pixels == npix) == rows <= 200
+    assert report.rows_in == report.rows_out == 3000
+
+
+def test_groups_are_planned_each_on_its_own_threshold(two_groups: RunFolder) -> None:
+    report = make_plan(two_groups)
+    plan = read_table(two_groups.storage, RunFolder.PLAN)
+    details = plan.filter(pc.equal(plan["group"], "details"))
+    assert pc.max(details["rows"]).as_py() <= 700
+    assert report.leaves["main"] > report.leaves["details"]
+    assert list(dict.fromkeys(plan["group"].to_pylist())) == ["main", "details"]
+
+
+def test_leaves_planned_in_bytes_come_out_about_as_large_as_expected(two_groups: RunFolder) -> None:
+    make_plan(two_groups)
+    write_leaves(two_groups)
+    plan = read_table(two_groups.storage, RunFolder.PLAN)
+    files = read_table(two_groups.storage, RunFolder.PARTITIONS)
+    expected, real = plan["bytes"].to_numpy(), files["bytes"].to_numpy()
+    assert (real < 1.5 * expected + 500).all()
+    assert (expected[np.array(plan["group"].to_pylist()) == "main"] <= 6 * 1024 + 10).all()
+
+
+def test_a_threshold_below_the_file_of_one_row_is_an_error(
+    warehouse: Path, tmp_path: Path, source: pa.Table
+) -> None:
+    spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", threshold="100 B")
+    folder = start(warehouse, spec)
+    freeze(folder)
+    count(folder)
+    with pytest.raises(PlanError, match=r"a file with one row takes \d+ bytes"):
+        make_plan(folder)
+
+
+def test_the_summary_for_people_names_every_group(two_groups: RunFolder) -> None:
+    report = make_plan(two_groups)
+    assert report.text == two_groups.storage.read(RunFolder.PLAN_SUMMARY).decode()
+    assert "main:" in report.text
+    assert "details:" in report.text

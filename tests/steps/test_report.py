@@ -1,0 +1,166 @@
+"""Reports: always left, reused only with the same fingerprint, and never with rows lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hipslake.errors import InputError, StorageError, VerificationError
+from hipslake.steps.report import Report, Request, execute_step, finished_report, job_arguments, perform
+from hipslake.steps.run import RunFolder
+
+from tests.steps.in_process import freeze, start
+
+
+class CountRequest(Request):
+    step: ClassVar[str] = "count"
+    outputs: ClassVar[tuple[str, ...]] = ("counted.txt",)
+    knob: int = 1
+
+
+class CountReport(Report):
+    step: str = "count"
+    rows: int = 0
+
+
+@pytest.fixture
+def folder(warehouse: Path, spec_file: Path) -> RunFolder:
+    folder = start(warehouse, spec_file)
+    freeze(folder)
+    return folder
+
+
+def count(request: CountRequest) -> CountReport:
+    request.folder.storage.write("counted.txt", b"3")
+    return CountReport(rows=3, rows_in=3, rows_out=2, rows_rejected=1)
+
+
+def fail(error: Exception):  # type: ignore[no-untyped-def]
+    def step(request: CountRequest) -> CountReport:
+        raise error
+
+    return step
+
+
+def never(request: CountRequest) -> CountReport:
+    raise AssertionError("the step ran again")
+
+
+def test_a_finished_step_is_reused_and_says_so(folder: RunFolder) -> None:
+    request = CountRequest(run_uri=folder.uri)
+    perform(count, request, CountReport)
+    again = perform(never, request, CountReport)
+    assert (again.rows, again.reused) == (3, True)
+
+
+@pytest.mark.parametrize("change", ["knob", "files", "write id", "output", "report"])
+def test_a_finished_step_is_not_reused_after_a_change(folder: RunFolder, change: str) -> None:
+    perform(count, CountRequest(run_uri=folder.uri), CountReport)
+    request = CountRequest(run_uri=folder.uri, knob=2 if change == "knob" else 1)
+    if change == "files":
+        inputs = folder.inputs()
+        folder.write(RunFolder.FILES, inputs.model_copy(update={"fingerprint": "another"}))
+    elif change == "write id":
+        folder.write(RunFolder.RUN, folder.run().model_copy(update={"write_id": "20261121T0330-0000"}))
+    elif change == "output":
+        folder.storage.delete("counted.txt")
+    elif change == "report":
+        folder.storage.write(RunFolder.report_path("count"), b'{"step": "count", "of": "another version"}')
+    assert finished_report(request, CountReport) is None
+
+
+def test_a_changed_source_file_changes_the_fingerprint_of_every_step(
+    folder: RunFolder, tmp_path: Path
+) -> None:
+    perform(count, CountRequest(run_uri=folder.uri), CountReport)
+    part = tmp_path / "landing" / "part-0.parquet"
+    part.write_bytes(part.read_bytes() + b" ")
+    freeze(folder)
+    assert finished_report(CountRequest(run_uri=folder.uri), CountReport) is None
+
+
+def test_lost_rows_fail_the_step(folder: RunFolder) -> None:
+    def lossy(request: CountRequest) -> CountReport:
+        return CountReport(rows_in=3, rows_out=2)
+
+    with pytest.raises(VerificationError, match="3 rows went in, but 2 came out and 0 were rejected"):
+        perform(lossy, CountRequest(run_uri=folder.uri), CountReport)
+    assert finished_report(CountRequest(run_uri=folder.uri), CountReport) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "retryable"),
+    [
+        (InputError("bad"), False),
+        (StorageError("gone"), True),
+        (MemoryError("out of"), True),
+        (TypeError("bug"), False),
+    ],
+)
+def test_a_failing_job_leaves_a_report_that_says_whether_to_retry(
+    folder: RunFolder, error: Exception, retryable: bool
+) -> None:
+    request_uri = folder.write("requests/count.json", CountRequest(run_uri=folder.uri))
+    report_uri = folder.uri_of(RunFolder.report_path("count"))
+    assert execute_step(fail(error), CountRequest, request_uri=request_uri, report_uri=report_uri) == 1
+    report = folder.read(RunFolder.report_path("count"), CountReport)
+    assert report.error is not None
+    assert (report.ok, report.error.kind, report.error.message, report.error.retryable) == (
+        False,
+        type(error).__name__,
+        str(error),
+        retryable,
+    )
+    assert "Traceback" in report.error.trace
+
+
+def test_a_job_with_a_request_of_another_step_leaves_a_report(folder: RunFolder) -> None:
+    folder.storage.write("requests/count.json", json.dumps({"run_uri": folder.uri, "nob": 1}).encode())
+    code = execute_step(
+        never,
+        CountRequest,
+        request_uri=folder.uri_of("requests/count.json"),
+        report_uri=folder.uri_of(RunFolder.report_path("count")),
+    )
+    report = folder.read(RunFolder.report_path("count"), CountReport)
+    assert code == 1
+    assert report.error is not None
+    assert "nob" in report.error.message
+
+
+def test_the_operator_takes_over_what_a_job_reported(folder: RunFolder) -> None:
+    request = CountRequest(run_uri=folder.uri)
+    request_uri = folder.write("requests/count.json", request)
+    execute_step(
+        count,
+        CountRequest,
+        request_uri=request_uri,
+        report_uri=folder.uri_of(RunFolder.report_path("count")),
+    )
+    finished = finished_report(request, CountReport)
+    assert finished is not None
+    assert finished.rows == 3
+
+
+def test_the_summary_holds_single_values_only(folder: RunFolder) -> None:
+    report = CountReport(rows=3, seconds={"read": 1.5, "sort": 0.25})
+    assert report.summary() == {
+        "step": "count",
+        "reused": False,
+        "rows": 3,
+        "rows_in": 0,
+        "rows_out": 0,
+        "rows_rejected": 0,
+        "bytes": 0,
+        "files": 0,
+        "seconds": 1.75,
+    }
+
+
+def test_job_arguments() -> None:
+    assert job_arguments(["--request=s3://a/q.json", "--report=s3://a/p.json"]) == (
+        "s3://a/q.json",
+        "s3://a/p.json",
+    )
