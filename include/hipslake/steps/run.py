@@ -164,7 +164,7 @@ def run_uri(warehouse: str, dag_id: str, run_id: str) -> str:
     >>> run_uri("/data/warehouse", "catalog_ingest__gaia_dr3", "first")
     '/data/warehouse/_runs/catalog_ingest__gaia_dr3/first'
     >>> run_uri("s3://bucket", "ingest", "manual__2026-11-21T03:30:00+00:00")
-    's3://bucket/_runs/ingest/manual__2026-11-21T03-30-00-00-00~8f6afa8e'
+    's3://bucket/_runs/ingest/manual__2026-11-21T03-30-00-00-00~1a59135b'
     """
     return "/".join([warehouse.rstrip("/"), RUNS, _segment(dag_id), _segment(run_id)])
 
