@@ -127,12 +127,26 @@ def pixels(ra: NDArray[np.float64], dec: NDArray[np.float64], order: int = 29) -
 
 
 def same_rows(left: pa.Table, right: pa.Table, key: str = "id") -> bool:
-    """Whether two tables hold the same rows, whatever their order; `key` is unique."""
-    in_order = [
-        table.select(sorted(table.column_names)).sort_by(key).combine_chunks().replace_schema_metadata()
-        for table in (left, right)
-    ]
-    return in_order[0].equals(in_order[1])
+    """Whether two tables hold the same rows in the same types, whatever their order; `key` is unique."""
+    return _comparable(left, key).equals(_comparable(right, key))
+
+
+def _comparable(table: pa.Table, key: str) -> pa.Table:
+    ordered = table.select(sorted(table.column_names)).sort_by(key).combine_chunks().replace_schema_metadata()
+    for at, field in enumerate(ordered.schema):
+        column = ordered.column(at)
+        if pa.types.is_floating(field.type):  # bit by bit, since NaN is not NaN
+            bits = {16: pa.uint16(), 32: pa.uint32(), 64: pa.uint64()}[field.type.bit_width]
+            chunks = [chunk.fill_null(0).view(bits) for chunk in column.chunks]
+            ordered = ordered.append_column(f"bits of {field.name}", pa.chunked_array(chunks, bits))
+            column = column.is_null()
+        if pa.types.is_dictionary(field.type):  # its words may stand in another order
+            ordered = ordered.append_column(
+                f"type of {field.name}", pa.array([str(field.type)] * len(ordered))
+            )
+            column = column.cast(field.type.value_type)
+        ordered = ordered.set_column(at, field.name, column)
+    return ordered
 
 
 def smallest_leaves(h29: NDArray[np.int64], threshold: int, lowest: int = 0) -> dict[tuple[int, int], int]:
