@@ -139,6 +139,13 @@ def test_too_many_rows_on_one_position_are_named_with_it(ra: float, dec: float) 
     assert np.linalg.norm(apart) < 2e-8  # radians: what six decimals of a degree tell
 
 
+def test_the_heaviest_position_of_the_whole_sky_is_named() -> None:
+    h29 = np.repeat(np.array([0, 5 << 58], np.int64), [6, 9])
+    histogram = deepened(h29, 3, 5)
+    with pytest.raises(PlanError, match=r"holds 9 rows, over the threshold of 5 \(2 such pixels\)"):
+        plan_leaves(histogram, histogram.rows, 5)
+
+
 def test_a_heavy_cell_that_was_not_counted_deeper_is_an_error() -> None:
     histogram = histogram_of(np.arange(6), 4)
     with pytest.raises(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import PlanError
 from hipslake.planning.histogram import Histogram
-from hipslake.sphere.pixels import MAX_ORDER, starts
+from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def plan_leaves(
     ------
     PlanError
         If a pixel at `highest_order`, or a cell that was not counted deeper, is over the threshold; the
-        message names its position (ICRS degrees), its rows and its weight.
+        message names the heaviest: its position (ICRS degrees), its rows and its weight.
     """
     if lowest_order > highest_order:
         raise ValueError(f"lowest_order {lowest_order} is above highest_order {highest_order}")
@@ -87,6 +87,7 @@ def plan_leaves(
         raise ValueError(f"a cell of order {int(histogram.order.min())} is below lowest_order {lowest_order}")
     if threshold < 1:
         raise PlanError(f"a threshold of {threshold} holds nothing; give a larger one")
+    _refuse_heavy_cells(histogram, weights, threshold, highest_order)
     # Base pixel by base pixel: no leaf reaches over two of them, and what is held besides the cells is small.
     parts = []
     for low, high in pairwise(_base_pixel_bounds(histogram)):
@@ -172,11 +173,9 @@ def _plan_base_pixel(
     for order in range(present[-1], lowest_order - 1, -1):
         if order in present:
             own = _own(cells, weights, order, uniform=len(present) == 1)
-            if order < highest_order:
-                _refuse_heavy(own, order, threshold, highest_order)
             nodes = nodes.added(own)
         if order == highest_order:
-            _refuse_heavy(nodes, order, threshold, highest_order)
+            _refuse_heavy_pixels(nodes, order, threshold)
         small = nodes.weight <= threshold
         if order == lowest_order:
             found.append(_leaves(nodes, order, small))
@@ -225,24 +224,46 @@ def _base_pixel_bounds(histogram: Histogram) -> list[int]:
     return [bisect_left(range(len(histogram)), edge, key=base_pixel) for edge in range(13)]
 
 
-def _refuse_heavy(nodes: _Nodes, order: int, threshold: int, highest_order: int) -> None:
-    heavy = np.flatnonzero(nodes.weight > threshold)
-    if not len(heavy):
+def _refuse_heavy_cells(
+    histogram: Histogram, weights: NDArray[np.int64], threshold: int, highest_order: int
+) -> None:
+    """Refuse cells that are over the threshold: nothing says how to split them."""
+    if not len(weights) or weights.max() <= threshold:
         return
-    worst = heavy[np.argmax(nodes.weight[heavy])]
-    npix = int(nodes.npix[worst])
+    heavy = np.flatnonzero((weights > threshold) & (histogram.order <= highest_order))
+    if len(heavy):
+        worst = heavy[np.argmax(weights[heavy])]
+        pixel = Pixel(int(histogram.order[worst]), int(histogram.npix[worst]))
+        held = int(histogram.rows[worst]), int(weights[worst])
+        raise _too_heavy(pixel, held, threshold, highest_order, f"{len(heavy)} such pixels")
+
+
+def _refuse_heavy_pixels(nodes: _Nodes, highest_order: int, threshold: int) -> None:
+    """Refuse pixels at the highest order that hold too much together."""
+    heavy = np.flatnonzero(nodes.weight > threshold)
+    if len(heavy):
+        worst = heavy[np.argmax(nodes.weight[heavy])]
+        pixel = Pixel(highest_order, int(nodes.npix[worst]))
+        such = f"{len(heavy)} such pixels in base pixel {pixel.npix >> (2 * highest_order)}"
+        held = int(nodes.rows[worst]), int(nodes.weight[worst])
+        raise _too_heavy(pixel, held, threshold, highest_order, such)
+
+
+def _too_heavy(
+    pixel: Pixel, rows_and_weight: tuple[int, int], threshold: int, highest_order: int, such: str
+) -> PlanError:
     import healpy  # only now: it is slow to import
 
-    ra, dec = healpy.pix2ang(1 << order, npix, nest=True, lonlat=True)
-    if order == MAX_ORDER:
+    ra, dec = healpy.pix2ang(1 << pixel.order, pixel.npix, nest=True, lonlat=True)
+    if pixel.order == MAX_ORDER:
         mend = "that many rows share one position; raise the threshold above it"
-    elif order >= highest_order:
+    elif pixel.order == highest_order:
         mend = f"it may not be split past highest_order {highest_order}; raise that or the threshold"
     else:
         mend = "it was not counted deeper; run the histogram step again"
-    rows, weight = int(nodes.rows[worst]), int(nodes.weight[worst])
+    rows, weight = rows_and_weight
     held = f"{rows} rows" if weight == rows else f"{rows} rows, which weigh {weight}"
-    raise PlanError(
-        f"Norder={order}, Npix={npix} at ra {ra:.6f}, dec {dec:.6f} degrees holds {held}, over the threshold "
-        f"of {threshold} ({len(heavy)} such pixels in base pixel {npix >> (2 * order)}): {mend}"
+    return PlanError(
+        f"{pixel} at ra {ra:.6f}, dec {dec:.6f} degrees holds {held}, over the threshold of {threshold} "
+        f"({such}): {mend}"
     )
