@@ -94,8 +94,7 @@ def _place(rules: LeafRules, partition: Partition) -> Iterator[Problem]:
         yield Problem.of(
             ProblemKind.WRONG_PATH,
             partition.path,
-            f"metadata.json files it under group {rules.group!r}, "
-            f"{Pixel(partition.order, partition.npix)}",
+            f"metadata.json files it under group {rules.group!r}, {Pixel(partition.order, partition.npix)}",
         )
 
 

@@ -1,0 +1,197 @@
+"""Reading the rows of a version: leaf by leaf along the curve, column groups joined again by `_row`.
+
+Leaves of different groups are nested or disjoint, and each is ordered by (`_healpix_29`, `_row`). So the
+leaves of any group inside the coarsest leaf there, one after the other, hold the same rows in the same order
+as those of any other group: the join is to lay their columns side by side, after a look at `_row`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import Intervals, Selection
+from hipslake.errors import StorageError, VerificationError
+from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.storage import Storage
+
+_FORMAT = ds.ParquetFileFormat()
+
+
+@dataclass(frozen=True)
+class Part:
+    """The leaf files, per group, that hold the rows of one stretch of the curve."""
+
+    start: int  # order-29 pixels [start, stop)
+    stop: int
+    paths: dict[str, list[str]]
+
+
+def parts(
+    storage: Storage, metadata: CatalogMetadata, groups: list[str], pixels: Intervals | None = None
+) -> list[Part]:
+    """The stretches of the curve that are read one after the other: the coarsest leaves of all groups.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    groups : list of str
+        Column groups to read.
+    pixels : Intervals, optional
+        Leaves that hold nothing of these are left out.
+    """
+    tables = [metadata.partitions(group, storage) for group in groups]
+    order = [table["order"].to_numpy() for table in tables]
+    npix = [table["npix"].to_numpy() for table in tables]
+    start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
+    stop = [stops(o, n) for o, n in zip(order, npix, strict=True)]
+    first, last = _coarsest(np.concatenate(start), np.concatenate(stop))
+    found = [Part(int(a), int(b), {group: [] for group in groups}) for a, b in zip(first, last, strict=True)]
+    for group, table, begin, end in zip(groups, tables, start, stop, strict=True):
+        chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
+        homes = np.searchsorted(first, begin[chosen], side="right") - 1
+        paths = table["path"].take(pa.array(chosen)).to_pylist()
+        for home, path in zip(homes.tolist(), paths, strict=True):
+            found[home].paths[group].append(path)
+    return [part for part in found if any(part.paths.values())]
+
+
+def read_parts(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    selection: Selection,
+    pixels: Intervals | None = None,
+    *,
+    threads: int | None = None,
+) -> Iterator[pa.Table]:
+    """The rows of a selection, as one table per part, ordered by (`_healpix_29`, `_row`).
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    selection : Selection
+    pixels : Intervals, optional
+        Only rows inside these.
+    threads : int, optional
+        Parts that are read at once, and held if the caller is slower; one per core if not given.
+
+    Raises
+    ------
+    VerificationError
+        A leaf file is missing or damaged, or the groups do not hold the same rows.
+    """
+    work = parts(storage, metadata, list(selection.columns), pixels)
+    ahead = threads or os.cpu_count() or 1
+    with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
+        waiting: deque[Future[pa.Table]] = deque()
+        try:
+            for part in work:
+                waiting.append(pool.submit(_read_part, storage, part, selection, pixels))
+                if len(waiting) > ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _coarsest(
+    start: NDArray[np.int64], stop: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of nested or disjoint intervals, those that lie in no other; sorted."""
+    along = np.lexsort((-stop, start))
+    start, stop = start[along], stop[along]
+    reach = np.maximum.accumulate(stop)
+    outer = np.concatenate([[True], start[1:] >= reach[:-1]]) if len(start) else np.empty(0, bool)
+    return start[outer], stop[outer]
+
+
+def _read_part(storage: Storage, part: Part, selection: Selection, pixels: Intervals | None) -> pa.Table:
+    inside = None if pixels is None else pixels.within(part.start, part.stop)
+    if inside is not None and inside.start.tolist() == [part.start] and inside.stop.tolist() == [part.stop]:
+        inside = None  # all of it
+    several = len(selection.columns) > 1
+    condition = selection.filter if not several else None
+    tables = {}
+    for group, columns in selection.columns.items():
+        paths, needed = part.paths[group], list(columns)
+        for key, is_needed in ((HEALPIX_COLUMN, inside is not None), (ROW_COLUMN, several)):
+            if is_needed and key not in needed:
+                needed.append(key)
+        leaves = [_read_leaf(storage, path, needed, condition, inside) for path in paths]
+        tables[group] = pa.concat_tables(leaves) if leaves else None
+    table = _side_by_side(storage, part, tables, selection)
+    if several and selection.filter is not None:
+        table = table.filter(selection.filter)
+    return table.select(selection.schema.names).cast(selection.schema)
+
+
+def _side_by_side(
+    storage: Storage, part: Part, tables: dict[str, pa.Table | None], selection: Selection
+) -> pa.Table:
+    """One table with the columns of all groups, whose rows are the same in the same order."""
+    first, *others = tables
+    joined = tables[first]
+    for other in others:
+        table = tables[other]
+        if joined is None or table is None or not joined[ROW_COLUMN].equals(table[ROW_COLUMN]):
+            paths = part.paths[first][:1] + part.paths[other][:1]
+            raise VerificationError(
+                f"{storage.uri()}: groups {first!r} and {other!r} do not hold the same rows around "
+                f"{' and '.join(paths)}; Catalog.verify() tells more"
+            )
+        for name in selection.columns[other]:
+            if name not in joined.schema.names:
+                joined = joined.append_column(table.schema.field(name), table[name])
+    assert joined is not None  # a part has files
+    return joined
+
+
+def _read_leaf(
+    storage: Storage,
+    path: str,
+    columns: list[str],
+    condition: ds.Expression | None,
+    inside: Intervals | None,
+) -> pa.Table:
+    """The rows of one file. Row groups are skipped by their statistics."""
+    if inside is not None:
+        h29 = pc.field(HEALPIX_COLUMN)
+        span = (
+            (h29 >= int(inside.start[0])) & (h29 < int(inside.stop[-1]))
+            if len(inside.start)
+            else pc.scalar(False)
+        )
+        condition = span if condition is None else condition & span
+    try:
+        fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
+        table = fragment.to_table(columns=columns, filter=condition)
+    except (OSError, pa.ArrowException) as error:
+        if (
+            isinstance(error, OSError)
+            and error.errno is not None
+            and not isinstance(error, FileNotFoundError)
+        ):
+            raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
+        what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
+        raise VerificationError(
+            f"{storage.uri(path)} {what}; restore it or roll back: Catalog.verify() tells more"
+        ) from error
+    if inside is not None and len(inside.start) > 1:
+        table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
+    return table

@@ -1,0 +1,110 @@
+"""A catalog as a Spark DataFrame: the needed leaf files, through Spark's own Parquet reader."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.reading import parts
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import Intervals, PixelLike, select
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.storage import Storage
+
+if TYPE_CHECKING:
+    from hipslake.catalog.catalog import Catalog
+
+log = logging.getLogger(__name__)
+
+VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+
+
+def read_spark(
+    catalog: Catalog,
+    spark: SparkSession,
+    *,
+    columns: Sequence[str] | None = None,
+    pixels: Iterable[PixelLike] | None = None,
+    group: str | None = None,
+) -> DataFrame:
+    """Rows of a catalog, lazily. Several column groups are joined by `_row`.
+
+    Spark 4.2 cannot decode BYTE_STREAM_SPLIT (the encoding of floats in leaf files) in its vectorized Parquet
+    reader. Where the files use it, the session's `spark.sql.parquet.enableVectorizedReader` is turned off,
+    and the log says so.
+
+    Parameters
+    ----------
+    catalog : Catalog
+    spark : SparkSession
+    columns, pixels, group
+        As for `Catalog.read`.
+
+    Raises
+    ------
+    SchemaMismatchError
+        There is no such column.
+    """
+    selection = select(catalog.metadata, columns, None, group)
+    given = None if pixels is None else list(pixels)
+    chosen = parts(
+        catalog.storage,
+        catalog.metadata,
+        list(selection.columns),
+        None if given is None else Intervals.of(given),
+    )
+    frames = []
+    for name, taken in selection.columns.items():
+        paths = [path for part in chosen for path in part.paths[name]]
+        if not paths:  # no leaf lies there; one file gives the schema
+            paths = catalog.metadata.partitions(name, catalog.storage)["path"][:1].to_pylist()
+        _check_encodings(spark, catalog.storage, paths[0])
+        frame = spark.read.parquet(*(_spark_path(catalog.storage, path) for path in paths))
+        if given is not None:
+            frame = frame.where(_inside(given))
+        join_key = [ROW_COLUMN] if len(selection.columns) > 1 and ROW_COLUMN not in taken else []
+        frames.append(frame.select(*map(_quoted, [*taken, *join_key])))
+    joined = reduce(lambda left, right: left.join(right, on=ROW_COLUMN), frames)
+    return joined.select(*map(_quoted, selection.schema.names))
+
+
+def _inside(pixels: list[PixelLike]) -> Column:
+    """The rows inside the pixels: one comparison per order."""
+    per_order: dict[int, list[int]] = {}
+    for order, npix in pixels:
+        per_order.setdefault(int(order), []).append(int(npix))
+    index = F.col(HEALPIX_COLUMN)
+    conditions = [
+        F.shiftright(index, 2 * (MAX_ORDER - order)).isin(npix) for order, npix in sorted(per_order.items())
+    ]
+    return reduce(lambda left, right: left | right, conditions, F.lit(False))
+
+
+def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:
+    if spark.conf.get(VECTORIZED) != "true":
+        return
+    row_group = read_footer(storage, path).row_group(0)
+    split = any(
+        "BYTE_STREAM_SPLIT" in row_group.column(index).encodings for index in range(row_group.num_columns)
+    )
+    if split:
+        log.warning(
+            "Turning %s off for this session: Spark's vectorized reader cannot decode BYTE_STREAM_SPLIT.",
+            VECTORIZED,
+        )
+        spark.conf.set(VECTORIZED, "false")
+
+
+def _spark_path(storage: Storage, path: str) -> str:
+    """Spark takes a path without a scheme for one of its default file system."""
+    return f"file://{storage.uri(path)}" if storage.is_local else storage.uri(path)
+
+
+def _quoted(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
