@@ -15,8 +15,8 @@ _MIB = 1 << 20
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the table: a column for each catalog, a line for each measure.
 
-    Sizes are in MiB, times in seconds of wall clock. The times of the steps are those of the run that built
-    the version; a step's own work is counted, Spark's start is not.
+    Sizes are in MiB, times in seconds of wall clock. The times of the steps are what the reports of the run
+    that built the version say: the start of their processes is not in them, but it is in the last line.
     """
     lines: list[list[str]] = [["", *(outcome.metadata.catalog for outcome in outcomes)]]
     lines += [
@@ -37,9 +37,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         if any(step in outcome.seconds for outcome in outcomes):
             cells = [_seconds(outcome.seconds.get(step)) for outcome in outcomes]
             lines.append([f"seconds of {step}", *cells])
-    lines.append(
-        ["seconds of this run, all in all", *(_seconds(outcome.seconds_now) for outcome in outcomes)]
-    )
+    lines.append(["seconds of this run in all", *(_seconds(outcome.seconds_now) for outcome in outcomes)])
     return _aligned(lines)
 
 
