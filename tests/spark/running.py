@@ -62,6 +62,10 @@ class Run:
         """The write step; always done again, never taken over."""
         return partitions.run(WriteRequest(run_uri=self.folder.uri, **knobs), self.spark)
 
+    def keep(self, report: WriteReport) -> None:
+        """Leave the report of a write, for the steps after it."""
+        self.folder.write(RunFolder.report_path(WriteRequest.step), report)
+
     def ingest(self, *, count: Mapping[str, int] = {}, write: Mapping[str, int] = {}) -> WriteReport:
         """Histogram, plan and write."""
         self.count(**count)

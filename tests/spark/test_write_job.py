@@ -1,4 +1,4 @@
-"""The write step after histogram and plan: what is published is what was read, in leaves as small as asked for."""
+"""Histogram, plan and write: what is published is what was read, in leaves as small as asked for."""
 
 from __future__ import annotations
 

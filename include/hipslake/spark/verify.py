@@ -1,0 +1,139 @@
+"""Verification of large catalogs: every leaf in a Spark task, held to the same rules as in one process.
+
+The list of leaves lies in the run folder, one batch per task, so that neither the driver nor a task holds all
+of it. What the tasks find is put together by `hipslake.catalog.verification`, as it is without Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import Accumulator
+from pyspark.sql import SparkSession
+
+from hipslake.catalog.metadata import Partition
+from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
+from hipslake.spark.exchange import collected, run_tasks
+from hipslake.spark.progress import reported
+from hipslake.steps.report import Phases
+from hipslake.steps.verify import VerifyReport, VerifyRequest, conclude, expected_totals, subject
+from hipslake.storage import Storage
+
+log = logging.getLogger(__name__)
+
+TASK_BYTES = (
+    256 << 20
+)  # of leaf files that one task reads at most, so that progress is seen and retries are small
+_TASKS_PER_CORE = 4
+_TASK_LEAVES = 10_000
+_WORK = "verify/work.arrow"
+_WORK_SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("order", pa.int64()),
+        ("npix", pa.int64()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+
+Leaf = tuple[LeafRules, Partition]
+
+
+def run(request: VerifyRequest, spark: SparkSession) -> VerifyReport:
+    """Verify what a run wrote, or a published version.
+
+    Raises
+    ------
+    VerificationError
+        If anything is not as it should be; the message lists what.
+    StorageError
+        If the store did not answer.
+    """
+    phases = Phases()
+    folder = request.folder.storage
+    context = spark.sparkContext
+    catalog, metadata = subject(request)
+    verification = Verification(catalog, metadata, expected_totals(request))
+    with phases("list"):
+        share = metadata.total_bytes // (_TASKS_PER_CORE * context.defaultParallelism) + 1
+        runs = _runs(verification.work(), min(TASK_BYTES, share))
+        tasks = _write_work(folder, runs)
+    rules = {group.name: verification.rules(group.name) for group in metadata.groups}
+    task = VerifyTask(folder, rules, context.accumulator(0))
+    rows = metadata.total_rows * len(metadata.groups)
+    log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, metadata.total_bytes, tasks)
+    with phases("verify"), reported(context, "verify", tasks=tasks, rows=rows, done=task.done):
+        found = collected(run_tasks(spark, sources=tasks, task=task, result="finding string"))
+        for batch in found.to_batches():
+            for text in batch.column(0).to_pylist():
+                verification.add(LeafFindings.model_validate_json(text))
+    folder.delete(_WORK)
+    return conclude(request, metadata, verification.report(), phases)
+
+
+@dataclass(frozen=True)
+class VerifyTask:
+    """Verifies the leaves of each task.
+
+    Attributes
+    ----------
+    folder : Storage
+        The run folder, with the list of leaves.
+    rules : mapping of str to LeafRules
+        Per column group.
+    done : Accumulator
+        Rows verified so far.
+    """
+
+    folder: Storage
+    rules: Mapping[str, LeafRules]
+    done: Accumulator[int]
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Verify the leaves of a task; give what was found in each, as JSON."""
+        with self.folder.open(_WORK) as file:
+            leaves = pa.ipc.open_file(file).get_batch(task).to_pylist()
+        for leaf in leaves:
+            rules = self.rules[leaf.pop("group")]
+            found = verify_partition(rules, Partition.model_construct(**leaf))
+            self.done.add(found.rows)
+            yield pa.record_batch({"finding": [_brief(found).model_dump_json()]})
+
+
+def _brief(found: LeafFindings) -> LeafFindings:
+    """Findings without what is only wanted of leaves that have problems: there can be millions of others."""
+    return found if found.problems else found.model_copy(update={"path": "", "sha256": ""})
+
+
+def _runs(work: Iterable[Leaf], most_bytes: int) -> Iterator[list[Leaf]]:
+    """Runs of neighbouring leaves, each for one task."""
+    run: list[Leaf] = []
+    size = 0
+    for leaf in work:
+        if run and (size + leaf[1].bytes > most_bytes or len(run) == _TASK_LEAVES):
+            yield run
+            run, size = [], 0
+        run.append(leaf)
+        size += leaf[1].bytes
+    if run:
+        yield run
+
+
+def _write_work(folder: Storage, runs: Iterable[list[Leaf]]) -> int:
+    """Store the leaves of every task; gives the number of tasks."""
+    tasks = 0
+    with (
+        folder.open(_WORK, "wb", durable=False) as file,
+        pa.ipc.new_file(file, _WORK_SCHEMA) as writer,
+    ):
+        for run in runs:
+            rows = [{"group": rules.group, **vars(partition)} for rules, partition in run]
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, _WORK_SCHEMA))
+            tasks += 1
+    return tasks
