@@ -199,6 +199,31 @@ def test_temporary_files_of_killed_commits_are_deleted(tmp_path: Path) -> None:
     assert storage.exists("_versions/.00000001.json.claim")
 
 
+def test_links_that_were_not_finished_are_deleted(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+    commit(storage, 1, DEAD)
+    write(storage, DEAD)
+    left = [".current.0123abcd.tmp", ".current.4567cdef.tmp"]
+    for name, target in zip(left, [DEAD, "gone"], strict=True):
+        (tmp_path / name).symlink_to(target)
+
+    assert sweep_orphans(storage) == []
+    assert sweep_orphans(storage, live_after=0) == left
+    assert storage.exists(DEAD)
+    assert list(tmp_path.glob(".current*")) == []
+
+
+def test_the_last_heartbeat_of_a_published_write_is_deleted_once_it_is_stale(storage: Storage) -> None:
+    write(storage, DEAD, "beating", age=200)
+    commit(storage, 1, DEAD)
+
+    assert sweep_orphans(storage) == []
+    assert storage.exists(f"{DEAD}/{HEARTBEAT}")
+    assert sweep_orphans(storage, live_after=100) == []
+    assert not storage.exists(f"{DEAD}/{HEARTBEAT}")
+    assert storage.exists(f"{DEAD}/main/dataset/Norder=0/Dir=0/Npix=1.parquet")
+
+
 def test_temporary_files_below_a_folder_are_deleted(tmp_path: Path) -> None:
     storage = Storage.at(tmp_path)
     storage.write("w/a/.x.parquet.0123abcd.tmp", b".")

@@ -27,7 +27,8 @@ class LocalFiles:
         return Path(uri).read_bytes()
 
     def entry(self, uri: str, path: str) -> Entry:
-        status = Path(uri).stat()
+        # An unfinished link stands for itself: what it names may be a folder, or gone.
+        status = Path(uri).stat(follow_symlinks=not atomic.is_unfinished(Path(uri).name))
         if stat.S_ISDIR(status.st_mode):
             return Entry(path, 0, "", True)
         seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)

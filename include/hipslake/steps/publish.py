@@ -20,8 +20,9 @@ from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.steps.verify import VerifyReport, VerifyRequest
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +69,12 @@ def run(request: PublishRequest) -> PublishReport:
         with Heartbeat(catalog, frozen.write_id, rest=False) as heartbeat:
             with phases("files"):
                 _write_files(folder, catalog)
+                delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
                 heartbeat.confirm()
                 committed = _commit(folder, frozen, versions)
+    else:  # an attempt was killed after its commit; its heart beats no more
+        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
         newest = point_at_newest(catalog)
     log.info("Version %d of %s is published; the newest is %d.", committed, frozen.catalog_uri, newest)

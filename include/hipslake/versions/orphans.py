@@ -23,7 +23,9 @@ def sweep_orphans(
     keep: Collection[str] = (),
     named: Callable[[bytes], Iterable[str]] = write_ids_in,
 ) -> list[str]:
-    """Delete the folders of dead writes that no version names, and temporary files of killed processes.
+    """Delete the folders of dead writes that no version names, and what else killed processes have left.
+
+    That is temporary files at the root and in the log, and the last heartbeats of writes that are published.
 
     Parameters
     ----------
@@ -59,6 +61,9 @@ def sweep_orphans(
         else:
             catalog.delete_tree(folder)
             removed.append(folder)
+    for folder in folders - unneeded - set(keep):  # committed, but its writer was killed before it could say so
+        if not is_live(catalog, folder, limit):
+            catalog.delete(catalog.join(folder, HEARTBEAT))
     _forget_old_marks(catalog)
     for folder in ("", VERSIONS):
         removed += delete_temporary_files(catalog, folder, limit)
