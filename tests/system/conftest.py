@@ -1,0 +1,36 @@
+"""Whole systems: Airflow with a database, and the environment of the peers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests import airflow_home
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder, and those that need the peers."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.system)
+            if "peers_python" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.peers)
+
+
+@pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The Airflow home, with its database made."""
+    airflow_home.migrate()
+    return airflow_home.HOME
+
+
+@pytest.fixture(scope="session")
+def peers_python() -> str:
+    """The interpreter of the environment that holds LSDB, hats and DuckDB."""
+    default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"
+    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or default)
+    if not python.exists():
+        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
+    return str(python)

@@ -1,0 +1,95 @@
+"""Processes that die of SIGKILL at a chosen moment: right before their n-th change of a folder.
+
+Python tells audit hooks what it is about to do to the file system, so every moment between two changes can be
+chosen, without a clock. What a killed process leaves is what lay there when it died, so one process can also
+leave a copy of the folder for every moment. Processes are forked from a clean one that has only imported the
+library.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_CLEAN = multiprocessing.get_context("forkserver")
+_CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "matplotlib.pyplot"])
+_CHANGES = {"os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+
+
+class Change(NamedTuple):
+    """A change of a folder: the audit event, and the path that comes to be (or goes)."""
+
+    event: str
+    path: str
+
+
+def changes(root: str, copies: str, task: Callable[..., object], *arguments: Any) -> list[Change]:
+    """Run a task to its end in a process of its own; what it changed below the root, in order.
+
+    `<copies>/<n>` is the root as it was right before change n.
+    """
+    receiving, sending = _CLEAN.Pipe(duplex=False)
+    _run(_record, (sending, root, copies, task, arguments), 0)
+    found: list[Change] = receiving.recv()
+    return found
+
+
+def killed_before(change: int, root: str, task: Callable[..., object], *arguments: Any) -> None:
+    """Run a task in a process that dies right before its n-th change (from 0) below the root."""
+    _run(_die, (change, root, task, arguments), -signal.SIGKILL)
+
+
+def _run(task: Callable[..., object], arguments: tuple[Any, ...], code: int) -> None:
+    process = _CLEAN.Process(target=task, args=arguments)
+    process.start()
+    process.join(60)
+    if process.is_alive():
+        process.kill()
+    assert process.exitcode == code
+
+
+def _record(
+    sending: Any, root: str, copies: str, task: Callable[..., object], arguments: tuple[Any, ...]
+) -> None:
+    found: list[Change] = []
+
+    def copy(change: Change) -> None:
+        shutil.copytree(root, f"{copies}/{len(found)}", symlinks=True)
+        found.append(change)
+
+    _on_change(root, copy)
+    task(*arguments)
+    sending.send(found)
+
+
+def _die(change: int, root: str, task: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+    left = iter(range(change))
+
+    def count(_: Change) -> None:
+        if next(left, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    _on_change(root, count)
+    task(*arguments)
+
+
+def _on_change(root: str, act: Callable[[Change], None]) -> None:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open":
+            if not isinstance(arguments[2], int) or not arguments[2] & _WRITING:
+                return
+            path = arguments[0]
+        elif event in _CHANGES:
+            path = arguments[1] if event in ("os.rename", "os.link", "os.symlink") else arguments[0]
+        else:
+            return
+        if isinstance(path, str | os.PathLike) and os.fspath(path).startswith(root):
+            act(Change(event, os.fspath(path)))
+
+    sys.addaudithook(hook)

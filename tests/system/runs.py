@@ -1,0 +1,23 @@
+"""Parts of a run without Spark, and a sky crowded enough that Spark's steps take a moment."""
+
+from __future__ import annotations
+
+from hipslake.steps.run import RunFolder
+
+from tests.steps import in_process
+
+DEAD_AT_ONCE = {"HIPSLAKE_STALE_SECONDS": "0", "HIPSLAKE_RESTING_SECONDS": "0"}
+"""A run whose process is gone counts as dead when the next one looks."""
+
+
+def prepare(folder: RunFolder) -> None:
+    """Everything between resolve and publish."""
+    for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
+        step(folder)
+    in_process.check(folder)
+
+
+def finish(folder: RunFolder) -> None:
+    """What is left of a verified run: publish, then view."""
+    in_process.commit(folder)
+    in_process.show(folder)

@@ -1,0 +1,75 @@
+"""Process trees: started, watched, and killed with everything that they started."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+_LOOK_SECONDS = 0.005
+
+
+class Tree:
+    """A process and all its descendants; its output goes to a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self.process = process
+        self.output = output
+
+    def text(self) -> str:
+        """What it has written so far."""
+        return self.output.read_text(errors="replace")
+
+    def wait_until(self, condition: Callable[[], object], *, seconds: float = 120) -> None:
+        """Wait until something is so; it is an error if the process ends before, or if it takes too long."""
+        end = time.monotonic() + seconds
+        while not condition():
+            with suppress(subprocess.TimeoutExpired):
+                code = self.process.wait(_LOOK_SECONDS)
+                raise AssertionError(f"it ended too early, with code {code}:\n{self.text()}")
+            assert time.monotonic() < end, f"nothing happened for {seconds} s:\n{self.text()}"
+
+    def wait(self, *, seconds: float = 180) -> None:
+        """Wait for its end, which must be a good one."""
+        code = self.process.wait(seconds)
+        assert code == 0, f"it ended with code {code}:\n{self.text()}"
+
+    def kill(self) -> None:
+        """Kill all of it with SIGKILL, as a machine that loses its power does."""
+        kill_tree(self.process.pid)
+        self.process.wait()
+
+
+@contextmanager
+def started(
+    command: Sequence[str], output: Path, *, env: Mapping[str, str], cwd: Path | None = None
+) -> Iterator[Tree]:
+    """Start a process in a session of its own; whatever is left of it is killed at the end of the block."""
+    with output.open("wb") as sink:
+        process = subprocess.Popen(
+            command, stdout=sink, stderr=subprocess.STDOUT, env=dict(env), cwd=cwd, start_new_session=True
+        )
+    tree = Tree(process, output)
+    try:
+        yield tree
+    finally:
+        tree.kill()
+
+
+def kill_tree(pid: int) -> None:
+    """Kill a process of ours and its descendants; none of them can act on the death of another."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        family = [root]
+        for process in family:  # grows: who is stopped starts nobody any more, so nobody is missed
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+                family += process.children()
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, timeout=10)
