@@ -95,7 +95,7 @@ def test_killed_publish_leaves_a_whole_version_and_its_retry_what_an_undisturbed
 
 
 def is_unfinished_at_root(name: str) -> bool:
-    """Whether a file may be being written by a living process, for all that one can see; the sweep looks later."""
+    """Whether a living process may be writing a file, for all that one can see; the sweep looks later."""
     return name.endswith(".tmp") and name.rpartition("/")[0] in ("", "_versions")
 
 

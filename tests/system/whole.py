@@ -65,7 +65,7 @@ def pointers(root: Path) -> dict[str, bytes]:
 
 
 def assert_readers_see_whole_version(root: Path, source: pa.Table) -> int:
-    """Check that every way into a catalog leads to a whole version with the rows of the source; its number."""
+    """Check that every way into a catalog leads to a whole version with the source's rows; its number."""
     catalog = Catalog.open(str(root))
     assert catalog.read().select(source.schema.names).sort_by("id").equals(source)
     standing = pointers(root)

@@ -61,7 +61,8 @@ def sweep_orphans(
         else:
             catalog.delete_tree(folder)
             removed.append(folder)
-    for folder in folders - unneeded - set(keep):  # committed, but its writer was killed before it could say so
+    for folder in folders - unneeded - set(keep):
+        # Committed, but its writer was killed before it could say so.
         if not is_live(catalog, folder, limit):
             catalog.delete(catalog.join(folder, HEARTBEAT))
     _forget_old_marks(catalog)
