@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from hipslake.storage import Storage
 
 from tests.catalog.publishing import SHAPES, Published, publish
 
@@ -20,19 +22,31 @@ def peers_python() -> str:
     return str(python)
 
 
+@pytest.fixture(scope="session")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Published]:
+    """One published catalog of each shape; made once, copied for every test."""
+    return {shape: publish(tmp_path_factory.mktemp("template"), **SHAPES[shape]) for shape in SHAPES}
+
+
 @pytest.fixture(params=SHAPES)
-def published(request: pytest.FixtureRequest, tmp_path: Path) -> Published:
+def published(request: pytest.FixtureRequest, templates: dict[str, Published], tmp_path: Path) -> Published:
     """A published catalog of 3,000 stars, in each layout, with one and with two column groups."""
-    return publish(tmp_path, **SHAPES[request.param])
+    return copied(templates[request.param], tmp_path)
 
 
 @pytest.fixture
-def grouped(tmp_path: Path) -> Published:
+def grouped(templates: dict[str, Published], tmp_path: Path) -> Published:
     """A published catalog whose two column groups are split differently."""
-    return publish(tmp_path, **SHAPES["hipscat, two groups"])
+    return copied(templates["hipscat, two groups"], tmp_path)
 
 
 @pytest.fixture
-def single(tmp_path: Path) -> Published:
+def single(templates: dict[str, Published], tmp_path: Path) -> Published:
     """A published catalog of layout hats with one column group."""
-    return publish(tmp_path, **SHAPES["hats"])
+    return copied(templates["hats"], tmp_path)
+
+
+def copied(template: Published, folder: Path) -> Published:
+    """A copy that a test may damage."""
+    shutil.copytree(template.storage.root, folder / "stars", symlinks=True)
+    return template._replace(storage=Storage.at(folder / "stars"))

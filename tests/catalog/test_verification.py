@@ -299,6 +299,21 @@ def test_a_flipped_byte_is_found(published: Published, place: float) -> None:
     assert {problem.path for problem in report.problems} <= {leaf["path"], ""}
 
 
+def test_damage_anywhere_in_a_footer_is_a_finding_never_a_crash(single: Published) -> None:
+    verification = Verification(single.storage, single.metadata)
+    rules, partition = next(verification.work())
+    path = local(single, partition.path)
+    data = path.read_bytes()
+    footer = pq.read_metadata(path).serialized_size + 8
+    rng = np.random.default_rng(11)
+    for place in rng.integers(len(data) - footer, len(data), 300).tolist():
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        found = verify_partition(rules, partition)
+        assert K.CHECKSUM in {problem.kind for problem in found.problems}
+
+
 def test_every_missing_file_is_found(published: Published) -> None:
     gone = [leaf["path"] for leaf in leaves(published)[::3]]
     for path in gone:

@@ -26,6 +26,8 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage import Storage
 
 BATCH_ROWS = 1 << 17
+# What pyarrow raises at damaged files: the last two where a number or a name in the footer is wrong.
+_DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 
 
 class LeafRules(Frozen):
@@ -68,11 +70,15 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     problems += _content(rules, partition, size, sha256)
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
     try:
-        with _open(storage, partition.path) as file:
+        with pq.ParquetFile(
+            storage.arrow_path(partition.path), filesystem=storage.arrow_filesystem()
+        ) as file:
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)
-    except CatalogFormatError as error:
-        problems.append(Problem.of(ProblemKind.UNREADABLE, partition.path, str(error)))
+    except Exception as error:
+        damage = _damage(storage, partition.path, error, "the footer cannot be read")
+        problems.append(Problem.of(ProblemKind.UNREADABLE, partition.path, damage))
+    problems += checks.problems(partition.path)
     return LeafFindings(
         group=rules.group,
         path=partition.path,
@@ -122,13 +128,6 @@ def _content(rules: LeafRules, partition: Partition, size: int, sha256: str) -> 
             )
 
 
-def _open(storage: Storage, path: str) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(storage.arrow_path(path), filesystem=storage.arrow_filesystem())
-    except Exception as error:
-        raise _damage(storage, path, error, "the footer cannot be read") from error
-
-
 def _footer(rules: LeafRules, partition: Partition, file: pq.ParquetFile) -> Iterator[Problem]:
     footer = file.metadata
     if footer.num_rows != partition.rows:
@@ -172,7 +171,7 @@ def _rows(
                 checks.take(batch)
         except Exception as error:
             damage = _damage(storage, partition.path, error, f"row group {number} cannot be decoded")
-            yield Problem.of(ProblemKind.UNREADABLE, partition.path, str(damage))
+            yield Problem.of(ProblemKind.UNREADABLE, partition.path, damage)
             complete = False
             continue
         group = footer.row_group(number)
@@ -189,7 +188,6 @@ def _rows(
             partition.path,
             f"{checks.rows} rows were read, metadata.json says {partition.rows}",
         )
-    yield from checks.problems(partition.path)
 
 
 def _statistics(group: pq.RowGroupMetaData, number: int, path: str, checks: RowChecks) -> Iterator[Problem]:
@@ -265,14 +263,10 @@ def _own_metadata(field: pa.Field) -> dict[str, str]:
     }
 
 
-def _damage(storage: Storage, path: str, error: Exception, what: str) -> CatalogFormatError:
-    """The file's fault, as an error to report. What is the store's fault is raised: it may pass."""
-    if isinstance(error, StorageError):
-        raise error
+def _damage(storage: Storage, path: str, error: Exception, what: str) -> str:
+    """What to report of an error that is the file's fault. What is the store's fault, or ours, is raised."""
     if isinstance(error, OSError) and error.errno is not None:
         raise StorageError(f"{storage.uri(path)}: {error}; try again when the store answers") from error
-    if not isinstance(error, (pa.ArrowException, OSError, ValueError)):
+    if isinstance(error, StorageError) or not isinstance(error, _DAMAGE):
         raise error
-    return CatalogFormatError(
-        f"{what} ({str(error).strip().splitlines()[0] if str(error) else type(error).__name__})"
-    )
+    return f"{what} ({(str(error).strip() or type(error).__name__).splitlines()[0]})"

@@ -69,7 +69,8 @@ class RowBitmap:
 
     def __init__(self, sizes: Mapping[int, int]) -> None:
         self._bits = {ordinal: np.zeros((size + 7) // 8, np.uint8) for ordinal, size in sizes.items()}
-        self._sizes = dict(sizes)
+        self._ordinals = np.array(sorted(sizes), np.int64)
+        self._sizes = np.array([sizes[ordinal] for ordinal in sorted(sizes)], np.int64)
         self._lock = threading.Lock()
 
     @staticmethod
@@ -79,11 +80,12 @@ class RowBitmap:
 
     def unknown(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Mask of the rows whose increment, or whose number in it, the metadata does not know."""
+        if not len(self._ordinals):
+            return np.ones(len(rows), bool)
         ordinals, numbers = rows >> ORDINAL_SHIFT, rows & _NUMBER_MASK
-        known = np.zeros(len(rows), bool)
-        for ordinal, size in self._sizes.items():
-            known |= (ordinals == ordinal) & (numbers < size)
-        return ~known
+        at = np.minimum(np.searchsorted(self._ordinals, ordinals), len(self._ordinals) - 1)
+        unknown: NDArray[np.bool_] = (self._ordinals[at] != ordinals) | (numbers >= self._sizes[at])
+        return unknown
 
     def add(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Note rows as seen; returns those that were seen before, or that stand twice in `rows`. Sorted.
@@ -96,13 +98,14 @@ class RowBitmap:
             twice = ordered[1:] == ordered[:-1]
             repeated.append(np.unique(ordered[1:][twice]))
             ordered = ordered[np.concatenate([[True], ~twice])]
-        for ordinal in np.unique(ordered >> ORDINAL_SHIFT):
-            mine = ordered[(ordered >> ORDINAL_SHIFT) == ordinal]
+        ordinals = ordered >> ORDINAL_SHIFT
+        cuts = np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1
+        for mine in np.split(ordered, cuts) if len(ordered) else ():
             numbers = mine & _NUMBER_MASK
             places = numbers >> 3
             masks = np.left_shift(np.uint8(1), (numbers & 7).astype(np.uint8))
             starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
-            bits = self._bits[int(ordinal)]
+            bits = self._bits[int(mine[0]) >> ORDINAL_SHIFT]
             with self._lock:
                 repeated.append(mine[(bits[places] & masks) != 0])
                 bits[places[starts]] |= np.bitwise_or.reduceat(masks, starts)
@@ -116,7 +119,7 @@ class RowBitmap:
             theirs = other._bits.get(ordinal)
             extra = bits & ~theirs if theirs is not None else bits
             count += int(np.bitwise_count(extra).sum(dtype=np.int64))
-            for place in np.flatnonzero(extra)[: limit - len(examples)]:
+            for place in np.flatnonzero(extra)[: max(limit - len(examples), 0)]:
                 numbers = int(place) * 8 + np.flatnonzero(
                     np.unpackbits(extra[place : place + 1], bitorder="little")
                 )

@@ -60,8 +60,10 @@ class Intervals:
 
     def hold(self, h29: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which order-29 pixels lie in these intervals, bool[m]."""
-        at = np.searchsorted(self.start, h29, side="right") - 1
-        return (at >= 0) & (h29 < self.stop[at])
+        ended = np.searchsorted(self.stop, h29, side="right")
+        begun = np.searchsorted(self.start, h29, side="right")
+        inside: NDArray[np.bool_] = begun > ended
+        return inside
 
 
 @dataclass(frozen=True)
