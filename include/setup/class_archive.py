@@ -1,9 +1,9 @@
 """Write the class-data archive of Spark: `python include/setup/class_archive.py FILE`.
 
-A Spark job spends most of its start on loading and checking classes, thousands of them, each time the same. The
-JVM can keep them in a file. This runs a small exchange, which touches what the jobs touch, and lets the JVM
-write the file at its end; jobs on a local master then start from it. It fits one Java and one Spark build: others
-ignore it.
+A Spark job spends most of its start on loading and checking classes, thousands of them, each time the
+same. The JVM can keep them in a file. This runs a small exchange, which touches what the jobs touch, and
+lets the JVM write the file at its end; jobs on a local master then start from it. It fits one Java and one
+Spark build: others ignore it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ def write_archive(target: Path) -> None:
 def touch_classes() -> None:
     """Do what the jobs do, with next to no data."""
     import pyarrow as pa
-
     from hipslake.spark.exchange import exchange, run_tasks
     from hipslake.spark.session import open_session
 

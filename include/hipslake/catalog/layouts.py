@@ -120,6 +120,11 @@ def skymap_path(write_id: str, group: str) -> str:
     return f"{write_id}/_skymaps/{group}.png"
 
 
+def exchange_root(write_id: str) -> str:
+    """The folder of blocks on their way between tasks; gone when the write step ends."""
+    return f"{write_id}/_exchange"
+
+
 def rejects_root(write_id: str) -> str:
     """The folder of the rows that were quarantined."""
     return f"{write_id}/_rejects"

@@ -23,7 +23,7 @@ def rejected_by_reason(counts: Sequence[SplitCount]) -> dict[str, int]:
 def examples(counts: Sequence[SplitCount], table: SplitTable, most: int) -> tuple[str, ...]:
     """The first bad rows in source order: file, row (from 1, without the header), values and reason."""
     before = table.rows_in_file_before
-    lines = []
+    lines: list[str] = []
     for count in counts:
         for bad in count.examples[: most - len(lines)]:
             uri, row = table.splits[count.split].file.uri, int(before[count.split]) + bad.row + 1
@@ -31,9 +31,7 @@ def examples(counts: Sequence[SplitCount], table: SplitTable, most: int) -> tupl
     return tuple(lines)
 
 
-def check_bad_rows(
-    spec: CatalogSpec, *, rows: int, rejected: dict[str, int], shown: Sequence[str]
-) -> None:
+def check_bad_rows(spec: CatalogSpec, *, rows: int, rejected: dict[str, int], shown: Sequence[str]) -> None:
     """Hold the bad rows against the policy.
 
     Raises

@@ -1,9 +1,10 @@
 """The exchange: every row to the reduce task chosen for it, through Spark's shuffle, in Arrow blocks.
 
 A map task yields tables with the number of the reduce task that shall have them. They travel as Arrow IPC
-streams of at most 32 MB, one binary value each, routed by `repartitionById`: the reduce task is chosen, not
-hashed. A reduce task gets all blocks for its number, in the order of their origin, whatever order they
-arrived in; so what it does with them depends on the input alone.
+streams of at most 32 MB, one binary value each (or a reference to it: see `hipslake.spark.transport`), routed
+by `repartitionById`: the reduce task is chosen, not hashed. A reduce task gets all blocks for its number, in
+the order of their origin, whatever order they arrived in; so what it does with them depends on the input
+alone.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
 from hipslake import errors
+from hipslake.spark.transport import ThroughShuffle, Transport
 
 MAX_BLOCK_BYTES = 32 << 20
+THROUGH_SHUFFLE = ThroughShuffle()
 
 _BLOCK_COLUMNS = "target int, source bigint, payload binary"
 _BLOCK_SCHEMA = pa.schema([("target", pa.int32()), ("source", pa.int64()), ("payload", pa.binary())])
@@ -48,6 +51,7 @@ def exchange(
     reducer: Reducer,
     result: str,
     block_bytes: int = MAX_BLOCK_BYTES,
+    transport: Transport = THROUGH_SHUFFLE,
 ) -> DataFrame:
     """Route rows from map tasks to reduce tasks.
 
@@ -69,10 +73,13 @@ def exchange(
         Spark schema of the result, as DDL.
     block_bytes : int
         Largest block in bytes; a batch above it is cut by rows, and a single row above it travels alone.
+    transport : Transport
+        How blocks travel.
     """
     numbers = spark.range(0, sources, 1, sources)
-    blocks = numbers.mapInArrow(_map_task(mapper, min(block_bytes, MAX_BLOCK_BYTES)), _BLOCK_COLUMNS)
-    return blocks.repartitionById(targets, "target").mapInArrow(_reduce_task(reducer), result)
+    map_task = _map_task(mapper, min(block_bytes, MAX_BLOCK_BYTES), transport)
+    blocks = numbers.mapInArrow(map_task, _BLOCK_COLUMNS)
+    return blocks.repartitionById(targets, "target").mapInArrow(_reduce_task(reducer, transport), result)
 
 
 def run_tasks(
@@ -109,29 +116,35 @@ def collected(frame: DataFrame) -> pa.Table:
 
 
 def _map_task(
-    mapper: Mapper, block_bytes: int
+    mapper: Mapper, block_bytes: int, transport: Transport
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _one_core()
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 origin = int(number) << _SOURCE_SHIFT
-                for target, rows in mapper(int(number)):
-                    for part in cut(rows, block_bytes):
-                        yield _packed(target, origin, part)
-                        origin += 1
+                with transport.packing(int(number)) as pack:
+                    for target, rows in mapper(int(number)):
+                        for part in cut(rows, block_bytes):
+                            yield _addressed(target, origin, pack(part))
+                            origin += 1
 
     return run
 
 
-def _reduce_task(reducer: Reducer) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _reduce_task(
+    reducer: Reducer, transport: Transport
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _one_core()
+        unpack = transport.unpacking()
         by_target: dict[int, list[Block]] = {}
         for batch in batches:
             targets, sources = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             for at, (target, source) in enumerate(zip(targets.tolist(), sources.tolist(), strict=True)):
-                by_target.setdefault(target, []).append(Block(source, _unpacked(batch.column(2)[at])))
+                by_target.setdefault(target, []).append(
+                    Block(source, unpack(batch.column(2)[at].as_buffer()))
+                )
         for target in sorted(by_target):
             blocks = by_target.pop(target)
             blocks.sort(key=lambda block: block.source)
@@ -176,22 +189,13 @@ def _fixed_width(schema: pa.Schema) -> bool:
     return all(pa.types.is_primitive(field.type) for field in schema)
 
 
-def _packed(target: int, source: int, rows: pa.RecordBatch) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_batch(rows)
-    payload = sink.getvalue()
-    # A binary array around the stream's own buffer: no copy of it on the way to the JVM.
+def _addressed(target: int, source: int, payload: pa.Buffer) -> pa.RecordBatch:
+    # A binary array around the payload's own buffer: no copy of it on the way to the JVM.
     offsets = pa.py_buffer(np.array([0, payload.size], np.int32))
     binary = pa.Array.from_buffers(pa.binary(), 1, [None, offsets, payload])
     return pa.record_batch(
         [pa.array([target], pa.int32()), pa.array([source], pa.int64()), binary], schema=_BLOCK_SCHEMA
     )
-
-
-def _unpacked(payload: pa.BinaryScalar) -> pa.RecordBatch:
-    # Read in place: the columns of the block are views of the batch that came from the JVM.
-    return pa.ipc.open_stream(payload.as_buffer()).read_next_batch()
 
 
 def _one_core() -> None:

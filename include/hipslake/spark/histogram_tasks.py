@@ -113,7 +113,8 @@ class CountTask:
         inferred = None if self.schema is not None else self.source.infer(split)
         schema = self.schema if inferred is None else _positions_in(inferred, position)
         message = None if inferred is None else base64.b64encode(inferred.serialize()).decode()
-        rows, rejected, examples = 0, np.zeros(256, np.int64), []
+        rows, rejected = 0, np.zeros(256, np.int64)
+        examples: list[BadRow] = []
         if schema is None:
             return SplitCount(
                 split=number, rows=0, schema_message=message

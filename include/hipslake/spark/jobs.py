@@ -68,6 +68,8 @@ def _start_workers(spark: SparkSession) -> None:
         yield pa.record_batch({"n": pa.array([number])})
 
     try:
-        run_tasks(spark, sources=spark.sparkContext.defaultParallelism, task=load, result="n bigint").collect()
+        run_tasks(
+            spark, sources=spark.sparkContext.defaultParallelism, task=load, result="n bigint"
+        ).collect()
     except Exception:  # the step meets the same trouble, and says so
         logging.getLogger(__name__).debug("The workers did not start ahead of the step.", exc_info=True)

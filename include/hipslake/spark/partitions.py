@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from hipslake.catalog.layouts import rejects_root
+from hipslake.catalog.layouts import exchange_root, rejects_root
 from hipslake.errors import StepError, VerificationError
-from hipslake.spark.exchange import collected, exchange
+from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange
 from hipslake.spark.progress import reported
+from hipslake.spark.transport import ThroughFiles, Transport
 from hipslake.spark.write_state import WriteState
 from hipslake.spark.write_tasks import RESULT, WriteTask
 from hipslake.sphere.pixels import starts
@@ -22,6 +26,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from hipslake.steps.write import WriteReport, WriteRequest
+from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 
@@ -52,20 +57,30 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
     if names_write(catalog, write_id):
-        raise StepError(f"{catalog.uri(write_id)} is published; clear the run from its first task to write anew")
+        raise StepError(
+            f"{catalog.uri(write_id)} is published; clear the run from its first task to write anew"
+        )
     with phases("clear"):
         catalog.delete_tree(write_id)
     log.info(
         "Writing %d rows from %d splits into %d leaves, %d reduce tasks.",
-        counted.rows_out, len(state.splits.splits), sum(len(plan.npix) for plan in state.plans), state.targets,
-    )  # fmt: skip
+        counted.rows_out,
+        len(state.splits.splits),
+        sum(len(plan.npix) for plan in state.plans),
+        state.targets,
+    )
     groups = len(state.plans)
     with (
         phases("write"),
         Heartbeat(catalog, write_id),
         reported(
-            spark.sparkContext, "write", tasks=state.targets, rows=groups * counted.rows_out, done=task.written
+            spark.sparkContext,
+            "write",
+            tasks=state.targets,
+            rows=groups * counted.rows_out,
+            done=task.written,
         ),
+        _transport(spark, catalog, write_id) as transport,
     ):
         frame = exchange(
             spark,
@@ -75,6 +90,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
             reducer=task.write,
             result=RESULT,
             block_bytes=request.block_bytes,
+            transport=transport,
         )
         files = collected(frame)
     files = _along_the_curve(files, [plan.group for plan in state.plans])
@@ -97,6 +113,21 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
         tasks=state.targets,
         seconds=phases.seconds,
     )
+
+
+@contextmanager
+def _transport(spark: SparkSession, catalog: Storage, write_id: str) -> Iterator[Transport]:
+    """Blocks take the short way where all tasks run on this machine and the catalog lies on its disks."""
+    if not (spark.sparkContext.master.startswith("local") and catalog.is_local):
+        yield THROUGH_SHUFFLE
+        return
+    # In the write folder: what a killed job leaves goes with it, at the retry or with the sweep of orphans.
+    folder = Path(catalog.uri(exchange_root(write_id)))
+    folder.mkdir(parents=True)
+    try:
+        yield ThroughFiles(str(folder))
+    finally:
+        catalog.delete_tree(exchange_root(write_id))
 
 
 def _along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:

@@ -49,13 +49,16 @@ def reported(
         watcher.join()
     seconds = max(time.monotonic() - start, 1e-9)
     log.info(
-        "%s: %d tasks done, %d rows in %.1f s, %.0f rows/s", what, tasks, done.value, seconds, done.value / seconds
+        "%s: %d tasks done, %d rows in %.1f s, %.0f rows/s",
+        what,
+        tasks,
+        done.value,
+        seconds,
+        done.value / seconds,
     )
 
 
-def _line(
-    context: SparkContext, what: str, tasks: int, rows: int | None, done: int, seconds: float
-) -> str:
+def _line(context: SparkContext, what: str, tasks: int, rows: int | None, done: int, seconds: float) -> str:
     tracker = context.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     active = [stage for stage in stages if stage is not None]

@@ -18,11 +18,13 @@ LAUNCH: dict[str, str] = {
 
 # Only where driver and tasks are one process; a cluster's administrator decides about its executors.
 LOCAL_JAVA_OPTIONS: tuple[str, ...] = (
-    "-XX:+UseParallelGC",  # a job moves large byte arrays and holds few objects: throughput counts, pauses do not
-    "-XX:TieredStopAtLevel=1",  # the JVM copies blocks; the arithmetic is numpy's, so C2 costs more than it wins
+    "-XX:+UseParallelGC",  # large byte arrays and few objects: throughput counts, pauses do not
+    "-XX:TieredStopAtLevel=1",  # the arithmetic is numpy's: C2 costs more than it wins
     "-XX:+UseTransparentHugePages",
 )
-CLASS_ARCHIVE = "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
+CLASS_ARCHIVE = (
+    "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
+)
 
 # Can be set by the job itself.
 SESSION: dict[str, str] = {

@@ -11,7 +11,7 @@ from hipslake.catalog.placement import Placed, place
 from hipslake.sources import Source, Split
 from hipslake.specs.catalog import PositionSpec
 
-CHUNK_BYTES = 256 << 20  # what a map task holds of the source at once
+CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
 
 
 class Chunk(NamedTuple):
@@ -23,20 +23,28 @@ class Chunk(NamedTuple):
 
 
 def chunks(
-    source: Source, split: Split, schema: pa.Schema, position: PositionSpec, columns: list[str] | None = None
+    source: Source,
+    split: Split,
+    schema: pa.Schema,
+    position: PositionSpec,
+    columns: list[str] | None = None,
+    *,
+    chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Chunk]:
-    """Read a split in chunks of about `CHUNK_BYTES`, so that a split of any size needs the same memory.
+    """Read a split in chunks, so that a split of any size needs the same memory.
 
     Parameters
     ----------
     columns : list of str, optional
         What is read; the position columns must be among them. None: everything.
+    chunk_bytes : int
+        Batches below this size are gathered up to it; larger ones are chunks of their own, uncopied.
     """
     first = 0
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in source.read(split, schema, columns):
-        if held and size + batch.nbytes > CHUNK_BYTES:
+        if held and size + batch.nbytes > chunk_bytes:
             chunk = _chunk(first, held, position)
             yield chunk
             first += chunk.rows.num_rows

@@ -14,8 +14,8 @@ from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
-from hipslake.sphere.pixels import starts, stops
 from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -51,7 +51,9 @@ class GroupPlan:
 
     def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
         """The reduce tasks, and the order-29 interval that each spans from its first to its last leaf."""
-        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0)) if len(self.target) else self.target[:0]
+        first = (
+            np.flatnonzero(np.append(True, np.diff(self.target) > 0)) if len(self.target) else self.target[:0]
+        )
         last = np.append(first[1:], len(self.target)) - 1
         return self.target[first], self.start[first], self.stop[last]
 

@@ -1,4 +1,4 @@
-"""What the tasks of the write step do: map tasks index, sort and route rows; reduce tasks write leaf files."""
+"""The tasks of the write step: map tasks index, sort and route rows; reduce tasks write leaf files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from hipslake.catalog.rows import in_curve_order
 from hipslake.errors import PlanError, StorageError
 from hipslake.spark.exchange import Block, Routed
 from hipslake.spark.rejects import write_rejects
-from hipslake.spark.split_rows import chunks
+from hipslake.spark.split_rows import CHUNK_BYTES, chunks
 from hipslake.spark.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
+
+MIN_BLOCK_BYTES = 256 << 10
+MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
 
 RESULT = "group string, `order` int, npix bigint, path string, rows bigint, bytes bigint, sha256 string"
 RESULT_SCHEMA = pa.schema(
@@ -54,7 +57,9 @@ class WriteTask:
         """Read a split, and send each reduce task its rows: indexed, in curve order, per column group."""
         state = self.state
         split, row_start = state.splits.splits[number], int(state.splits.row_starts[number])
-        for chunk in chunks(state.source, split, state.schema, state.spec.position):
+        # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
+        chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
+        for chunk in chunks(state.source, split, state.schema, state.spec.position, chunk_bytes=chunk_bytes):
             if chunk.placed.reasons is not None:
                 write_rejects(state, number, chunk)
             keys, groups = in_curve_order(
@@ -124,7 +129,9 @@ class LeafWriter:
         self._catalog.write(path, content)
         found = read_footer(self._catalog, path).num_rows
         if found != rows:
-            raise StorageError(f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}")
+            raise StorageError(
+                f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
+            )
         digest = hashlib.sha256(content).hexdigest()
         return [
             {
@@ -143,7 +150,9 @@ class LeafWriter:
         what = f"column group {self._plan.group!r}, {pixel}: {rows} rows make a file of {size} bytes"
         limit = f"over the threshold of {self._most_bytes} bytes"
         if rows == 1:
-            raise PlanError(f"{what}, {limit}; a file of one row cannot be split: raise the threshold above it")
+            raise PlanError(
+                f"{what}, {limit}; a file of one row cannot be split: raise the threshold above it"
+            )
         if pixel.order >= highest:
             raise PlanError(
                 f"{what}, {limit}, and it may not be split below order {highest}; raise the threshold"

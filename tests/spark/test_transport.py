@@ -1,0 +1,71 @@
+"""Blocks arrive as they were sent, whichever way they take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hipslake.spark.exchange import Block, _map_task, _reduce_task
+from hipslake.spark.transport import ThroughFiles, ThroughShuffle, Transport
+
+DICTIONARY = pa.dictionary(pa.int8(), pa.string())
+
+
+@pytest.fixture(params=["shuffle", "files"])
+def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
+    return ThroughShuffle() if request.param == "shuffle" else ThroughFiles(str(tmp_path))
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    numbers = list(range(first, first + rows))
+    return pa.record_batch(
+        {
+            "n": pa.array(numbers, pa.int64()),
+            "name": pa.array([None if n % 3 == 0 else f"star {n}" for n in numbers]),
+            "band": pa.array([f"b{n % 4}" for n in numbers]).dictionary_encode().cast(DICTIONARY),
+            "fluxes": pa.array([[float(n)] * (n % 5) for n in numbers], pa.list_(pa.float64())),
+        }
+    )
+
+
+def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
+    sent = [batch(0, 1000), batch(1000, 1), batch(7, 333).slice(11, 40)]
+    with transport.packing(3) as pack:
+        payloads = [pack(rows) for rows in sent]
+    unpack = transport.unpacking()
+    received = [unpack(payload) for payload in reversed(payloads)]
+    assert [rows.to_pylist() for rows in received] == [rows.to_pylist() for rows in reversed(sent)]
+    assert all(rows.schema == sent[0].schema for rows in received)
+
+
+def test_reduce_tasks_get_their_blocks_in_source_order(transport: Transport) -> None:
+    def mapper(task: int) -> list[tuple[int, pa.RecordBatch]]:
+        return [(target, batch(1000 * task + 100 * target, 50)) for target in (1, 0, 1)]
+
+    def reducer(target: int, blocks: list[Block]) -> list[pa.RecordBatch]:
+        return [block.rows.select(["n"]) for block in blocks]
+
+    numbers = iter([pa.record_batch({"id": pa.array([task])}) for task in range(4)])
+    sent = list(_map_task(mapper, 2000, transport)(numbers))
+    for target in (0, 1):
+        mine = [rows for rows in reversed(sent) if rows.column(0)[0].as_py() == target]
+        out = list(_reduce_task(reducer, transport)(iter(mine)))
+        times = 2 if target == 1 else 1
+        start = 100 * target
+        expected = [
+            n
+            for task in range(4)
+            for _ in range(times)
+            for n in range(1000 * task + start, 1000 * task + start + 50)
+        ]
+        assert [n for rows in out for n in rows.column(0).to_pylist()] == expected
+
+
+def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
+    transport = ThroughFiles(str(tmp_path))
+    with transport.packing(0) as first, transport.packing(0) as second:
+        lost, kept = first(batch(0, 10)), second(batch(0, 10))
+    assert len(list(tmp_path.iterdir())) == 2
+    unpack = transport.unpacking()
+    assert unpack(lost).equals(unpack(kept))
