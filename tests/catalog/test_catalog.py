@@ -20,6 +20,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.sphere.pixels import Pixel
+from hipslake.storage import Storage
 
 from tests.catalog.publishing import SHAPES, Published, commit, publish
 
@@ -150,6 +151,20 @@ def test_pandas_gets_the_same_rows(single: Published) -> None:
     frame = opened(single).to_pandas(columns=["id", "dec"], filters=[("dec", ">", 0)])
     expected = in_curve_order(single, single.degrees[1] > 0).select(["id", "dec"]).to_pandas()
     assert frame.equals(expected)
+
+
+def test_a_catalog_in_an_object_store_reads_and_verifies_alike(grouped: Published) -> None:
+    store = Storage.at("memory://test_catalog/stars")
+    for entry in grouped.storage.list(recursive=True):
+        store.write(entry.path, grouped.storage.read(entry.path))
+    catalog = Catalog.open("memory://test_catalog/stars")
+    assert catalog.read().equals(opened(grouped).read())
+    assert catalog.verify().ok
+    gone = catalog.metadata.partitions("details", store)["path"][0].as_py()
+    store.delete(gone)
+    assert [problem.path for problem in catalog.verify().problems] == [gone]
+    with pytest.raises(VerificationError, match=f"{gone} is missing"):
+        catalog.read()
 
 
 @pytest.mark.parametrize("shape", ["hats", "hipscat, two groups"])
