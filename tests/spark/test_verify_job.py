@@ -11,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import VerificationError
 from hipslake.spark import verify as in_spark
-from hipslake.steps import publish, verify
-from hipslake.steps.report import perform
+from hipslake.steps import verify
+from hipslake.steps.draft import draft_version
 from hipslake.steps.run import RunFolder
 from hipslake.steps.verify import VerifyReport, VerifyRequest
 from hipslake.steps.write import WriteReport
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
 from pyspark.sql import SparkSession
 
 from tests.spark.running import Run, land, stars, uniform
@@ -146,14 +148,13 @@ def test_every_problem_is_found_not_only_the_first(written: Run) -> None:
 
 
 def test_a_published_version_is_verified_by_its_uri(written: Run) -> None:
-    request = publish.PublishRequest(run_uri=written.folder.uri)
-    checked = VerifyRequest(run_uri=written.folder.uri)
-    perform(lambda asked: in_spark.run(asked, written.spark), checked, VerifyReport)
-    published = perform(publish.run, request, publish.PublishReport)
-    catalog = written.folder.run().catalog_uri
-    asked = VerifyRequest(run_uri=f"{written.folder.uri}-check", catalog_uri=catalog)
+    run = written.folder.run()
+    catalog = Storage.at(run.catalog_uri)
+    metadata = draft_version(written.folder, version=1, parent=None)
+    VersionLog(catalog).commit(1, metadata.to_json(), run.write_id)
+    asked = VerifyRequest(run_uri=f"{written.folder.uri}-check", catalog_uri=run.catalog_uri)
     report = in_spark.run(asked, written.spark)
-    assert (report.version, report.rows_out) == (published.version, 1999)
+    assert (report.version, report.rows_out) == (1, 1999)
     remove(written)
     with pytest.raises(VerificationError, match="missing file"):
         in_spark.run(asked, written.spark)

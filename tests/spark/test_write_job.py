@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import InputError, PlanError
+from hipslake.errors import InputError, PlanError, VerificationError
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import write_table
 from pyspark.sql import SparkSession
 
 from tests.spark.running import Run, land, pixels, read_file, same_rows, smallest_leaves, stars, uniform
@@ -64,35 +65,37 @@ def test_published_is_read_and_no_leaf_is_over_its_threshold(
 
 
 def test_leaf_files_are_the_same_bytes_whatever_the_workers_did(spark: SparkSession, tmp_path: Path) -> None:
-    ra, dec = uniform(3000)
-    ra[1000:1040], dec[1000:1040] = 15.0, 25.0  # equal keys, from two files and many blocks
-    ra[2500:2530], dec[2500:2530] = 15.0, 25.0
+    ra, dec = uniform(900)
+    ra[280:320], dec[280:320] = 15.0, 25.0  # equal keys, from two files and many blocks
+    ra[750:780], dec[750:780] = 15.0, 25.0
     ra[7] = np.nan
-    words = pa.array([f"word {n % 17}" for n in range(3000)]).dictionary_encode()
-    land(
-        tmp_path, stars(ra, dec, word=words, text=["t" * (n // 100) for n in range(3000)]), row_group_rows=90
-    )
-    contents = []
+    words = pa.array([f"word {n % 17}" for n in range(900)]).dictionary_encode()
+    source = stars(ra, dec, word=words, text=["t" * (n // 30) for n in range(900)])
+    land(tmp_path, source, row_group_rows=110)
+    contents, tasks = [], []
     for run_id, split, target, block in [
         ("plain", 1 << 28, 1 << 27, 1 << 24),
-        ("fine", 4000, 9000, 700),
-        ("finest", 1, 1, 1),
-        ("mixed", 30_000, 1 << 27, 3000),
+        ("fine", 1, 1, 1),
+        ("mixed", 9000, 12_000, 3000),
     ]:
         run = Run.start(
             spark,
             tmp_path,
             run_id=run_id,
             column_groups=[
-                {"name": "main", "columns": "*", "threshold": "400 rows"},
+                {"name": "main", "columns": "*", "threshold": "100 rows"},
                 {"name": "words", "columns": ["word", "text"], "threshold": "9 kB"},
             ],
-            parquet={"row_group_rows": 130},
+            parquet={"row_group_rows": 30},
             bad_rows={"policy": "quarantine"},
         )
-        run.ingest(count={"split_target_bytes": split}, write={"target_bytes": target, "block_bytes": block})
+        report = run.ingest(
+            count={"split_target_bytes": split}, write={"target_bytes": target, "block_bytes": block}
+        )
+        tasks.append((len(run.table(RunFolder.SPLITS)), report.tasks))
         contents.append({name: data for name, data in run.contents().items() if not name.startswith("_")})
-    assert len(contents[0]) > 20
+    assert len(set(tasks)) == 3
+    assert len(contents[0]) > 15
     for other in contents[1:]:
         assert other.keys() == contents[0].keys()
         assert [name for name in other if other[name] != contents[0][name]] == []
@@ -138,7 +141,7 @@ def test_rows_that_fit_no_leaf_fail_the_write(
     rng = np.random.default_rng(5)
     texts = ["" if n < len(ra) - rows else rng.bytes(width // 2).hex() for n in range(len(ra))]
     land(tmp_path, stars(ra, dec, text=texts), files=1)
-    run = Run.start(spark, tmp_path, threshold="12 kB", highest_order=highest)
+    run = Run.start(spark, tmp_path, threshold="12 kB", highest_order=highest, mapping_order=14)
     run.count()
     run.plan()
     with pytest.raises(PlanError, match=message):
@@ -221,29 +224,34 @@ def test_a_table_of_500_columns(spark: SparkSession, tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["touched", "replaced", "deleted", "truncated"])
-def test_a_source_file_changed_in_mid_run_is_an_error(
-    spark: SparkSession, tmp_path: Path, change: str
-) -> None:
-    source = stars(*uniform(900))
-    land(tmp_path, source)
-    run = Run.start(spark, tmp_path, threshold="100 rows")
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run that is counted and planned, ready to write."""
+    place = tmp_path_factory.mktemp("planned")
+    land(place, stars(*uniform(900)))
+    run = Run.start(spark, place, threshold="100 rows")
     run.count()
     run.plan()
-    path = tmp_path / "landing" / "part-1.parquet"
+    return run
+
+
+@pytest.mark.parametrize("change", ["touched", "replaced", "deleted", "truncated"])
+def test_a_source_file_changed_in_mid_run_is_an_error(planned: Run, change: str) -> None:
+    path = Path(planned.folder.inputs().files[1].uri)
+    data, stamp = path.read_bytes(), path.stat().st_mtime_ns
     if change == "touched":
         os.utime(path, ns=(1, 1))
     elif change == "replaced":
-        pq.write_table(source.slice(10, 300), path)
+        path.write_bytes(path.with_name("part-2.parquet").read_bytes())
     elif change == "deleted":
         path.unlink()
     else:
-        path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(
-        InputError, match=r"part-1\.parquet was (changed|deleted) after the run listed it"
-    ) as caught:
-        run.write()
+        path.write_bytes(data[:-100])
+    with pytest.raises(InputError, match=r"part-1\.parquet was (changed|deleted) after") as caught:
+        planned.write()
     assert not caught.value.retryable
+    path.write_bytes(data)
+    os.utime(path, ns=(stamp, stamp))
 
 
 def test_a_write_done_again_leaves_the_same_files_and_nothing_else(
@@ -267,19 +275,14 @@ def test_a_write_done_again_leaves_the_same_files_and_nothing_else(
     )
 
 
-def test_rows_that_vanish_are_noticed_before_anything_counts(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_vanish_are_noticed_before_anything_counts(planned: Run) -> None:
     """A plan that does not cover the sky must not lose rows in silence."""
-    from hipslake.errors import VerificationError
-    from hipslake.steps.run import RunFolder
-    from hipslake.steps.tables import write_table
-
-    land(tmp_path, stars(*uniform(900)))
-    run = Run.start(spark, tmp_path, threshold="100 rows")
-    run.count()
-    run.plan()
-    write_table(run.folder.storage, RunFolder.PLAN, run.table(RunFolder.PLAN).slice(1))
+    plan = planned.table(RunFolder.PLAN)
+    write_table(planned.folder.storage, RunFolder.PLAN, plan.slice(1))
+    # Other knobs than the tests above: workers keep what they loaded for a run and its knobs.
     with pytest.raises(VerificationError, match="900 rows were counted"):
-        run.write()
+        planned.write(target_bytes=12_345)
+    write_table(planned.folder.storage, RunFolder.PLAN, plan)
 
 
 def test_layout_hipscat_has_the_groups_side_by_side(spark: SparkSession, tmp_path: Path) -> None:
