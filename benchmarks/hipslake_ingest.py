@@ -36,7 +36,7 @@ source: {{uri: "{source}/*.parquet", format: parquet}}
 position: {{ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}}
 layout: hats
 threshold: {threshold} rows
-parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}}}
+parquet: {{compression: zstd, level: {level}, row_group_rows: {row_group_rows}, floats: byte_stream_split}}
 """
 
 

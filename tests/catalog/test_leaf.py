@@ -88,8 +88,11 @@ def test_each_table_is_one_row_group_sorted_by_index_and_row() -> None:
     assert [key.column_index for key in footer.row_group(0).sorting_columns] == [0, last]
 
 
-def test_encodings_are_those_that_suit_the_columns() -> None:
-    group = pq.read_metadata(pa.BufferReader(ENCODED)).row_group(0)
+@pytest.mark.parametrize("floats", ["plain", "byte_stream_split"])
+def test_encodings_are_those_that_suit_the_columns(floats: str) -> None:
+    options = write_options(ParquetSpec.model_validate({"floats": floats}), SCHEMA)
+    encoded = encode_leaf([TABLE], SCHEMA, options)
+    group = pq.read_metadata(pa.BufferReader(encoded)).row_group(0)
     encodings = {}
     for i in range(group.num_columns):
         column = group.column(i)
@@ -99,7 +102,8 @@ def test_encodings_are_those_that_suit_the_columns() -> None:
     for name in ("_healpix_29", "_row"):
         assert "DELTA_BINARY_PACKED" in encodings[name]
     for name in ("mag", "flux", "fit.chi2", "bands.list.element", "pair.list.element"):
-        assert "BYTE_STREAM_SPLIT" in encodings[name]
+        assert floats.upper() in encodings[name]
+        assert not {"PLAIN_DICTIONARY", "RLE_DICTIONARY"} & encodings[name]
     for name in ("name", "kind", "fit.flag"):
         assert "RLE_DICTIONARY" in encodings[name]
 

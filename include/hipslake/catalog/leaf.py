@@ -1,7 +1,8 @@
 """Leaf files: how a partition is encoded as Parquet, and how its footer is read back.
 
-The encodings are those of the HATS libraries since 0.11 (DELTA_BINARY_PACKED for the sorted index,
-BYTE_STREAM_SPLIT for floats, pages of 128 KiB with an index), so sizes and speeds compare.
+Every common reader takes them as they are: DELTA_BINARY_PACKED for the sorted index, dictionaries for what
+repeats, pages of 128 KiB with an index. The HATS libraries since 0.11 also write floats as BYTE_STREAM_SPLIT;
+the spec can ask for it, but by default they are plain: Spark's vectorized reader knows no such encoding.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
     Parameters
     ----------
     parquet : ParquetSpec
-        Codec and level. Its `row_group_rows` is for whoever cuts the row groups.
+        Codec, level and the encoding of floats. Its `row_group_rows` is for whoever cuts the row groups.
     schema : pyarrow.Schema
         The group's schema, from `group_schema`.
     """
     leaves = _leaf_columns(schema)  # Parquet counts and names the leaves of nested columns
-    encodings = {path: "BYTE_STREAM_SPLIT" for path, physical in leaves if physical in _FLOATS}
+    encodings = {path: parquet.floats.upper() for path, physical in leaves if physical in _FLOATS}
     encodings |= {path: "DELTA_BINARY_PACKED" for path, _ in leaves if path in (HEALPIX_COLUMN, ROW_COLUMN)}
     paths = [path for path, _ in leaves]
     sorted_by = [paths.index(name) for name in (HEALPIX_COLUMN, ROW_COLUMN) if name in paths]

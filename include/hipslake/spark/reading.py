@@ -35,9 +35,9 @@ def read_spark(
 ) -> DataFrame:
     """Rows of a catalog, lazily. Several column groups are joined by `_row`.
 
-    Spark 4.2 cannot decode BYTE_STREAM_SPLIT (the encoding of floats in leaf files) in its vectorized Parquet
-    reader. Where the files use it, the session's `spark.sql.parquet.enableVectorizedReader` is turned off,
-    and the log says so.
+    Spark 4.2 cannot decode BYTE_STREAM_SPLIT (which a spec may ask for) in its vectorized Parquet reader.
+    Where the files use it, the session's `spark.sql.parquet.enableVectorizedReader` is turned off, and the
+    log says so.
 
     Parameters
     ----------

@@ -78,6 +78,8 @@ class ParquetSpec(Frozen):
     compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] = "zstd"
     level: int | None = None  # None: zstd 3, gzip 6; the other codecs have no levels
     row_group_rows: int = Field(default=100_000, ge=1)
+    # byte_stream_split makes floats smaller, but Spark 4.2 needs its vectorized reader off to read them
+    floats: Literal["plain", "byte_stream_split"] = "plain"
 
     @model_validator(mode="after")
     def _level_fits(self) -> ParquetSpec:
