@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import CorruptFileError
 from hipslake.spark import exchange as engine
+from hipslake.spark.transport import ThroughFiles, ThroughShuffle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -22,13 +25,20 @@ ROWS = st.lists(st.tuples(st.integers(0, 5), WIDTHS), max_size=25).map(tuple)
 CASES = st.builds(Case, st.lists(ROWS, min_size=1, max_size=4).map(tuple), st.integers(1, 30))
 
 
-@given(case=CASES, block_bytes=st.sampled_from([1, 50, 300, 2000, 1 << 20]), data=st.data())
+@given(
+    case=CASES,
+    block_bytes=st.sampled_from([1, 50, 300, 2000, 1 << 20]),
+    files=st.booleans(),
+    data=st.data(),
+)
 @settings(max_examples=60, deadline=None)
 def test_every_row_arrives_once_in_source_order_however_blocks_travel(
-    case: Case, block_bytes: int, data: st.DataObject
+    case: Case, block_bytes: int, files: bool, data: st.DataObject
 ) -> None:
     numbers = pa.record_batch({"id": list(range(len(case.sources)))})
-    sent = list(engine._map_task(case.route, block_bytes)(iter([numbers])))
+    folder = TemporaryDirectory()
+    transport = ThroughFiles(folder.name) if files else ThroughShuffle()
+    sent = list(engine._map_task(case.route, block_bytes, transport)(iter([numbers])))
     shuffled = data.draw(st.permutations(sent))
 
     arrived: dict[int, list[dict[str, object]]] = {}
@@ -38,7 +48,8 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
         arrived[target] = list(chain.from_iterable(block.rows.to_pylist() for block in blocks))
         return []
 
-    assert list(engine._reduce_task(keep)(iter(shuffled))) == []
+    with folder:
+        assert list(engine._reduce_task(keep, transport)(iter(shuffled))) == []
     widths = case.widths()
     assert arrived == {
         target: [routing.row(number, widths[number]) for number in rows]
@@ -82,32 +93,34 @@ def many() -> Case:
     sources: list[tuple[tuple[int, int], ...]] = [
         (),
         tuple((0, 3) for _ in range(500)),
-        tuple((target, 10) for target in range(40)),
-        tuple((39 - target, 200) for target in range(40)),
+        tuple((target, 10) for target in range(20)),
+        tuple((19 - target, 200) for target in range(20)),
         ((7, 3_000_000), (7, 0), (8, 2_000_000)),
         (),
-        tuple((int(target), 5) for target in np.minimum(rng.geometric(0.2, 400), 39)),
+        tuple((int(target), 5) for target in np.minimum(rng.geometric(0.2, 400), 19)),
         tuple(
             (int(target), int(width))
-            for target, width in zip(rng.integers(20, 30, 300), rng.integers(0, 900, 300), strict=True)
+            for target, width in zip(rng.integers(10, 15, 300), rng.integers(0, 900, 300), strict=True)
         ),
-        ((39, 1),),
+        ((19, 1),),
     ]
     return Case(tuple(sources), batch_rows=64)
 
 
+@pytest.mark.parametrize("files", [True, False], ids=["through files", "through the shuffle"])
 @pytest.mark.parametrize("block_bytes", [2000, engine.MAX_BLOCK_BYTES])
 def test_spark_moves_every_row_once_in_source_order(
-    spark: SparkSession, many: Case, block_bytes: int
+    spark: SparkSession, tmp_path: Path, many: Case, block_bytes: int, files: bool
 ) -> None:
     frame = engine.exchange(
         spark,
         sources=len(many.sources),
         mapper=many.route,
-        targets=45,  # the last five get nothing
+        targets=24,  # the last four get nothing
         reducer=routing.described,
         result=routing.RESULT,
         block_bytes=block_bytes,
+        transport=ThroughFiles(str(tmp_path)) if files else ThroughShuffle(),
     )
     found = frame.toArrow().sort_by([("target", "ascending"), ("place", "ascending")])
     arrived: dict[int, list[int]] = {}
