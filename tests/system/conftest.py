@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import airflow_home
+from tests.system.dag_runs import Lake
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,3 +35,24 @@ def peers_python() -> str:
     if not python.exists():
         pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
     return str(python)
+
+
+@pytest.fixture(scope="session")
+def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gaia and Hipparcos, as the demo lands them."""
+    from hipslake_demo.landing import write_landing
+
+    folder = tmp_path_factory.mktemp("landing")
+    write_landing(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory, landing: Path, airflow: Path) -> Lake:
+    """The three catalogs that ship, each ingested by its DAG on local Spark."""
+    place = tmp_path_factory.mktemp("lake")
+    (place / "logs").mkdir()
+    lake = Lake(landing, place / "warehouse", place / "logs")
+    for name in ("gaia_dr3", "hipparcos", "hipparcos_hats"):
+        lake.ingest(name)
+    return lake

@@ -1,4 +1,4 @@
-"""Runs a Spark step's operator as a task's process does: `python -m tests.system.run_operator STEP RUN_URI`."""
+"""Runs a Spark step's operator as a task's process does: `-m tests.system.run_operator STEP RUN_URI`."""
 
 from __future__ import annotations
 

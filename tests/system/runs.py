@@ -1,13 +1,29 @@
-"""Parts of a run without Spark, and a sky crowded enough that Spark's steps take a moment."""
+"""Parts of a run without Spark."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
 
 DEAD_AT_ONCE = {"HIPSLAKE_STALE_SECONDS": "0", "HIPSLAKE_RESTING_SECONDS": "0"}
 """A run whose process is gone counts as dead when the next one looks."""
+
+
+def write_spec(path: Path, threshold: str) -> Path:
+    """The spec `stars`, which any number of stars in one place does not upset."""
+    spec = {
+        "name": "stars",
+        "source": {"uri": f"{path.parent}/landing/*.parquet", "format": "parquet"},
+        "position": {"ra": "ra", "dec": "dec"},
+        "threshold": threshold,
+        "mapping_order": 9,
+    }
+    path.write_text(yaml.safe_dump(spec))
+    return path
 
 
 def prepare(folder: RunFolder) -> None:

@@ -1,4 +1,4 @@
-"""Real Spark jobs, killed in mid-work with everything around them: nothing is seen, and the rerun is right."""
+"""Real Spark jobs, killed in mid-work with all around them: nothing is seen, and the rerun is right."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import yaml
 from hipslake import Catalog
 from hipslake.errors import CatalogNotFoundError
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
 from tests.system.environment import environment
-from tests.system.runs import DEAD_AT_ONCE, finish
+from tests.system.runs import DEAD_AT_ONCE, finish, write_spec
 from tests.system.trees import started
 from tests.system.whole import assert_readers_see_whole_version, assert_same_catalog, contents
 
-ROWS, FILES = 200_000, 64  # many tasks, so that a job is still far from its end when its first file appears
+ROWS, FILES = 200_000, 16  # some tasks, so that a job is still far from its end when its first file appears
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,6 @@ class Stage:
         shutil.copytree(self.place / "killed", self.warehouse, symlinks=True)
 
 
-def write_spec(path: Path, threshold: str) -> Path:
-    """The spec `stars`, which any number of stars in one place does not upset."""
-    spec = {
-        "name": "stars",
-        "source": {"uri": f"{path.parent}/landing/*.parquet", "format": "parquet"},
-        "position": {"ra": "ra", "dec": "dec"},
-        "threshold": threshold,
-        "mapping_order": 9,
-    }
-    path.write_text(yaml.safe_dump(spec))
-    return path
-
-
 def ingest_first_version(warehouse: Path, spec: Path) -> None:
     in_process.ingest(in_process.start(warehouse, write_spec(spec, "20000 rows"), "before"))
 
@@ -85,9 +71,7 @@ def source(place: Path) -> pa.Table:
 
 
 @pytest.fixture(scope="module", params=["histogram", "write"])
-def stage(
-    place: Path, source: pa.Table, airflow: Path, request: pytest.FixtureRequest
-) -> Iterator[Stage]:
+def stage(place: Path, source: pa.Table, airflow: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
     """A step that was killed: histogram in the first run of a catalog, write in its second."""
     step, warehouse, spec = request.param, place / "warehouse", place / "stars.yaml"
     catalog = warehouse / "catalogs" / "stars"
