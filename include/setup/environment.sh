@@ -63,5 +63,6 @@ esac
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
 export ASTROPY_CONFIG_DIR="$AIRFLOW_HOME/cache/astropy/config"
 export ASTROPY_CACHE_DIR="$AIRFLOW_HOME/cache/astropy/cache"
+mkdir -p -- "$ASTROPY_CONFIG_DIR" "$ASTROPY_CACHE_DIR" 2>/dev/null || true # astropy warns when they are missing
 
 unset -f _hipslake_at

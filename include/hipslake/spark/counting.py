@@ -12,6 +12,8 @@ from hipslake.planning.histogram import count_pixels
 from hipslake.storage import Storage
 
 _COMPACT_CELLS = 1 << 22
+_DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB
+_DENSE_SHARE = 32  # and are worth it once one in so many is counted
 _PART_SCHEMA = pa.schema([("npix", pa.int64()), ("rows", pa.int64())])
 
 
@@ -43,7 +45,14 @@ class PixelCounts:
         return self._pending[0]
 
     def _compact(self) -> None:
-        if len(self._pending) > 1:
+        pixels = 12 << (2 * self.order)
+        if len(self._pending) > 1 and self.order <= _DENSE_ORDER and self._cells > pixels // _DENSE_SHARE:
+            dense = np.zeros(pixels, np.int64)
+            for npix, rows in self._pending:
+                dense[npix] += rows
+            occupied = np.flatnonzero(dense)
+            self._pending = [(occupied, dense[occupied])]
+        elif len(self._pending) > 1:
             npix = np.concatenate([part[0] for part in self._pending])
             rows = np.concatenate([part[1] for part in self._pending])
             order = np.argsort(npix)

@@ -8,6 +8,7 @@ orders in the same session, so that planning needs no Spark.
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -76,8 +77,12 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         max_examples=request.max_examples,
         done=spark.sparkContext.accumulator(0),
     )
-    with phases("count"):
-        counts, reports = _count(spark, task)
+    with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
+        weighing = (
+            pool.submit(sampled_row_bytes, source, inputs.files, schema, spec) if schema is not None else None
+        )
+        with phases("count"):
+            counts, reports = _count(spark, task)
     if schema is None:
         schema = _inferred(source, task, reports)
         _check(schema, spec)
@@ -96,7 +101,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
             f"{spec.source.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
         )
     with phases("weigh"):
-        weights = sampled_row_bytes(source, inputs.files, schema, spec)
+        weights = weighing.result() if weighing else sampled_row_bytes(source, inputs.files, schema, spec)
     with phases("deepen"):
         histogram = _histogram(counts, weights)
         deepened: dict[int, int] = {}
@@ -108,8 +113,12 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     with phases("store"):
         table.write(storage, RunFolder.SPLITS)
         storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
-        write_table(storage, RunFolder.HISTOGRAM, histogram.to_table())
-        write_table(storage, RunFolder.PER_ORDER, per_order_table(histogram))
+        with ThreadPoolExecutor(1) as pool:
+            summed = pool.submit(
+                lambda: write_table(storage, RunFolder.PER_ORDER, per_order_table(histogram))
+            )
+            write_table(storage, RunFolder.HISTOGRAM, histogram.to_table())
+            summed.result()
     storage.delete_tree(_PARTS)
     bad = sum(rejected.values())
     return HistogramReport(
