@@ -252,3 +252,17 @@ def test_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> Non
 def test_reader_travels_to_the_tasks(tmp_path: Path) -> None:
     write(tmp_path, "a", {"v": [1, 2]})
     assert read(pickle.loads(pickle.dumps(source(tmp_path)))).num_rows == 2
+
+
+def test_views_are_read_as_the_values_that_they_show(tmp_path: Path) -> None:
+    views = pa.table(
+        {
+            "name": pa.array(["a", None, "b" * 50], pa.string_view()),
+            "blob": pa.array([b"a", None, b"b" * 50], pa.binary_view()),
+            "tags": pa.array([["x"], None, []], pa.list_(pa.string_view())),
+        }
+    )
+    write(tmp_path, "a", views)
+    table = read(source(tmp_path))
+    assert table.schema.types == [pa.string(), pa.binary(), pa.list_(pa.string())]
+    assert table.to_pylist() == views.to_pylist()

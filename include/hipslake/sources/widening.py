@@ -114,3 +114,29 @@ def _decimal_of(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
     if kinds.is_integer(kind) and kinds.is_decimal(other):
         return pa.decimal128(_DIGITS[kind.bit_width], 0)
     return kind
+
+
+def without_views(kind: pa.DataType) -> pa.DataType:
+    """Return the type with the same values, but no string or binary views in it: Arrow cannot gather those yet.
+
+    Examples
+    --------
+    >>> without_views(pa.list_(pa.string_view()))
+    ListType(list<item: string>)
+    """
+    if kind == pa.string_view():
+        return pa.string()
+    if kind == pa.binary_view():
+        return pa.binary()
+    if kinds.is_struct(kind):
+        return pa.struct([field.with_type(without_views(field.type)) for field in kind])
+    if kinds.is_map(kind):
+        return pa.map_(without_views(kind.key_type), without_views(kind.item_type))
+    if kinds.is_fixed_size_list(kind):
+        item = kind.value_field
+        return pa.list_(item.with_type(without_views(item.type)), kind.list_size)
+    if kinds.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(without_views(kind.value_type)))
+    if kinds.is_list(kind):
+        return pa.list_(kind.value_field.with_type(without_views(kind.value_type)))
+    return kind
