@@ -117,7 +117,7 @@ def _decimal_of(kind: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def without_views(kind: pa.DataType) -> pa.DataType:
-    """Return the type with the same values, but no string or binary views in it: Arrow cannot gather those yet.
+    """Return the type of the same values without string or binary views: Arrow cannot gather those yet.
 
     Examples
     --------
