@@ -12,8 +12,12 @@ FORK = multiprocessing.get_context("fork")  # inherits what a test has set up
 
 def in_processes(task: Callable[..., Any], arguments: list[tuple[Any, ...]]) -> list[Any]:
     """Run a task in one process per tuple of arguments, let go together; its results in that order."""
-    with FORK.Pool(len(arguments), initializer=_wait, initargs=(FORK.Barrier(len(arguments)),)) as pool:
+    pool = FORK.Pool(len(arguments), initializer=_ready, initargs=(FORK.Barrier(len(arguments)),))
+    try:
         return pool.starmap(task, arguments, chunksize=1)
+    finally:
+        pool.close()
+        pool.join()
 
 
 def killed(task: Callable[[], object]) -> None:
@@ -24,5 +28,6 @@ def killed(task: Callable[[], object]) -> None:
     assert process.exitcode == -signal.SIGKILL
 
 
-def _wait(barrier: Any) -> None:
+def _ready(barrier: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # other tests leave handlers in the process that is forked
     barrier.wait()
