@@ -8,7 +8,7 @@ import sys
 
 from tests.airflow_home import PROJECT
 
-LOCAL = {"conn_type": "spark", "host": "local[2,4]"}
+LOCAL: dict[str, object] = {"conn_type": "spark", "host": "local[2,4]"}
 
 
 def environment(*, spark: dict[str, object] = LOCAL, **more: str) -> dict[str, str]:

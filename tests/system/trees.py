@@ -40,8 +40,9 @@ class Tree:
 
     def kill(self) -> None:
         """Kill all of it with SIGKILL, as a machine that loses its power does."""
-        kill_tree(self.process.pid)
-        self.process.wait()
+        if self.process.poll() is None:  # else its number may be another's by now
+            kill_tree(self.process.pid)
+            self.process.wait()
 
 
 @contextmanager
