@@ -76,8 +76,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
         ("os.rename hats.properties", 1),
         (COMMIT, 1),
         ("os.remove _versions/.00000002.json", 2),
-        ("os.rename /metadata.json", 2),
-        ("os.rename /current", 2),
         ("os.rename collection.properties", 2),
     ],
 )
