@@ -112,7 +112,7 @@ class SparkStepOperator(SparkSubmitOperator):
             return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
         raise AirflowException(
             f"The job {self.job} ended without a report: its process or a worker died. Look at the end of "
-            "its log above; common causes are too little memory and a lost executor"
+            "its log above; common causes are too little memory, a lost executor and a full disk"
         ) from failure
 
     def _get_hook(self) -> SparkSubmitHook:
