@@ -81,7 +81,7 @@ class Cluster:
     def has_run_python(self, worker: Tree) -> bool:
         """Whether an executor of the worker has Python processes, which hold tasks or have held them."""
         family = psutil.Process(worker.process.pid).children(recursive=True)
-        return any("pyspark.daemon" in " ".join(process.cmdline()) for process in family)
+        return any("pyspark.daemon" in " ".join(_command_of(process)) for process in family)
 
     def _start(self, name: str, service: str, *arguments: str) -> Tree:
         command = [
@@ -111,3 +111,11 @@ def third_party_python(folder: Path) -> Path:
     # A path in a .pth file is added to sys.path, but the .pth files that lie there are not read.
     (packages / "third-party.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return folder / "bin" / "python"
+
+
+def _command_of(process: psutil.Process) -> list[str]:
+    """The command line of a process; none if it has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:  # zombies too
+        return []
