@@ -33,7 +33,8 @@ make_environment() { # folder, lock file
   "$python" -m venv "$folder"
   uv=$(sed -n 's/^\(uv==[^ ;]*\).*/\1/p' requirements.txt)
   "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$uv"
-  "$folder/bin/uv" pip install --quiet --python "$folder/bin/python" --requirement "$lock"
+  # Compiled here once: every worker of every Spark job imports these, and may not be allowed to write beside them.
+  "$folder/bin/uv" pip install --quiet --compile-bytecode --python "$folder/bin/python" --requirement "$lock"
   printf '%s' "$stamp" >"$folder/.complete"
 }
 
