@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import uuid
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,18 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import StorageError
 from hipslake.storage import Entry, Storage, locate
-
-
-@pytest.fixture(params=["local", "memory"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    if request.param == "local":
-        yield Storage.at(tmp_path)
-        return
-    root = f"memory://{uuid.uuid4().hex}"
-    yield Storage.at(root)
-    memory = fsspec.filesystem("memory")
-    if memory.exists(root):
-        memory.rm(root, recursive=True)
 
 
 def names(entries: list[Entry]) -> list[str]:

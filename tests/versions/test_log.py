@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -49,18 +49,6 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Storage:
     monkeypatch.setattr(FaultyStore, "before_put", None)
     monkeypatch.setattr(FaultyStore, "after_put", None)
     return Storage.at(f"faulty://{uuid.uuid4().hex}")
-
-
-@pytest.fixture(params=["local", "memory"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    if request.param == "local":
-        yield Storage.at(tmp_path)
-        return
-    root = f"memory://{uuid.uuid4().hex}"
-    yield Storage.at(root)
-    memory = fsspec.filesystem("memory")
-    if memory.exists(root):
-        memory.rm(root, recursive=True)
 
 
 def metadata(number: int, write_id: str, **more: object) -> bytes:

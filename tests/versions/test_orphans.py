@@ -6,12 +6,9 @@ import json
 import os
 import signal
 import time
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import fsspec
 import pytest
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
@@ -24,18 +21,6 @@ from tests.processes import killed
 
 DEAD = "20260101T0000-dead"
 OTHER = "20260102T0000-beef"
-
-
-@pytest.fixture(params=["local", "memory"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    if request.param == "local":
-        yield Storage.at(tmp_path)
-        return
-    root = f"memory://{uuid.uuid4().hex}"
-    yield Storage.at(root)
-    memory = fsspec.filesystem("memory")
-    if memory.exists(root):
-        memory.rm(root, recursive=True)
 
 
 def write(storage: Storage, write_id: str, state: str | None = None, age: float = 0.0) -> None:

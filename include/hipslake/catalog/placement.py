@@ -29,11 +29,6 @@ class Placed:
     lat: NDArray[np.float64]
     reasons: NDArray[np.uint8] | None
 
-    def head(self, rows: int) -> Placed:
-        """The positions of the first rows."""
-        reasons = None if self.reasons is None else self.reasons[:rows]
-        return Placed(self.lon[:rows], self.lat[:rows], reasons)
-
 
 def place(batch: pa.RecordBatch | pa.Table, position: PositionSpec) -> Placed:
     """Read the positions of a batch and check them."""

@@ -1,6 +1,6 @@
 """How Spark is set up for the jobs. Imports nothing of Spark, so that operators can read it too.
 
-What each setting won is measured in docs/benchmarks.
+`python -m benchmarks.ingest --step-cost --each` measures what each setting wins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How blocks get from map tasks to reduce tasks: inside Spark's shuffle, or in files that only it points to.
 
-Through the shuffle works everywhere. Where all tasks run on one machine, a block written to a file and mapped
-into memory again costs a tenth of its way through the JVM, so there only references to blocks are shuffled.
+Through the shuffle works everywhere. Where all tasks run on one machine, a block can be written to a file and
+mapped into memory again, which spares its copies through the JVM: there only references are shuffled.
 """
 
 from __future__ import annotations

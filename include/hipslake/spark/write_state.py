@@ -49,13 +49,12 @@ class GroupPlan:
         first, last = np.searchsorted(self.target, [target, target + 1])
         return range(int(first), int(last))
 
-    def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
-        """The reduce tasks, and the order-29 interval that each spans from its first to its last leaf."""
-        first = (
-            np.flatnonzero(np.append(True, np.diff(self.target) > 0)) if len(self.target) else self.target[:0]
-        )
-        last = np.append(first[1:], len(self.target)) - 1
-        return self.target[first], self.start[first], self.stop[last]
+    def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The reduce tasks, and the order-29 pixel at which the first leaf of each starts."""
+        if not len(self.target):
+            return self.target, self.start
+        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0))
+        return self.target[first], self.start[first]
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ class WriteTask:
                 row_start=row_start + chunk.first,
             )
             for plan in state.plans:
-                targets, starts, _ = plan.target_starts()
+                targets, starts = plan.target_starts()
                 cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
                 batch = groups[plan.group]
                 for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
