@@ -13,7 +13,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
-from hipslake.planning.histogram import Histogram, count_pixels, per_order_table
+from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
@@ -145,7 +145,7 @@ def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
     splits.write(folder.storage, RunFolder.SPLITS)
     folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
     write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table())
-    write_table(folder.storage, RunFolder.PER_ORDER, per_order_table(cells))
+    write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells))
     return histogram.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
 
 

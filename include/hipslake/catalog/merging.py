@@ -74,12 +74,13 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
     batches = [batch for batch in batches if batch.num_rows]
     if not batches:
         return
-    starts = np.cumsum([0] + [batch.num_rows for batch in batches])
+    lengths = np.array([batch.num_rows for batch in batches])
     order = curve_order(np.concatenate([keys_of(batch) for batch in batches]))
-    taken = np.zeros(len(batches), np.int64)
+    of_row = np.repeat(np.arange(len(batches), dtype=np.min_scalar_type(len(batches))), lengths)
+    starts, taken = np.cumsum(lengths) - lengths, np.zeros_like(lengths)
     for begin in range(0, len(order), row_group_rows):
         chosen = order[begin : begin + row_group_rows]
-        of_batch = np.searchsorted(starts, chosen, side="right") - 1
+        of_batch = of_row[chosen]
         counts = np.bincount(of_batch, minlength=len(batches))
         slices = [
             batch.slice(first, count)
@@ -87,7 +88,7 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
             if count
         ]
         # From a row's place in all batches to its place in the slices, which stand one after another.
-        shift = np.cumsum(counts) - counts - taken - starts[:-1]
+        shift = np.cumsum(counts) - counts - taken - starts
         taken += counts
         table = pa.Table.from_batches(slices).combine_chunks()
         yield table.take(pa.array(chosen + shift[of_batch]))

@@ -38,12 +38,16 @@ def forward(ra: ArrayLike, dec: ArrayLike, *, center: float = 0.0) -> tuple[Floa
 
 
 def inverse(x: ArrayLike, y: ArrayLike, *, center: float = 0.0) -> tuple[Floats, Floats]:
-    """Positions (ra in [0, 360), dec, degrees) of points in the plane; NaN outside of the ellipse."""
+    """Positions (ra in [0, 360), dec, degrees) of points in the plane; NaN outside of the ellipse.
+
+    The arrays broadcast: for a grid, give a row and a column.
+    """
     across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         theta = np.arcsin(up)
         lon = -across / (2.0 * np.cos(theta)) * 180.0
         dec = np.degrees(np.arcsin((2.0 * theta + np.sin(2.0 * theta)) / np.pi))
     outside = ~(across**2 / 4.0 + up**2 <= 1.0)
-    ra = (np.where(outside, np.nan, lon) + center) % 360.0
+    ra = np.where(outside, np.nan, lon) + center % 360.0
+    ra += np.where(ra < 0.0, 360.0, np.where(ra >= 360.0, -360.0, 0.0))  # `%` takes ten times as long
     return ra, np.where(outside, np.nan, dec)

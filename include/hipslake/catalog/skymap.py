@@ -18,6 +18,7 @@ from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.mollweide import Floats, forward, inverse
 from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER, order29
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
@@ -122,7 +123,7 @@ def paint(tree: PixelTree, width: int) -> tuple[NDArray[np.int64], NDArray[np.fl
     leaf = np.full((height, width), OFF_SKY, dtype=np.int64)
     for top in range(0, height, _BAND):
         up = 1.0 - (np.arange(top, min(top + _BAND, height)) + 0.5) / height * 2.0
-        ra, dec = inverse(*np.meshgrid(across, up))
+        ra, dec = inverse(across, up[:, None])
         on_sky = ~np.isnan(ra)
         leaf[top : top + _BAND][on_sky] = tree.find(order29(ra[on_sky], dec[on_sky]))
     # Side of a leaf on the picture: the map has pi/4 of the frame's area, an order has 12 * 4^order pixels.
@@ -156,16 +157,25 @@ def _draw_map(figure: Figure, tree: PixelTree, colours: Floats) -> None:
     # An edge is darker than a bright leaf and brighter than a dark one, or it would not be seen on both.
     bright = palette.mean(axis=1, keepdims=True) > 0.4
     lines = np.where(bright, palette * (1 - _DARKER), palette + (1 - palette) * _LIGHTER)
-    image = palette[leaf] + (lines - palette)[leaf] * edge[..., None]
+    image = _opaque(palette)[leaf]
+    on_edge = edge > 0.0
+    at, strength = leaf[on_edge], edge[on_edge, None]
+    image[on_edge] = _opaque(palette[at] + (lines - palette)[at] * strength)
     rim = Ellipse((0, 0), 4, 2, fill=False, edgecolor=_FAINT, linewidth=1.0, zorder=4)
     axes.add_patch(rim)
-    shown = axes.imshow(
-        (image * 255).astype(np.uint8), extent=(-2, 2, -1, 1), interpolation="antialiased", zorder=1
-    )
+    pixels = image.view(np.uint8).reshape(*image.shape, 4)
+    shown = axes.imshow(pixels, extent=(-2, 2, -1, 1), interpolation="antialiased", zorder=1)
     shown.set_clip_path(rim)
     _draw_grid(axes)
     if float(np.sum(4.0**-tree.order)) * SKY_DEG2 / 12.0 < _SPOT_DEG2:
         _ring(axes, tree)
+
+
+def _opaque(colours: NDArray[np.float32]) -> NDArray[np.uint32]:
+    """RGB in [0, 1], float32[n, 3], as the bytes of RGBA in one number each, uint32[n]."""
+    rgba = np.full((len(colours), 4), 255, np.uint8)
+    rgba[:, :3] = colours * 255
+    return rgba.view(np.uint32)[:, 0]
 
 
 def _draw_grid(axes: Any) -> None:
@@ -212,11 +222,9 @@ def _galactic_plane() -> tuple[Floats, Floats]:
 
 def _ring(axes: Any, tree: PixelTree) -> None:
     """Ring a catalog on a spot so small that the eye would miss it."""
-    import healpy
-
     at = len(tree) // 2
     middle = (tree.start[at] + tree.stop[at]) // 2
-    x, y = forward(*healpy.pix2ang(1 << MAX_ORDER, middle, nest=True, lonlat=True))
+    x, y = forward(*pixel_functions().pix2ang(1 << MAX_ORDER, middle, nest=True, lonlat=True))
     axes.scatter([x], [y], s=500, facecolors="none", edgecolors=_INK, linewidths=1.2, zorder=6)
 
 

@@ -157,10 +157,10 @@ class Histogram:
         )
 
 
-def per_order_table(histogram: Histogram) -> pa.Table:
-    """All orders of a histogram in one table, from 0 on."""
-    tables = [cells.to_table() for _, cells in histogram.per_order()]
-    return pa.concat_tables(reversed(tables))
+def coarser_orders(histogram: Histogram) -> pa.Table:
+    """The cells of all orders coarser than the deepest, in one table, from order 0 on."""
+    deepest, *coarser = [cells.to_table() for _, cells in histogram.per_order()]
+    return pa.concat_tables([deepest.slice(0, 0), *reversed(coarser)])
 
 
 def _together(a: Histogram, b: Histogram) -> Histogram:

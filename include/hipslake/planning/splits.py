@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import PlanError
 from hipslake.planning.histogram import Histogram
+from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts
 
 
@@ -252,9 +253,7 @@ def _refuse_heavy_pixels(nodes: _Nodes, highest_order: int, threshold: int) -> N
 def _too_heavy(
     pixel: Pixel, rows_and_weight: tuple[int, int], threshold: int, highest_order: int, such: str
 ) -> PlanError:
-    import healpy  # only now: it is slow to import
-
-    ra, dec = healpy.pix2ang(1 << pixel.order, pixel.npix, nest=True, lonlat=True)
+    ra, dec = pixel_functions().pix2ang(1 << pixel.order, pixel.npix, nest=True, lonlat=True)
     if pixel.order == MAX_ORDER:
         mend = "that many rows share one position; raise the threshold above it"
     elif pixel.order == highest_order:

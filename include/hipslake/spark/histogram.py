@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import EmptySourceError
-from hipslake.planning.histogram import Histogram, per_order_table
+from hipslake.planning.histogram import Histogram, coarser_orders
 from hipslake.planning.splits import crowded_cells
 from hipslake.sources import Source, check_names, open_source
 from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
@@ -115,7 +115,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
         with ThreadPoolExecutor(1) as pool:
             summed = pool.submit(
-                lambda: write_table(storage, RunFolder.PER_ORDER, per_order_table(histogram))
+                lambda: write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram))
             )
             write_table(storage, RunFolder.HISTOGRAM, histogram.to_table())
             summed.result()

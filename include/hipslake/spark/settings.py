@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import hipslake
+
 # Taken up when the JVM starts: they must stand on the command line of spark-submit, not in the job.
 LAUNCH: dict[str, str] = {
     "spark.driver.memory": "1g",
@@ -41,6 +43,8 @@ SESSION: dict[str, str] = {
     "spark.shuffle.checksum.enabled": "false",
 }
 
+DAEMON = "hipslake.spark.daemon"  # forks Python workers that have all imports behind them
+
 
 def launch_settings(master: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return what spark-submit is told with `--conf`.
@@ -48,13 +52,16 @@ def launch_settings(master: str, environment: Mapping[str, str] = os.environ) ->
     Parameters
     ----------
     master : str
-        The master that the job is submitted to. JVM options are set only for local ones.
+        The master that the job is submitted to. JVM options and the library's daemon are set only for local
+        ones: a cluster has the library only once a job has started.
     environment : mapping of str to str
         `HIPSLAKE_CLASS_ARCHIVE` may name a class-data archive; a missing file is passed over.
     """
     settings = dict(LAUNCH)
     if master.startswith("local"):
         settings["spark.driver.extraJavaOptions"] = " ".join(java_options(environment))
+        settings["spark.python.daemon.module"] = DAEMON
+        settings["spark.executorEnv.PYTHONPATH"] = str(Path(hipslake.__file__).parents[1])
     return settings
 
 

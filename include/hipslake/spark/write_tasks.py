@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -81,22 +82,33 @@ class WriteTask:
         """Write the leaf files of a reduce task; give a row for each."""
         state = self.state
         plan = state.plan_of(target)
-        writer = LeafWriter(state, plan)
         batches = [block.rows for block in blocks]
         blocks.clear()
-        files = []
-        for leaf in plan.leaves_of(target):
-            pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
-            mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
-            files += writer.write(pixel, mine)
-            self.written.add(int(plan.rows[leaf]))
-        yield pa.RecordBatch.from_pylist(files, schema=RESULT_SCHEMA)
+        with LeafWriter(state, plan) as writer:
+            for leaf in plan.leaves_of(target):
+                pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
+                mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
+                writer.write(pixel, mine)
+                self.written.add(int(plan.rows[leaf]))
+        yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 
 
 class LeafWriter:
-    """Writes leaf files of one column group; splits again what comes out over a threshold in bytes."""
+    """Writes leaf files of one column group; splits again what comes out over a threshold in bytes.
+
+    A file is stored and read back while the next one is encoded: the store makes the task wait, but not the
+    core. Errors of it are raised by the next `write`, or at the end of the block.
+
+    Attributes
+    ----------
+    files : list of dict
+        What lies there, as `RESULT_SCHEMA`; complete after the block.
+    """
 
     def __init__(self, state: WriteState, plan: GroupPlan) -> None:
+        self.files: list[dict[str, object]] = []
+        self._pool = ThreadPoolExecutor(1)
+        self._stored: Future[dict[str, object]] | None = None
         self._spec: CatalogSpec = state.spec
         self._catalog, self._layout, self._write_id = state.catalog, state.layout, state.run.write_id
         self._plan = plan
@@ -104,8 +116,18 @@ class LeafWriter:
         threshold = state.spec.threshold_of(plan.group)
         self._most_bytes = threshold.value if threshold.unit is ThresholdUnit.BYTES else None
 
-    def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> list[dict[str, object]]:
-        """Write the leaf of a pixel, or those of its children; give what lies there now.
+    def __enter__(self) -> LeafWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._collect()
+        finally:
+            self._pool.shutdown()
+
+    def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
+        """Write the leaf of a pixel, or those of its children.
 
         Raises
         ------
@@ -114,17 +136,24 @@ class LeafWriter:
         """
         rows = sum(batch.num_rows for batch in batches)
         if rows == 0:
-            return []
+            return
         row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
         content = encode_leaf(row_groups, self._plan.schema, self._options)
         if self._most_bytes is not None and content.size > self._most_bytes:
             self._check_can_split(pixel, rows, content.size)
             del content
-            return [
-                file
-                for child in pixel.children()
-                for file in self.write(child, [within(batch, *child.interval) for batch in batches])
-            ]
+            for child in pixel.children():
+                self.write(child, [within(batch, *child.interval) for batch in batches])
+            return
+        self._collect()  # one file at a time is held beside the one that is encoded
+        self._stored = self._pool.submit(self._store, pixel, rows, content)
+
+    def _collect(self) -> None:
+        if self._stored is not None:
+            self.files.append(self._stored.result())
+            self._stored = None
+
+    def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
         path = self._layout.partition_path(self._write_id, self._plan.group, pixel)
         self._catalog.write(path, content)
         found = read_footer(self._catalog, path).num_rows
@@ -132,18 +161,15 @@ class LeafWriter:
             raise StorageError(
                 f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
             )
-        digest = hashlib.sha256(content).hexdigest()
-        return [
-            {
-                "group": self._plan.group,
-                "order": pixel.order,
-                "npix": pixel.npix,
-                "path": path,
-                "rows": rows,
-                "bytes": content.size,
-                "sha256": digest,
-            }
-        ]
+        return {
+            "group": self._plan.group,
+            "order": pixel.order,
+            "npix": pixel.npix,
+            "path": path,
+            "rows": rows,
+            "bytes": content.size,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
 
     def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:
         highest = min(self._spec.highest_order, MAX_ORDER)

@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hipslake.sphere.healpix import pixel_functions
+
 MAX_ORDER = 29
 HEALPIX_COLUMN = "_healpix_29"
 _NSIDE = 1 << MAX_ORDER
@@ -72,16 +74,15 @@ def order29(ra: ArrayLike, dec: ArrayLike) -> NDArray[np.int64]:
     int64[n]
         NESTED pixel number at order 29.
     """
-    import healpy  # here, since it brings matplotlib along: over a second that most processes need not spend
-
     lon, lat = np.asarray(ra, np.float64), np.asarray(dec, np.float64)
     if lon.shape != lat.shape:
         raise ValueError(f"ra and dec are of one shape, not {lon.shape} and {lat.shape}")
     shape, lon, lat = lon.shape, lon.ravel(), lat.ravel()
     index = np.empty(len(lon), np.int64)
+    ang2pix = pixel_functions().ang2pix
     for low in range(0, len(lon), _CACHED_ROWS):
         piece = slice(low, low + _CACHED_ROWS)
-        index[piece] = healpy.ang2pix(_NSIDE, lon[piece], lat[piece], nest=True, lonlat=True)
+        index[piece] = ang2pix(_NSIDE, lon[piece], lat[piece], nest=True, lonlat=True)
     return index.reshape(shape)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
+
+import pyarrow.compute as pc
 
 from hipslake.catalog.hats import write_hats_group
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.point_map import PointMap
+from hipslake.catalog.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import ConflictError, VerificationError
-from hipslake.planning.histogram import Histogram
 from hipslake.specs.catalog import Layout
 from hipslake.steps.draft import draft_version
 from hipslake.steps.pointers import point_at_newest
@@ -104,13 +106,29 @@ def _check_verified(folder: RunFolder) -> None:
 def _write_files(folder: RunFolder, catalog: Storage) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
     metadata = draft_version(folder, version=1, parent=None)
-    cells = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM))
-    if metadata.layout is Layout.HATS:
-        point_map = PointMap.from_cells(cells.order, cells.npix, cells.rows)
+    with ThreadPoolExecutor(1) as pool:
+        view = pool.submit(_write_hats_files, folder, catalog, metadata)
         for group in metadata.groups:
-            write_hats_group(catalog, metadata, group.name, point_map)
+            write_skymap(catalog, metadata, group.name)
+        view.result()
+
+
+def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
+    if metadata.layout is not Layout.HATS:
+        return
+    point_map = _point_map(folder)
     for group in metadata.groups:
-        write_skymap(catalog, metadata, group.name)
+        write_hats_group(catalog, metadata, group.name, point_map)
+
+
+def _point_map(folder: RunFolder) -> PointMap:
+    spec = folder.run().spec
+    counted = max(spec.mapping_order, spec.lowest_order)  # every row is in a cell of this order, or deeper
+    order = pc.field("order") == min(MAP_ORDER, counted)
+    cells = read_table(folder.storage, RunFolder.PER_ORDER, order)
+    if not cells.num_rows:  # none is deeper
+        cells = read_table(folder.storage, RunFolder.HISTOGRAM)
+    return PointMap.from_cells(*(cells[name].to_numpy() for name in ("order", "npix", "rows")))
 
 
 def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> int:

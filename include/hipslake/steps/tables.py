@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.storage import Storage
@@ -10,16 +11,21 @@ from hipslake.storage import Storage
 
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:
     """Store a table, whole or not at all."""
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    # Most numbers ascend or are small: as differences, millions of them are written and read in half the time.
+    numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", use_dictionary=_texts(table.schema))
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        use_dictionary=texts or False,
+        column_encoding=dict.fromkeys(numbers, "DELTA_BINARY_PACKED"),
+    )
     storage.write(path, sink.getvalue(), durable=False)
 
 
-def read_table(storage: Storage, path: str) -> pa.Table:
-    """The table stored at a path."""
-    return pq.read_table(pa.BufferReader(storage.read(path)))
+def read_table(storage: Storage, path: str, filters: pc.Expression | None = None) -> pa.Table:
+    """The table stored at a path, or the rows of it that a filter lets through."""
+    return pq.read_table(pa.BufferReader(storage.read(path)), filters=filters)
 
-
-def _texts(schema: pa.Schema) -> list[str] | bool:
-    """The columns that are worth a dictionary; looking for one among millions of numbers takes long."""
-    return [field.name for field in schema if pa.types.is_string(field.type)] or False
