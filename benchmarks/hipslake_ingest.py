@@ -18,6 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# What steps of this process import when they come to it, here before the clock of a step runs: as with the
+# other systems, `seconds` leave out what starting interpreters costs, and the whole process has it.
+import astropy.io.fits  # noqa: F401
+import matplotlib.backends.backend_agg
+import matplotlib.figure  # noqa: F401
+import pandas  # noqa: F401
 from hipslake.spark.settings import launch_settings
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
 from hipslake.steps.report import Report, Request, perform

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,6 +34,7 @@ SKY_DEG2 = 129_600 / np.pi  # square degrees on the sphere
 _WIDTH, _HEIGHT, _DPI = 12.0, 7.5, 150  # inches, dots per inch
 _PAINTED = 3200  # width of the painted map, about twice its width on the picture: this smooths its edges
 _BAND = 100  # rows of it that are looked up at a time
+_THREADS = 2
 _DARKER, _LIGHTER = 0.30, 0.16  # how far an edge goes from its leaf's colour to black, or to white
 _SPOT_DEG2 = 40.0  # a catalog that covers less gets a ring
 _HEADINGS = 0.172  # height of the headings under the map
@@ -121,11 +123,15 @@ def paint(tree: PixelTree, width: int) -> tuple[NDArray[np.int64], NDArray[np.fl
     height = width // 2
     across = (np.arange(width) + 0.5) / width * 4.0 - 2.0
     leaf = np.full((height, width), OFF_SKY, dtype=np.int64)
-    for top in range(0, height, _BAND):
+
+    def look_up(top: int) -> None:
         up = 1.0 - (np.arange(top, min(top + _BAND, height)) + 0.5) / height * 2.0
         ra, dec = inverse(across, up[:, None])
         on_sky = ~np.isnan(ra)
         leaf[top : top + _BAND][on_sky] = tree.find(order29(ra[on_sky], dec[on_sky]))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(look_up, range(0, height, _BAND)))
     # Side of a leaf on the picture: the map has pi/4 of the frame's area, an order has 12 * 4^order pixels.
     side = np.sqrt(np.pi / 4.0 * leaf.size / (12.0 * 4.0**tree.order))
     strength = np.zeros(len(tree) + 2, dtype=np.float32)  # also for [-1] and [-2]: none

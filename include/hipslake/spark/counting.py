@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from hipslake.planning.histogram import count_pixels
 from hipslake.storage import Storage
 
-_COMPACT_CELLS = 1 << 22
+_MERGE_CELLS = 1 << 23
 _DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB
 _DENSE_SHARE = 32  # and are worth it once one in so many is counted
-_PART_SCHEMA = pa.schema([("npix", pa.int64()), ("rows", pa.int64())])
+
+Cells = tuple[NDArray[np.integer], NDArray[np.int64]]  # pixels, ascending and unique, and the rows in each
 
 
 class PixelCounts:
@@ -22,52 +23,64 @@ class PixelCounts:
 
     def __init__(self, order: int) -> None:
         self.order = order
-        self._pending: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._pending: list[Cells] = []
         self._cells = 0
+        self._dense: NDArray[np.int64] | None = None  # once it is there, all are added to it
 
     def add_rows(self, h29: NDArray[np.int64]) -> None:
         """Count rows by their `_healpix_29`, int64[n]."""
-        if len(h29):
-            self.add_cells(*count_pixels(h29, self.order))
+        self.add_cells(*count_pixels(h29, self.order))
 
-    def add_cells(self, npix: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """Add rows of pixels; `npix` ascending and unique, int64[m] both."""
+    def add_cells(self, npix: NDArray[np.integer], rows: NDArray[np.int64]) -> None:
+        """Add rows of pixels; `npix` ascending and unique."""
+        if not len(npix):
+            return
+        if self._dense is not None:
+            np.add.at(self._dense, npix, rows)  # twice as fast as `dense[npix] += rows`
+            return
         self._pending.append((npix, rows))
         self._cells += len(npix)
-        if len(self._pending) > 1 and self._cells > 2 * _COMPACT_CELLS + 2 * len(self._pending[0][0]):
-            self._compact()
+        if self._cells > _MERGE_CELLS + 2 * len(self._pending[0][0]):
+            self._merge()
 
-    def total(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pixels, ascending and unique, and the rows in each."""
-        if not self._pending:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
-        self._compact()
-        return self._pending[0]
+    def parts(self) -> Iterator[Cells]:
+        """What was counted, in parts: a pixel may be in several. Cheaper than the total."""
+        if self._dense is not None:
+            npix = np.flatnonzero(self._dense)
+            yield npix, self._dense[npix]
+        yield from self._pending
 
-    def _compact(self) -> None:
+    def total(self) -> Cells:
+        """What was counted, all together."""
+        if len(self._pending) > 1:
+            self._merge()
+        return next(self.parts(), (np.empty(0, np.int64), np.empty(0, np.int64)))
+
+    def _merge(self) -> None:
         pixels = 12 << (2 * self.order)
-        if len(self._pending) > 1 and self.order <= _DENSE_ORDER and self._cells > pixels // _DENSE_SHARE:
-            dense = np.zeros(pixels, np.int64)
-            for npix, rows in self._pending:
-                dense[npix] += rows
-            occupied = np.flatnonzero(dense)
-            self._pending = [(occupied, dense[occupied])]
-        elif len(self._pending) > 1:
-            npix = np.concatenate([part[0] for part in self._pending])
-            rows = np.concatenate([part[1] for part in self._pending])
-            order = np.argsort(npix)
-            npix, rows = npix[order], rows[order]
-            first = np.flatnonzero(np.append(True, npix[1:] != npix[:-1]))
-            self._pending = [(npix[first], np.add.reduceat(rows, first))]
-        self._cells = len(self._pending[0][0])
+        pending, self._pending = self._pending, []
+        if self.order <= _DENSE_ORDER and self._cells > pixels // _DENSE_SHARE:
+            self._dense = np.zeros(pixels, np.int64)
+            for npix, rows in pending:
+                np.add.at(self._dense, npix, rows)
+            return
+        npix = np.concatenate([part[0] for part in pending])
+        rows = np.concatenate([part[1] for part in pending])
+        order = np.argsort(npix)
+        npix, rows = npix[order], rows[order]
+        first = np.flatnonzero(np.append(True, npix[1:] != npix[:-1]))
+        self._pending = [(npix[first], np.add.reduceat(rows, first))]
+        self._cells = len(first)
 
 
-def write_part(storage: Storage, path: str, counts: PixelCounts) -> None:
+def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
     """Store the counts of one task."""
-    npix, rows = counts.total()
+    batches = [pa.record_batch({"npix": npix, "rows": rows}) for npix, rows in counts.parts()]
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, _PART_SCHEMA) as writer:
-        writer.write_batch(pa.record_batch([pa.array(npix), pa.array(rows)], schema=_PART_SCHEMA))
+    if batches:
+        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
     storage.write(path, sink.getvalue(), durable=False)
 
 
@@ -75,7 +88,7 @@ def sum_parts(storage: Storage, paths: Iterable[str], order: int) -> PixelCounts
     """Add up the counts that the tasks left."""
     counts = PixelCounts(order)
     for path in paths:
-        table = pa.ipc.open_file(storage.read(path)).read_all()
-        if table.num_rows:
-            counts.add_cells(table["npix"].to_numpy(), table["rows"].to_numpy())
+        stored = storage.read(path)
+        for batch in pa.ipc.open_stream(stored) if stored else ():
+            counts.add_cells(batch["npix"].to_numpy(), batch["rows"].to_numpy())
     return counts

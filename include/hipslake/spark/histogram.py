@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from hipslake.spark.exchange import collected, run_tasks
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
 from hipslake.spark.progress import reported
 from hipslake.spark.row_bytes import sampled_row_bytes
+from hipslake.spark.split_rows import runs_of_splits
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
@@ -64,7 +64,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     if not splits:
         raise _empty(spec, len(inputs.files))
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
-    tasks = _tasks(len(splits), spark.sparkContext.defaultParallelism)
+    tasks = runs_of_splits(len(splits), spark.sparkContext.defaultParallelism)
     task = CountTask(
         folder=storage,
         parts=f"{_PARTS}/0",
@@ -148,13 +148,6 @@ def _empty(spec: CatalogSpec, files: int) -> EmptySourceError:
     return EmptySourceError(
         f"{spec.source.uri}: {files} files match, but they hold not one row; put files with rows there"
     )
-
-
-def _tasks(splits: int, cores: int) -> tuple[tuple[int, int], ...]:
-    """Runs of splits, one per task: few enough that a part is worth its file, enough for all cores."""
-    tasks = min(splits, max(4 * cores, splits // 16))
-    bounds = [splits * task // tasks for task in range(tasks + 1)]
-    return tuple(pairwise(bounds))
 
 
 def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:

@@ -15,7 +15,7 @@ from pyspark import Accumulator
 from hipslake.catalog.placement import icrs_and_index
 from hipslake.sources import Source, Split
 from hipslake.sources.csv_inference import held_types
-from hipslake.spark.counting import PixelCounts, write_part
+from hipslake.spark.counting import PixelCounts, write_parts
 from hipslake.spark.split_rows import Chunk, chunks
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec, PositionSpec
@@ -105,7 +105,7 @@ class CountTask:
         """Count the splits of a task."""
         counts = PixelCounts(self.order)
         reports = [self._count(split, counts) for split in range(*self.tasks[task])]
-        write_part(self.folder, self.part_path(task), counts)
+        write_parts(self.folder, self.part_path(task), counts)
         yield pa.record_batch({"report": [report.model_dump_json() for report in reports]})
 
     def _count(self, number: int, counts: PixelCounts) -> SplitCount:

@@ -53,7 +53,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     cores = spark.sparkContext.defaultParallelism
     # Small catalogs: smaller tasks, so that every core has some.
     target_bytes = max(1, min(request.target_bytes, int(size / (2 * cores)) + 1))
-    task = WriteTask(request.run_uri, target_bytes, weights, spark.sparkContext.accumulator(0))
+    task = WriteTask(request.run_uri, target_bytes, weights, cores, spark.sparkContext.accumulator(0))
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
     if names_write(catalog, write_id):
@@ -84,7 +84,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     ):
         frame = exchange(
             spark,
-            sources=len(state.splits.splits),
+            sources=len(task.sources),
             mapper=task.route,
             targets=state.targets,
             reducer=task.write,

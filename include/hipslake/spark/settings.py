@@ -32,9 +32,15 @@ CLASS_ARCHIVE = (
 SESSION: dict[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
+    # Spark moves few rows here, each a block of many: compiling and tuning a query costs more than it can win.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
     # A block of the exchange is a row of up to 32 MB: batches between JVM and Python must hold few of them.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
     "spark.python.unix.domain.socket.enabled": "true",
+    # Arrow's allocator gives memory back after 10 ms; the next batch would have to fetch it, zeroed, anew.
+    "spark.executorEnv.MIMALLOC_PURGE_DELAY": "20000",
     # Blocks are Arrow buffers of numbers: lz4 finds little in them and costs more than the local disk.
     "spark.shuffle.compress": "false",
     # The exchange routes by a computed target and its blocks are the same in every attempt, so the

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,6 +13,19 @@ from hipslake.sources import Source, Split
 from hipslake.specs.catalog import PositionSpec
 
 CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
+_TASKS_PER_CORE = 4
+_MOST_SPLITS = 16  # in a task, unless there are more tasks than cores anyway
+
+
+def runs_of_splits(splits: int, cores: int) -> tuple[tuple[int, int], ...]:
+    """Divide splits among tasks: per task the range that it reads, [first, last).
+
+    Some tasks per core, so that all end together and a retry is small; few, since each costs tens of
+    milliseconds, and many small files are many splits.
+    """
+    tasks = min(splits, max(_TASKS_PER_CORE * cores, splits // _MOST_SPLITS))
+    bounds = [splits * task // tasks for task in range(tasks + 1)] if tasks else []
+    return tuple(pairwise(bounds))
 
 
 class Chunk(NamedTuple):

@@ -17,7 +17,7 @@ from hipslake.catalog.rows import in_curve_order
 from hipslake.errors import PlanError, StorageError
 from hipslake.spark.exchange import Block, Routed
 from hipslake.spark.rejects import write_rejects
-from hipslake.spark.split_rows import CHUNK_BYTES, chunks
+from hipslake.spark.split_rows import CHUNK_BYTES, chunks, runs_of_splits
 from hipslake.spark.write_state import GroupPlan, WriteState, load_write_state
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
@@ -42,11 +42,25 @@ RESULT_SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class WriteTask:
-    """Both halves of the write step's exchange; small, so that it travels with every task."""
+    """Both halves of the write step's exchange; small, so that it travels with every task.
+
+    Attributes
+    ----------
+    run_uri : str
+    target_bytes : int
+        Bytes in memory that one reduce task gathers.
+    row_bytes : tuple of (str, float)
+        Bytes in memory of a row, per column group.
+    cores : int
+        Cores of the cluster, for the number of map tasks.
+    written : Accumulator
+        Rows written so far, per column group.
+    """
 
     run_uri: str
     target_bytes: int
     row_bytes: tuple[tuple[str, float], ...]
+    cores: int
     written: Accumulator[int]
 
     @property
@@ -54,8 +68,17 @@ class WriteTask:
         """The run, its plan and its splits."""
         return load_write_state(self.run_uri, self.target_bytes, self.row_bytes)
 
+    @property
+    def sources(self) -> tuple[tuple[int, int], ...]:
+        """The splits that each map task reads."""
+        return runs_of_splits(len(self.state.splits.splits), self.cores)
+
     def route(self, number: int) -> Iterator[Routed]:
-        """Read a split, and send each reduce task its rows: indexed, in curve order, per column group."""
+        """Read splits, and send each reduce task its rows: indexed, in curve order, per column group."""
+        for split in range(*self.sources[number]):
+            yield from self._route_split(split)
+
+    def _route_split(self, number: int) -> Iterator[Routed]:
         state = self.state
         split, row_start = state.splits.splits[number], int(state.splits.row_starts[number])
         # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
