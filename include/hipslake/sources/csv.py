@@ -21,7 +21,7 @@ from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, joi
 from hipslake.sources.csv_parsing import CsvParser
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import SPLIT_BYTES, Source, selected
+from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
 from hipslake.sources.unification import unify
 from hipslake.specs.source import CsvOptions, SourceSpec
 
@@ -96,7 +96,12 @@ class CsvSource(Source):
         return pa.schema([field.remove_metadata() for field in unified])
 
     def read(
-        self, split: Split, schema: pa.Schema, columns: Sequence[str] | None = None
+        self,
+        split: Split,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         wanted = selected(schema, columns)
         check_unchanged(split.file)

@@ -61,7 +61,12 @@ class ParquetSource(Source):
         return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     def read(
-        self, split: Split, schema: pa.Schema, columns: Sequence[str] | None = None
+        self,
+        split: Split,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         wanted = selected(schema, columns)
         check_unchanged(split.file)
@@ -73,7 +78,7 @@ class ParquetSource(Source):
                 yield from _rows_without_columns(parquet, groups, wanted, split.file.uri)
                 return
             batches = parquet.iter_batches(
-                batch_size=_batch_rows(parquet, groups, wanted),
+                batch_size=min(batch_rows, _batch_rows(parquet, groups, wanted)),
                 row_groups=groups,
                 columns=names,
                 use_threads=False,  # a Spark task is one core

@@ -96,7 +96,12 @@ class Source(ABC):
 
     @abstractmethod
     def read(
-        self, split: Split, schema: pa.Schema, columns: Sequence[str] | None = None
+        self,
+        split: Split,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split, in source order.
 
@@ -108,6 +113,8 @@ class Source(ABC):
             The unified schema: columns are cast to it, and come in its order; what the file lacks is null.
         columns
             Names of the columns that are wanted; None: all.
+        batch_rows
+            Most rows of a batch, where the format leaves a choice: who needs few rows asks for few.
 
         Yields
         ------

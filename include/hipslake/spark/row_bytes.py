@@ -48,7 +48,7 @@ def _sample(source: Source, split: Split, schema: pa.Schema, spec: CatalogSpec) 
     """The first rows of a split that are on the sky, as many as are wanted or as there are."""
     found: list[pa.RecordBatch] = []
     rows = 0
-    for batch in source.read(split, schema):
+    for batch in source.read(split, schema, batch_rows=SAMPLE_ROWS):
         reasons = place(batch, spec.position).reasons
         good = batch if reasons is None else batch.take(pa.array(np.flatnonzero(reasons == 0)[:SAMPLE_ROWS]))
         found.append(good.slice(0, SAMPLE_ROWS - rows))
