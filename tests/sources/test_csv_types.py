@@ -28,6 +28,8 @@ from tests.sources.reading import csv_source, csv_table, read
         (["true", "1"], pa.string()),
         (["0x10", "1"], pa.int64()),
         (["0x10", "1.5"], pa.string()),
+        (["0x10", "9223372036854775808"], pa.uint64()),
+        (["0x10", "-7", "9223372036854775808"], pa.string()),
         (["2020-01-01", "1500-02-03"], pa.date32()),
         (["2020-01-01", "2020-01-01 10:00"], pa.timestamp("us")),
         (["2020-01-01", "2020-01-01T10:00:00.123456"], pa.timestamp("us")),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.spark.exchange import Block, _map_task, _reduce_task
+from hipslake.spark.exchange import Block, _map_task, _reduce_task, collected, exchange
 from hipslake.spark.transport import ThroughFiles, ThroughShuffle, Transport
+from pyspark.sql import SparkSession
 
 DICTIONARY = pa.dictionary(pa.int8(), pa.string())
 
@@ -31,10 +34,9 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
 
 def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
     sent = [batch(0, 1000), batch(1000, 1), batch(7, 333).slice(11, 40)]
-    with transport.packing(3) as pack:
-        payloads = [pack(rows) for rows in sent]
-    unpack = transport.unpacking()
-    received = [unpack(payload) for payload in reversed(payloads)]
+    pack = transport.packing(3)
+    payloads = [pack(target, rows) for target, rows in enumerate(sent)]
+    received = [transport.unpack(payload) for payload in reversed(payloads)]
     assert [rows.to_pylist() for rows in received] == [rows.to_pylist() for rows in reversed(sent)]
     assert all(rows.schema == sent[0].schema for rows in received)
 
@@ -64,8 +66,37 @@ def test_reduce_tasks_get_their_blocks_in_source_order(transport: Transport) -> 
 
 def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
     transport = ThroughFiles(str(tmp_path))
-    with transport.packing(0) as first, transport.packing(0) as second:
-        lost, kept = first(batch(0, 10)), second(batch(0, 10))
-    assert len(list(tmp_path.iterdir())) == 2
-    unpack = transport.unpacking()
-    assert unpack(lost).equals(unpack(kept))
+    first, second = transport.packing(0), transport.packing(0)
+    lost, kept = first(5, batch(0, 10)), second(5, batch(0, 10))
+    assert len(list((tmp_path / "5").iterdir())) == 2
+    assert transport.unpack(lost).equals(transport.unpack(kept))
+
+
+def test_blocks_are_removed_once_their_task_has_succeeded(spark: SparkSession, tmp_path: Path) -> None:
+    folder, go_on = tmp_path / "blocks", tmp_path / "go on"
+
+    def reducer(target: int, blocks: list[Block]) -> list[pa.RecordBatch]:
+        deadline = time.monotonic() + 30
+        while target == 1 and not go_on.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return [block.rows.select(["n"]) for block in blocks]
+
+    with ThroughFiles.freeing(spark.sparkContext, folder) as transport, ThreadPoolExecutor(1) as pool:
+        frame = exchange(
+            spark,
+            sources=2,
+            mapper=lambda task: [(target, batch(10 * task + target, 5)) for target in (0, 1)],
+            targets=2,
+            reducer=reducer,
+            result="n bigint",
+            transport=transport,
+        )
+        rows = pool.submit(lambda: collected(frame).num_rows)
+        deadline = time.monotonic() + 60
+        while {path.name for path in folder.iterdir()} != {"1"} and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert {path.name for path in folder.iterdir()} == {"1"}
+        assert len(list((folder / "1").iterdir())) == 2
+        go_on.touch()
+        assert rows.result() == 20
+    assert not folder.exists()

@@ -73,6 +73,8 @@ def fits(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) -> frozenset[
         return _TEXT | {f"nanoseconds{zone}"} | ({f"microseconds{zone}"} if exact else set())
     if kinds.is_binary(kind):
         return frozenset({"binary"})
+    if hexadecimal and probe(pa.uint64()) is not None:
+        return _TEXT | {"uint64", "digits"}  # as pyarrow has no guess for 0x1F beside 9223372036854775808
     return _TEXT  # also times of day: 12:30:00 may as well be a right ascension
 
 

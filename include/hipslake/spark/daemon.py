@@ -24,15 +24,15 @@ IMPORTED = (
 )
 
 
-def main() -> None:
-    """Import what tasks need, then serve Spark as its own daemon does."""
+def prepare() -> None:
+    """Import what tasks need. No thread of ours or Python's may start: a fork would lose it."""
     prefer_installed_pyspark()
     for module in IMPORTED:
         import_module(module)
     import_module("hipslake.sphere.healpix").pixel_functions()
     gc.freeze()  # the workers share these pages as long as nobody walks over them
-    import_module("pyspark.daemon").manager()
 
 
 if __name__ == "__main__":
-    main()
+    prepare()
+    import_module("pyspark.daemon").manager()

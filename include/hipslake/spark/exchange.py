@@ -122,12 +122,11 @@ def _map_task(
         _one_core()
         for batch in batches:
             for number in batch.column(0).to_numpy():
-                origin = int(number) << _SOURCE_SHIFT
-                with transport.packing(int(number)) as pack:
-                    for target, rows in mapper(int(number)):
-                        for part in cut(rows, block_bytes):
-                            yield _addressed(target, origin, pack(part))
-                            origin += 1
+                origin, pack = int(number) << _SOURCE_SHIFT, transport.packing(int(number))
+                for target, rows in mapper(int(number)):
+                    for part in cut(rows, block_bytes):
+                        yield _addressed(target, origin, pack(target, part))
+                        origin += 1
 
     return run
 
@@ -137,18 +136,18 @@ def _reduce_task(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         _one_core()
-        unpack = transport.unpacking()
         by_target: dict[int, list[Block]] = {}
         for batch in batches:
             targets, sources = batch.column(0).to_numpy(), batch.column(1).to_numpy()
             for at, (target, source) in enumerate(zip(targets.tolist(), sources.tolist(), strict=True)):
                 by_target.setdefault(target, []).append(
-                    Block(source, unpack(batch.column(2)[at].as_buffer()))
+                    Block(source, transport.unpack(batch.column(2)[at].as_buffer()))
                 )
         for target in sorted(by_target):
             blocks = by_target.pop(target)
             blocks.sort(key=lambda block: block.source)
             yield from reducer(target, blocks)
+            transport.arrived(target)
 
     return run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def prefer_installed_pyspark() -> None:
-    """Take pyspark from the environment, if that is the very Spark that runs; call it before importing pyspark.
+    """Take pyspark from the environment, if it is the Spark that runs; to be called before importing it.
 
     Spark puts its Python files at the head of the path as zips, out of which every process compiles them
     anew: half a second for each driver and each worker.

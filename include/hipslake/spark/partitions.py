@@ -123,11 +123,8 @@ def _transport(spark: SparkSession, catalog: Storage, write_id: str) -> Iterator
         return
     # In the write folder: what a killed job leaves goes with it, at the retry or with the sweep of orphans.
     folder = Path(catalog.uri(exchange_root(write_id)))
-    folder.mkdir(parents=True)
-    try:
-        yield ThroughFiles(str(folder))
-    finally:
-        catalog.delete_tree(exchange_root(write_id))
+    with ThroughFiles.freeing(spark.sparkContext, folder) as transport:
+        yield transport
 
 
 def _along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:

@@ -32,7 +32,7 @@ CLASS_ARCHIVE = (
 SESSION: dict[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
-    # Spark moves few rows here, each a block of many: compiling and tuning a query costs more than it can win.
+    # Spark moves few rows here, each a block of many: compiling and tuning queries costs more than it wins.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",

@@ -7,88 +7,130 @@ mapped into memory again, which spares its copies through the JVM: there only re
 from __future__ import annotations
 
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from typing import Protocol
 
-import numpy as np
 import pyarrow as pa
+from pyspark import Accumulator, SparkContext
+from pyspark.accumulators import AccumulatorParam
 
-_ALIGNMENT = 64  # bytes; Arrow buffers begin at multiples of it
-_REFERENCE = np.dtype([("offset", "<i8"), ("size", "<i8"), ("name", "S64")])
+_FREEING_SECONDS = 0.2
 
-Pack = Callable[[pa.RecordBatch], pa.Buffer]
-Unpack = Callable[[pa.Buffer], pa.RecordBatch]
+Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
 
 
 class Transport(Protocol):
     """What the exchange asks of a way to move blocks. It travels to the tasks."""
 
-    def packing(self, source: int) -> AbstractContextManager[Pack]:
-        """For one attempt at a map task: gives what turns a block into the payload that is shuffled."""
+    def packing(self, source: int) -> Pack:
+        """For one attempt at a map task: what turns a target and a block for it into the payload."""
 
-    def unpacking(self) -> Unpack:
-        """For one reduce task: what turns payloads into blocks again, as views where it can."""
+    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
+        """Turn a payload into the block again, as a view where it can."""
+
+    def arrived(self, target: int) -> None:
+        """Say, in a reduce task, that its blocks are not needed any more if it succeeds."""
 
 
 @dataclass(frozen=True)
 class ThroughShuffle:
     """The payload is the block, as an Arrow IPC stream."""
 
-    @contextmanager
-    def packing(self, source: int) -> Iterator[Pack]:
-        def pack(rows: pa.RecordBatch) -> pa.Buffer:
+    def packing(self, source: int) -> Pack:
+        def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
             sink = pa.BufferOutputStream()
             _write(sink, rows)
             return sink.getvalue()
 
-        yield pack
+        return pack
 
-    def unpacking(self) -> Unpack:
-        return _read
+    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
+        return _read(payload)
+
+    def arrived(self, target: int) -> None:
+        """Spark clears its shuffle itself."""
 
 
 @dataclass(frozen=True)
 class ThroughFiles:
-    """The payload says where the block lies: every attempt at a map task has one file for its blocks.
+    """The payload names the file that holds the block: `<target>/<source>-<attempt>-<number>.block`.
 
     Attributes
     ----------
     folder : str
         A local folder that all tasks see. Whoever made it removes it.
+    finished : Accumulator or None
+        Takes the targets whose tasks have succeeded; see `freeing`.
     """
 
     folder: str
+    finished: Accumulator[list[int]] | None = None
 
+    @classmethod
     @contextmanager
-    def packing(self, source: int) -> Iterator[Pack]:
-        name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
-        with pa.OSFile(str(Path(self.folder) / name), "wb") as file:
+    def freeing(cls, context: SparkContext, folder: Path) -> Iterator[ThroughFiles]:
+        """Remove the blocks of targets as their tasks succeed, and the folder at the end of the block.
 
-            def pack(rows: pa.RecordBatch) -> pa.Buffer:
-                start = file.tell()
-                if start % _ALIGNMENT:
-                    start += file.write(bytes(_ALIGNMENT - start % _ALIGNMENT))
+        So the disk need not hold both all blocks and all that is made of them.
+        """
+        folder.mkdir(parents=True)
+        finished = context.accumulator([], _Targets())
+        ended = Event()
+
+        def free() -> None:
+            freed = 0
+            while not ended.wait(_FREEING_SECONDS):
+                targets = finished.value[freed:]
+                for target in targets:
+                    shutil.rmtree(folder / str(target), ignore_errors=True)
+                freed += len(targets)
+
+        thread = Thread(target=free, name="free blocks", daemon=True)
+        thread.start()
+        try:
+            yield cls(str(folder), finished)
+        finally:
+            ended.set()
+            thread.join()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def packing(self, source: int) -> Pack:
+        attempt, number = secrets.token_hex(8), count()  # attempts may run at the same time
+
+        def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
+            name = f"{target}/{source:08d}-{attempt}-{next(number)}.block"
+            path = Path(self.folder, name)
+            path.parent.mkdir(exist_ok=True)
+            with pa.OSFile(str(path), "wb") as file:
                 _write(file, rows)
-                reference = np.array((start, file.tell() - start, name.encode()), _REFERENCE)
-                return pa.py_buffer(reference.tobytes())
+            return pa.py_buffer(name.encode())
 
-            yield pack
+        return pack
 
-    def unpacking(self) -> Unpack:
-        files: dict[str, pa.Buffer] = {}
+    def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
+        with pa.memory_map(str(Path(self.folder, payload.to_pybytes().decode()))) as file:
+            return _read(file.read_buffer())
 
-        def unpack(payload: pa.Buffer) -> pa.RecordBatch:
-            reference = np.frombuffer(payload, _REFERENCE)[0]
-            name = reference["name"].decode()
-            if name not in files:
-                with pa.memory_map(str(Path(self.folder) / name)) as file:
-                    files[name] = file.read_buffer()
-            return _read(files[name].slice(int(reference["offset"]), int(reference["size"])))
+    def arrived(self, target: int) -> None:
+        if self.finished is not None:
+            self.finished.add([target])
 
-        return unpack
+
+class _Targets(AccumulatorParam[list[int]]):
+    """Spark applies what a task adds when the task has succeeded, and only then."""
+
+    def zero(self, value: list[int]) -> list[int]:
+        return []
+
+    def addInPlace(self, value1: list[int], value2: list[int]) -> list[int]:  # noqa: N802
+        value1 += value2
+        return value1
 
 
 def _write(sink: pa.NativeFile, rows: pa.RecordBatch) -> None:

@@ -12,7 +12,7 @@ from hipslake.storage import Storage
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:
     """Store a table, whole or not at all."""
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
-    # Most numbers ascend or are small: as differences, millions of them are written and read in half the time.
+    # Most numbers ascend or are small: as differences, millions are written and read in half the time.
     numbers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     sink = pa.BufferOutputStream()
     pq.write_table(
@@ -28,4 +28,3 @@ def write_table(storage: Storage, path: str, table: pa.Table) -> None:
 def read_table(storage: Storage, path: str, filters: pc.Expression | None = None) -> pa.Table:
     """The table stored at a path, or the rows of it that a filter lets through."""
     return pq.read_table(pa.BufferReader(storage.read(path)), filters=filters)
-
