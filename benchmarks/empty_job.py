@@ -11,6 +11,12 @@ from typing import TYPE_CHECKING
 
 marks = [time.time() - float(os.environ["HIPSLAKE_BENCH_BEGAN"])]
 mark = time.perf_counter()
+without = os.environ["HIPSLAKE_BENCH_WITHOUT"].split()
+
+from hipslake.spark.installed import prefer_installed_pyspark  # noqa: E402
+
+if "installed" not in without:
+    prefer_installed_pyspark()
 
 import pyarrow as pa  # noqa: E402
 from hipslake.spark.session import open_session  # noqa: E402
@@ -33,10 +39,10 @@ def took() -> None:
 
 
 took()
-plain = os.environ["HIPSLAKE_BENCH_SESSION"] == "plain"
-session = SparkSession.builder.getOrCreate() if plain else open_session("step cost")
+session = SparkSession.builder.getOrCreate() if "session" in without else open_session("step cost")
 took()
 assert session.range(0, 1, 1, 1).mapInArrow(same, "id bigint").count() == 1
 took()
-session.stop()
+if "exit" in without:
+    session.stop()
 Path(os.environ["HIPSLAKE_BENCH_MARKS"]).write_text(json.dumps(marks))

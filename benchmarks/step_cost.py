@@ -1,7 +1,7 @@
 """The fixed cost of one Spark step: `spark-submit` of a job with one Python task that does nothing.
 
-Two ways are measured: Spark as it comes, and with the settings of the house. With `each`, every setting of
-the house is also left out by itself, which says what it wins.
+Two ways are measured: Spark as it comes, and as the project starts it. With `each`, every measure of the
+project is also left out by itself, which says what it wins.
 """
 
 from __future__ import annotations
@@ -13,13 +13,26 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from hipslake.spark.settings import LAUNCH, LOCAL_JAVA_OPTIONS, java_options
+from hipslake.spark.settings import (
+    JAVA_OPTIONS,
+    LAUNCH,
+    LOCAL_JAVA_OPTIONS,
+    WORKERS,
+    java_options,
+    launch_settings,
+)
 
 from benchmarks.processes import ROOT, environment, run_measured
 
 JOB = ROOT / "benchmarks" / "empty_job.py"
-MARKS_FILE, BEGAN, SESSION = "HIPSLAKE_BENCH_MARKS", "HIPSLAKE_BENCH_BEGAN", "HIPSLAKE_BENCH_SESSION"
+MASTER = "local[*,4]"
+MARKS_FILE, BEGAN, WITHOUT = "HIPSLAKE_BENCH_MARKS", "HIPSLAKE_BENCH_BEGAN", "HIPSLAKE_BENCH_WITHOUT"
 PHASES = ("jvm_and_interpreter", "imports", "session", "task", "end")
+IN_THE_JOB = {
+    "installed": "pyspark from zips",
+    "session": "without the session's settings",
+    "exit": "with `spark.stop()` at the end",
+}
 
 
 class Way(NamedTuple):
@@ -27,26 +40,26 @@ class Way(NamedTuple):
 
     name: str
     conf: dict[str, str]
-    java_options: tuple[str, ...]
-    session: bool  # whether the job opens its session as the house does, or as Spark does by itself
+    without: tuple[str, ...] = ()  # of IN_THE_JOB
 
 
 def ways(*, each: bool) -> list[Way]:
     """Return what to measure."""
-    all_options = java_options()
-    house = Way("the house's settings", LAUNCH, all_options, True)
-    found = [Way("Spark as it comes", {}, (), False), house]
+    ours = launch_settings(MASTER)
+    found = [Way("Spark as it comes", {}, tuple(IN_THE_JOB)), Way("as the project starts it", ours)]
     if not each:
         return found
     for key in LAUNCH:
-        conf = {name: value for name, value in LAUNCH.items() if name != key}
-        found.append(house._replace(name=f"without {key}", conf=conf))
+        found.append(Way(f"without {key}", {name: value for name, value in ours.items() if name != key}))
     for option in LOCAL_JAVA_OPTIONS:
-        rest = tuple(other for other in all_options if other != option)
-        found.append(house._replace(name=f"without {option}", java_options=rest))
-    if all_options != LOCAL_JAVA_OPTIONS:
-        found.append(house._replace(name="without the class-data archive", java_options=LOCAL_JAVA_OPTIONS))
-    return [*found, house._replace(name="without the session's settings", session=False)]
+        rest = " ".join(other for other in java_options() if other != option)
+        found.append(Way(f"without {option}", ours | {JAVA_OPTIONS: rest}))
+    if java_options() != LOCAL_JAVA_OPTIONS:
+        bare = " ".join(LOCAL_JAVA_OPTIONS)
+        found.append(Way("without the class-data archive", ours | {JAVA_OPTIONS: bare}))
+    plain = {name: value for name, value in ours.items() if name not in WORKERS}
+    found.append(Way("without the daemon that imports before it forks", plain))
+    return [*found, *(Way(name, ours, (without,)) for without, name in IN_THE_JOB.items())]
 
 
 def measure(folder: Path, *, repeats: int, each: bool) -> list[dict[str, Any]]:
@@ -65,12 +78,10 @@ def measure(folder: Path, *, repeats: int, each: bool) -> list[dict[str, Any]]:
 
 def _once(way: Way, folder: Path) -> dict[str, float]:
     marks_file = folder / "marks.json"
-    command = ["spark-submit", "--master", "local[*,4]"]
+    command = ["spark-submit", "--master", MASTER]
     for key, value in way.conf.items():
         command += ["--conf", f"{key}={value}"]
-    if way.java_options:
-        command += ["--conf", f"spark.driver.extraJavaOptions={' '.join(way.java_options)}"]
-    variables = environment() | {MARKS_FILE: str(marks_file), SESSION: "house" if way.session else "plain"}
+    variables = environment() | {MARKS_FILE: str(marks_file), WITHOUT: " ".join(way.without)}
     variables[BEGAN] = repr(time.time())
     usage = run_measured([*command, str(JOB)], log=folder / "step_cost.log", variables=variables)
     marks: list[float] = json.loads(marks_file.read_text())

@@ -32,10 +32,9 @@ def brute_counts(h29: NDArray[np.int64], order: int) -> Counts:
     return Counter((order, int(index) // 4 ** (29 - order)) for index in h29)
 
 
-def histogram_of(h29: NDArray[np.int64], order: int, bytes_per_row: int = 7) -> Histogram:
+def histogram_of(h29: NDArray[np.int64], order: int) -> Histogram:
     """The histogram of all rows at one order."""
-    npix, rows = count_pixels(h29, order)
-    return Histogram.from_counts(order, npix, rows, {"main": rows * bytes_per_row})
+    return Histogram.from_counts(order, *count_pixels(h29, order))
 
 
 def deepened(

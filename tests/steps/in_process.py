@@ -140,12 +140,12 @@ def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
             rows=len(keys), disk=(whole - one) / len(keys), memory=batch.nbytes / len(keys), footer=one
         )
     npix, counts = count_pixels(keys, spec.mapping_order)
-    sizes = {group: (counts * weight.disk).astype(np.int64) for group, weight in weights.items()}
-    cells = Histogram.from_counts(spec.mapping_order, npix, counts, sizes)
+    row_bytes = {group: weight.disk for group, weight in weights.items()}
+    cells = Histogram.from_counts(spec.mapping_order, npix, counts)
     splits.write(folder.storage, RunFolder.SPLITS)
     folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
-    write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table())
-    write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells))
+    write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table(row_bytes))
+    write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells, row_bytes))
     return histogram.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
 
 

@@ -1,4 +1,4 @@
-"""Histograms: rows (and bytes per column group) in disjoint pixels, along the curve.
+"""Histograms: rows in disjoint pixels, along the curve.
 
 Most cells lie at the mapping order; cells that were crowded are replaced by deeper ones, so orders can be
 mixed. A full histogram at order 12 has 200 million cells, so every array here is as narrow as it may be.
@@ -7,7 +7,7 @@ mixed. A full histogram at order 12 has 200 million cells, so every array here i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from hipslake.errors import VerificationError
 from hipslake.sphere.pixels import coarsen, starts
 from hipslake.sphere.tree import PixelTree
 
+CELL_COLUMNS = ["order", "npix", "rows"]
 _BYTES = "bytes_"
 _DEEPEST_IN_32_BITS = 14
 
@@ -62,29 +63,20 @@ class Histogram:
     npix : uint32[n] or int64[n]
         32 bits number the pixels down to order 14.
     rows : int64[n]
-    bytes : mapping of column group to int64[n]
-        Estimated bytes on disk.
     """
 
     order: NDArray[np.uint8]
     npix: NDArray[np.integer]
     rows: NDArray[np.int64]
-    bytes: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.npix)
 
     @classmethod
-    def from_counts(
-        cls,
-        order: int,
-        npix: NDArray[np.integer],
-        rows: NDArray[np.int64],
-        bytes: Mapping[str, NDArray[np.int64]] | None = None,
-    ) -> Histogram:
+    def from_counts(cls, order: int, npix: NDArray[np.integer], rows: NDArray[np.int64]) -> Histogram:
         """The histogram of counts at one order; `npix` ascending and unique."""
         numbers: NDArray[np.integer] = npix.astype(_numbers(order), copy=False)
-        return cls(np.broadcast_to(np.uint8(order), len(npix)), numbers, rows, dict(bytes or {}))
+        return cls(np.broadcast_to(np.uint8(order), len(npix)), numbers, rows)
 
     @property
     def total_rows(self) -> int:
@@ -103,12 +95,7 @@ class Histogram:
 
     def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Histogram:
         """Some of the cells: a mask, ascending places, or a slice."""
-        return Histogram(
-            self.order[chosen],
-            self.npix[chosen],
-            self.rows[chosen],
-            {group: values[chosen] for group, values in self.bytes.items()},
-        )
+        return Histogram(self.order[chosen], self.npix[chosen], self.rows[chosen])
 
     def refined(self, crowded: NDArray[np.bool_], finer: Histogram) -> Histogram:
         """Replace cells by the deeper cells that they are made of.
@@ -141,28 +128,35 @@ class Histogram:
             if order:
                 carried = _summed_up(carried, order - 1)
 
-    def to_table(self) -> pa.Table:
-        """The cells as a table: order, npix, rows, and `bytes_<group>` per column group."""
+    def to_table(self, row_bytes: Mapping[str, float] | None = None) -> pa.Table:
+        """The cells as a table.
+
+        Parameters
+        ----------
+        row_bytes : mapping of str to float, optional
+            Bytes on disk of a row, per column group.
+
+        Returns
+        -------
+        pyarrow.Table
+            order, npix, rows, and `bytes_<group>` for every group of `row_bytes`.
+        """
         columns = {"order": self.order, "npix": self.npix, "rows": self.rows}
-        columns |= {_BYTES + group: values for group, values in self.bytes.items()}
+        for group, weight in (row_bytes or {}).items():
+            columns[_BYTES + group] = (self.rows * weight).astype(np.int64)
         return pa.table(columns)
 
     @classmethod
     def from_table(cls, table: pa.Table) -> Histogram:
         """The inverse of `to_table`."""
-        groups = [name.removeprefix(_BYTES) for name in table.column_names if name.startswith(_BYTES)]
-        return cls(
-            table["order"].to_numpy(),
-            table["npix"].to_numpy(),
-            table["rows"].to_numpy(),
-            {group: table[_BYTES + group].to_numpy() for group in groups},
-        )
+        return cls(*(table[name].to_numpy() for name in CELL_COLUMNS))
 
 
-def coarser_orders(histogram: Histogram) -> pa.Table:
-    """The cells of all orders coarser than the deepest, in one table, from order 0 on."""
-    deepest, *coarser = [cells.to_table() for _, cells in histogram.per_order()]
-    return pa.concat_tables([deepest.slice(0, 0), *reversed(coarser)])
+def coarser_orders(histogram: Histogram, row_bytes: Mapping[str, float] | None = None) -> pa.Table:
+    """The cells of all orders coarser than the deepest, from order 0 on, in one table; see `to_table`."""
+    deepest, *coarser = [cells for _, cells in histogram.per_order()]
+    tables = [cells.to_table(row_bytes) for cells in (deepest.select(slice(0)), *reversed(coarser))]
+    return pa.concat_tables(tables)
 
 
 def _together(a: Histogram, b: Histogram) -> Histogram:
@@ -171,7 +165,6 @@ def _together(a: Histogram, b: Histogram) -> Histogram:
         np.concatenate([a.order, b.order]),
         np.concatenate([a.npix, b.npix]),
         np.concatenate([a.rows, b.rows]),
-        {group: np.concatenate([a.bytes[group], b.bytes[group]]) for group in a.bytes},
     )
 
 
@@ -198,10 +191,5 @@ def _summed_up(cells: Histogram, order: int) -> Histogram:
     return Histogram(
         np.broadcast_to(np.uint8(order), len(first)),
         parents[first],
-        _sums(cells.rows, first),
-        {group: _sums(values, first) for group, values in cells.bytes.items()},
+        np.add.reduceat(cells.rows, first) if len(first) else cells.rows,
     )
-
-
-def _sums(values: NDArray[np.int64], first: NDArray[np.integer]) -> NDArray[np.int64]:
-    return np.add.reduceat(values, first) if len(first) else values[:0]

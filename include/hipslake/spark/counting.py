@@ -14,6 +14,7 @@ from hipslake.storage import Storage
 _MERGE_CELLS = 1 << 23
 _DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB
 _DENSE_SHARE = 32  # and are worth it once one in so many is counted
+_PIECE = 1 << 18
 
 Cells = tuple[NDArray[np.integer], NDArray[np.int64]]  # pixels, ascending and unique, and the rows in each
 
@@ -46,7 +47,7 @@ class PixelCounts:
     def parts(self) -> Iterator[Cells]:
         """What was counted, in parts: a pixel may be in several. Cheaper than the total."""
         if self._dense is not None:
-            npix = np.flatnonzero(self._dense)
+            npix = _occupied(self._dense)
             yield npix, self._dense[npix]
         yield from self._pending
 
@@ -71,6 +72,15 @@ class PixelCounts:
         first = np.flatnonzero(np.append(True, npix[1:] != npix[:-1]))
         self._pending = [(npix[first], np.add.reduceat(rows, first))]
         self._cells = len(first)
+
+
+def _occupied(dense: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The pixels with rows, found piece by piece: at hundreds of MB, fresh memory is what takes time."""
+    pieces = (
+        (np.flatnonzero(dense[low : low + _PIECE]) + low).astype(np.uint32)
+        for low in range(0, len(dense), _PIECE)
+    )
+    return np.concatenate(list(pieces))
 
 
 def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:

@@ -29,7 +29,7 @@ from hipslake.spark.row_bytes import sampled_row_bytes
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
-from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.split_table import SplitTable
@@ -103,10 +103,11 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     with phases("weigh"):
         weights = weighing.result() if weighing else sampled_row_bytes(source, inputs.files, schema, spec)
     with phases("deepen"):
-        histogram = _histogram(counts, weights)
+        histogram = Histogram.from_counts(counts.order, *counts.total())
+        row_bytes = {group: weight.disk for group, weight in weights.items()}
         deepened: dict[int, int] = {}
-        while (crowded := _crowded(histogram, spec)).any():
-            histogram = _deepened(spark, task, schema, histogram, crowded, weights)
+        while (crowded := _crowded(histogram, spec, row_bytes)).any():
+            histogram = _deepened(spark, task, schema, histogram, crowded)
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
@@ -166,22 +167,14 @@ def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.
     return source.unify([(uri, schema) for uri, schema in found if schema is not None])
 
 
-def _histogram(counts: PixelCounts, weights: dict[str, RowBytes]) -> Histogram:
-    npix, rows = counts.total()
-    return Histogram.from_counts(
-        counts.order,
-        npix,
-        rows,
-        {group: (rows * weight.disk).astype(np.int64) for group, weight in weights.items()},
-    )
-
-
-def _crowded(histogram: Histogram, spec: CatalogSpec) -> NDArray[np.bool_]:
+def _crowded(histogram: Histogram, spec: CatalogSpec, row_bytes: dict[str, float]) -> NDArray[np.bool_]:
     """Which cells are over the threshold of any column group."""
     crowded = np.zeros(len(histogram), bool)
     for group in spec.column_groups:
         threshold = spec.threshold_of(group.name)
-        weights = histogram.rows if threshold.unit is ThresholdUnit.ROWS else histogram.bytes[group.name]
+        weights = histogram.rows
+        if threshold.unit is ThresholdUnit.BYTES:
+            weights = (weights * row_bytes[group.name]).astype(np.int64)
         crowded |= crowded_cells(histogram, weights, threshold.value, highest_order=spec.highest_order)
     return crowded & (histogram.rows > 1)
 
@@ -192,7 +185,6 @@ def _deepened(
     schema: pa.Schema,
     histogram: Histogram,
     crowded: NDArray[np.bool_],
-    weights: dict[str, RowBytes],
 ) -> Histogram:
     """Count crowded cells again, some orders deeper. They all lie at one order: the deepest."""
     cells = histogram.select(crowded)
@@ -200,4 +192,4 @@ def _deepened(
     deeper = min(order + DEEPER_BY, first.spec.highest_order)
     task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{_PARTS}/{deeper}")
     counts, _ = _count(spark, task)
-    return histogram.refined(crowded, _histogram(counts, weights))
+    return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))

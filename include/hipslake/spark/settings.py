@@ -49,7 +49,12 @@ SESSION: dict[str, str] = {
     "spark.shuffle.checksum.enabled": "false",
 }
 
-DAEMON = "hipslake.spark.daemon"  # forks Python workers that have all imports behind them
+# How Python workers start where all run on one machine; a cluster has the library only once a job runs.
+WORKERS: dict[str, str] = {
+    "spark.python.daemon.module": "hipslake.spark.daemon",  # forks them with all imports behind them
+    "spark.executorEnv.PYTHONPATH": str(Path(hipslake.__file__).parents[1]),
+}
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def launch_settings(master: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -58,16 +63,13 @@ def launch_settings(master: str, environment: Mapping[str, str] = os.environ) ->
     Parameters
     ----------
     master : str
-        The master that the job is submitted to. JVM options and the library's daemon are set only for local
-        ones: a cluster has the library only once a job has started.
+        What the job is submitted to. JVM options and the start of workers are set for local masters.
     environment : mapping of str to str
         `HIPSLAKE_CLASS_ARCHIVE` may name a class-data archive; a missing file is passed over.
     """
     settings = dict(LAUNCH)
     if master.startswith("local"):
-        settings["spark.driver.extraJavaOptions"] = " ".join(java_options(environment))
-        settings["spark.python.daemon.module"] = DAEMON
-        settings["spark.executorEnv.PYTHONPATH"] = str(Path(hipslake.__file__).parents[1])
+        settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options(environment))}
     return settings
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hipslake.errors import PlanError, VerificationError
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
@@ -50,7 +50,7 @@ def run(request: PlanRequest) -> PlanReport:
     spec = folder.run().spec
     with phases("read"):
         counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-        histogram = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM))
+        histogram = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
     if histogram.total_rows != counted.rows_out:
         raise VerificationError(
             f"{folder.uri_of(RunFolder.HISTOGRAM)} holds {histogram.total_rows} rows, but its report counts "

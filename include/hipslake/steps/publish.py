@@ -14,6 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import ConflictError, VerificationError
+from hipslake.planning.histogram import CELL_COLUMNS
 from hipslake.specs.catalog import Layout
 from hipslake.steps.draft import draft_version
 from hipslake.steps.pointers import point_at_newest
@@ -125,10 +126,10 @@ def _point_map(folder: RunFolder) -> PointMap:
     spec = folder.run().spec
     counted = max(spec.mapping_order, spec.lowest_order)  # every row is in a cell of this order, or deeper
     order = pc.field("order") == min(MAP_ORDER, counted)
-    cells = read_table(folder.storage, RunFolder.PER_ORDER, order)
+    cells = read_table(folder.storage, RunFolder.PER_ORDER, CELL_COLUMNS, order)
     if not cells.num_rows:  # none is deeper
-        cells = read_table(folder.storage, RunFolder.HISTOGRAM)
-    return PointMap.from_cells(*(cells[name].to_numpy() for name in ("order", "npix", "rows")))
+        cells = read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS)
+    return PointMap.from_cells(*(cells[name].to_numpy() for name in CELL_COLUMNS))
 
 
 def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> int:

@@ -25,6 +25,8 @@ def write_table(storage: Storage, path: str, table: pa.Table) -> None:
     storage.write(path, sink.getvalue(), durable=False)
 
 
-def read_table(storage: Storage, path: str, filters: pc.Expression | None = None) -> pa.Table:
-    """The table stored at a path, or the rows of it that a filter lets through."""
-    return pq.read_table(pa.BufferReader(storage.read(path)), filters=filters)
+def read_table(
+    storage: Storage, path: str, columns: list[str] | None = None, filters: pc.Expression | None = None
+) -> pa.Table:
+    """The table stored at a path: all of it, or some columns, and the rows that a filter lets through."""
+    return pq.read_table(pa.BufferReader(storage.read(path)), columns=columns, filters=filters)
