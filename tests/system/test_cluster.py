@@ -56,8 +56,8 @@ def test_a_catalog_made_by_the_cluster_is_the_one_made_locally(
 
 
 def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_path: Path) -> None:
-    source = in_process.write_source(tmp_path / "landing", rows=200_000, files=16)
-    spec = write_spec(tmp_path / "stars.yaml", "1500 rows")
+    source = in_process.write_source(tmp_path / "landing", rows=400_000, files=16)
+    spec = write_spec(tmp_path / "stars.yaml", "800 rows")
     folder = in_process.start(tmp_path / "warehouse", spec)
     for step in (in_process.freeze, in_process.count, in_process.make_plan):
         step(folder)
