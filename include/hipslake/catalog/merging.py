@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -32,7 +33,7 @@ def curve_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     not stable, and equal keys are rare on the sky, so they are put right afterwards.
     """
     order = np.argsort(keys)
-    in_order = keys[order]
+    in_order = keys.take(order)
     equal_to_next = in_order[1:] == in_order[:-1]
     if np.count_nonzero(equal_to_next) > len(keys) // 8:
         return np.argsort(keys, kind="stable")
@@ -80,7 +81,7 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
     starts, taken = np.cumsum(lengths) - lengths, np.zeros_like(lengths)
     for begin in range(0, len(order), row_group_rows):
         chosen = order[begin : begin + row_group_rows]
-        of_batch = of_row[chosen]
+        of_batch = of_row.take(chosen)
         counts = np.bincount(of_batch, minlength=len(batches))
         slices = [
             batch.slice(first, count)
@@ -91,4 +92,4 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
         shift = np.cumsum(counts) - counts - taken - starts
         taken += counts
         table = pa.Table.from_batches(slices).combine_chunks()
-        yield table.take(pa.array(chosen + shift[of_batch]))
+        yield pc.take(table, pa.array(chosen + shift.take(of_batch)), boundscheck=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.merging import curve_order
@@ -51,11 +52,12 @@ def in_curve_order(
         lon, lat = lon[kept], lat[kept]
     ra, dec, h29 = icrs_and_index(lon, lat, position)
     order = curve_order(h29)
-    keys = h29[order]
-    places = order if kept is None else kept[order]
+    keys = h29.take(order)
+    places = order if kept is None else kept.take(order)
     wanted = {name for schema in schemas.values() for name in schema.names}
     stored = rows.select([name for name in rows.schema.names if name in wanted])
-    columns = dict(zip(stored.schema.names, stored.take(pa.array(places)).columns, strict=True))
+    taken = pc.take(stored, pa.array(places), boundscheck=False)  # the places are ours
+    columns = dict(zip(stored.schema.names, taken.columns, strict=True))
     columns[HEALPIX_COLUMN] = pa.array(keys)
     if ROW_COLUMN in wanted:
         columns[ROW_COLUMN] = pa.array(places + row_start)

@@ -13,7 +13,7 @@ from hipslake.sources import Source, Split
 from hipslake.specs.catalog import PositionSpec
 
 CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
-_TASKS_PER_CORE = 8
+_TASKS_PER_CORE = 5
 _MOST_SPLITS = 16  # in a task, unless there are more tasks than cores anyway
 
 
