@@ -26,6 +26,7 @@ from benchmarks.sizes import format_count, parse_count
 CORES = 2
 SIZES = [20_000_000, 80_000_000]
 LEVELS = [1, 15]
+SHORT_ROWS, SHORT_REPEATS = 20_000_000, 3  # in short runs a second more or less is some percent
 MODULES = {
     bars.LIMIT: "benchmarks.two_process",
     bars.OURS: "benchmarks.hipslake_ingest",
@@ -90,12 +91,14 @@ def _measures(
     }
 
 
-def run_all(bench: Bench, sizes: list[int], levels: list[int], systems: list[str], repeats: int) -> list[Any]:
+def run_all(
+    bench: Bench, sizes: list[int], levels: list[int], systems: list[str], repeats: int | None
+) -> list[Any]:
     """Run every cell, the systems of one after the other, and compare what they wrote."""
     runs = []
     for rows in sizes:
         for level in levels:
-            for repeat in range(repeats):
+            for repeat in range(repeats or (SHORT_REPEATS if rows <= SHORT_ROWS else 1)):
                 first: LeafFiles | None = None
                 for system in systems:
                     print(f"{format_count(rows)} rows, zstd-{level}, {system}", end=" ", flush=True)
@@ -122,7 +125,7 @@ def main(argv: list[str] | None = None) -> int:
     folder: Path = options.folder
     folder.mkdir(parents=True, exist_ok=True)
     if options.step_cost:
-        print(step_cost.table(step_cost.measure(folder, repeats=max(3, options.repeats), each=options.each)))
+        print(step_cost.table(step_cost.measure(folder, repeats=options.repeats or 3, each=options.each)))
         return 0
     need, free = max(options.rows) * DISK_BYTES_PER_ROW, shutil.disk_usage(folder).free
     if free < need:
@@ -154,7 +157,12 @@ def _options(argv: list[str] | None) -> Any:
     parser.add_argument("--rows", type=_million_rows, nargs="+", default=SIZES, help="default: 20M 80M")
     parser.add_argument("--levels", type=int, nargs="+", default=LEVELS, help="zstd levels; default: 1 15")
     parser.add_argument("--systems", nargs="+", choices=list(MODULES), default=list(MODULES))
-    parser.add_argument("--repeats", type=int, default=1, help="runs of each cell; medians are judged")
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        help=f"runs of each cell, of which medians are judged; default: {SHORT_REPEATS} up to "
+        f"{format_count(SHORT_ROWS)} rows, 1 above",
+    )
     parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
     parser.add_argument("--quick", action="store_true", help="2M rows at zstd-1, leaves of 100k")
     parser.add_argument(

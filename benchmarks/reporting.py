@@ -58,8 +58,9 @@ def markdown(result: dict[str, Any]) -> str:
         "",
         "![Seconds per phase](ingest.png)",
         "",
-        "*Up*: without starting interpreters and sessions. *Whole*: the whole process. Verify is apart "
-        "from both. *Peak*: proportional set sizes of all processes together.",
+        "*Up*: without what starting takes: interpreters with their imports, Spark sessions with their "
+        "Python workers. *Whole*: the whole process. Verify is apart from both. *Peak*: proportional set "
+        "sizes of all processes together.",
         "",
         "| rows | zstd | system | up s | whole s | verify s | cpu s | rows/s | peak GiB | leaves | GB |",
         "|---|---|---|" + "---:|" * 8,
