@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.planning.histogram import count_pixels
+from hipslake.planning.histogram import count_pixels, pixel_numbers
 from hipslake.storage import Storage
 
 _MERGE_CELLS = 1 << 23
@@ -85,12 +85,10 @@ def _occupied(dense: NDArray[np.int64]) -> NDArray[np.uint32]:
 
 def write_parts(storage: Storage, path: str, counts: PixelCounts) -> None:
     """Store the counts of one task."""
-    batches = [pa.record_batch({"npix": npix, "rows": rows}) for npix, rows in counts.parts()]
     sink = pa.BufferOutputStream()
-    if batches:
-        with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
+    with pa.ipc.new_stream(sink, _schema(counts.order)) as writer:
+        for npix, rows in counts.parts():
+            writer.write_batch(pa.record_batch([npix, rows], schema=_schema(counts.order)))
     storage.write(path, sink.getvalue(), durable=False)
 
 
@@ -98,7 +96,11 @@ def sum_parts(storage: Storage, paths: Iterable[str], order: int) -> PixelCounts
     """Add up the counts that the tasks left."""
     counts = PixelCounts(order)
     for path in paths:
-        stored = storage.read(path)
-        for batch in pa.ipc.open_stream(stored) if stored else ():
+        stored = pa.memory_map(storage.uri(path)) if storage.is_local else storage.read(path)
+        for batch in pa.ipc.open_stream(stored):
             counts.add_cells(batch["npix"].to_numpy(), batch["rows"].to_numpy())
     return counts
+
+
+def _schema(order: int) -> pa.Schema:
+    return pa.schema([("npix", pa.from_numpy_dtype(pixel_numbers(order))), ("rows", pa.int64())])
