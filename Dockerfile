@@ -8,8 +8,7 @@ RUN apt-get update \
 WORKDIR /opt/hipslake
 COPY pyproject.toml requirements.txt ./
 # The lock constrains, it does not list: the image needs neither linters nor tests.
-RUN grep '^uv==' requirements.txt > /tmp/uv.txt \
-    && pip install --no-cache-dir --requirement /tmp/uv.txt \
+RUN pip install --no-cache-dir "$(grep -o '^uv==[0-9.]*' requirements.txt)" \
     && uv pip install --system --no-cache --constraint requirements.txt --requirement pyproject.toml --extra demo --extra server
 
 COPY dags dags

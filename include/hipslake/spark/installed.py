@@ -14,8 +14,9 @@ def prefer_installed_pyspark() -> None:
     Spark puts its Python files at the head of the path as zips, out of which every process compiles them
     anew: half a second for each driver and each worker.
     """
-    home = Path(os.environ.get("SPARK_HOME", "/nowhere"))
-    path = list(sys.path)
+    if "SPARK_HOME" not in os.environ:
+        return
+    home, path = Path(os.environ["SPARK_HOME"]), list(sys.path)
     sys.path[:] = [entry for entry in path if Path(entry).parent != home / "python" / "lib"]
     found = [find_spec(name) for name in ("pyspark", "py4j")]
     same = found[0] is not None and found[0].origin == str(home / "__init__.py")

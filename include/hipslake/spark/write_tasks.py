@@ -46,11 +46,8 @@ class WriteTask:
 
     Attributes
     ----------
-    run_uri : str
-    target_bytes : int
-        Bytes in memory that one reduce task gathers.
-    row_bytes : tuple of (str, float)
-        Bytes in memory of a row, per column group.
+    run_uri, target_bytes, row_bytes
+        What `load_write_state` takes.
     cores : int
         Cores of the cluster, for the number of map tasks.
     written : Accumulator
