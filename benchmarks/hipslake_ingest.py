@@ -20,7 +20,8 @@ from typing import Any
 
 # What steps of this process import when they come to it, here before the clock of a step runs: as with the
 # other systems, `seconds` leave out what starting interpreters costs, and the whole process has it.
-import astropy.io.fits  # noqa: F401
+import astropy.io.fits
+import astropy.table  # noqa: F401
 import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hipslake.errors import NoSpaceError, NotWritableError, StorageError
 from hipslake.files import atomic
@@ -54,6 +55,14 @@ def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
+
+
+@pytest.mark.parametrize("size", [0, 1, (1 << 20) - 1, 1 << 20, (5 << 20) + 3])
+def test_large_contents_arrive_whole(local: Storage, size: int) -> None:
+    content = os.urandom(size)
+    for data in (content, memoryview(content), pa.py_buffer(content)):
+        local.write("large", data)
+        assert local.read("large") == content
 
 
 def names(entries: list[Entry]) -> list[str]:

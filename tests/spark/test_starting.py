@@ -68,16 +68,22 @@ print(*(task.joinpath("comm").read_text().strip() for task in Path("/proc/self/t
     assert threads.split().count("python") <= 1  # the main thread; jemalloc starts its own anew after a fork
 
 
-def test_local_workers_have_the_imports_behind_them(spark: SparkSession) -> None:
+def test_local_workers_have_the_imports_behind_them_and_take_small_pages(spark: SparkSession) -> None:
     def ask(number: int) -> list[pa.RecordBatch]:
         import sys
 
         parent = Path(f"/proc/{os.getppid()}/cmdline").read_text().split("\0")
         missing = [name for name in IMPORTED if name not in sys.modules]
-        return [
-            pa.record_batch({"daemon": [parent[2]], "missing": pa.array([missing], pa.list_(pa.string()))})
-        ]
+        huge = [line for line in Path("/proc/self/status").read_text().split("\n") if "THP_enabled" in line]
+        columns = {
+            "daemon": [parent[2]],
+            "missing": pa.array([missing], pa.list_(pa.string())),
+            "huge": pa.array([huge], pa.list_(pa.string())),
+        }
+        return [pa.record_batch(columns)]
 
-    told = collected(run_tasks(spark, sources=2, task=ask, result="daemon string, missing array<string>"))
+    result = "daemon string, missing array<string>, huge array<string>"
+    told = collected(run_tasks(spark, sources=2, task=ask, result=result))
     assert told["daemon"].to_pylist() == ["hipslake.spark.daemon"] * 2
     assert told["missing"].to_pylist() == [[], []]
+    assert all(pages in ([], ["THP_enabled:\t0"]) for pages in told["huge"].to_pylist())  # since Linux 5.0

@@ -12,6 +12,7 @@ import gc
 from importlib import import_module
 
 from hipslake.spark.installed import prefer_installed_pyspark
+from hipslake.spark.memory import use_small_pages
 
 IMPORTED = (
     "pandas",  # pyarrow imports it when it first converts something
@@ -26,6 +27,7 @@ IMPORTED = (
 
 def prepare() -> None:
     """Import what tasks need. No thread of ours or Python's may start: a fork would lose it."""
+    use_small_pages()
     prefer_installed_pyspark()
     for module in IMPORTED:
         import_module(module)

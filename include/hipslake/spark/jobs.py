@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hipslake.spark.installed import prefer_installed_pyspark
+from hipslake.spark.memory import use_small_pages
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
     )
     logging.getLogger("py4j").setLevel(logging.WARNING)
     request_uri, report_uri = job_arguments()
+    use_small_pages()
     prefer_installed_pyspark()
     with ThreadPoolExecutor(1) as pool:
         step: Future[Step] = pool.submit(lambda: import_module(module).run)
