@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 import pyarrow.types as kinds
 
 _MANTISSA_BITS = {16: 11, 32: 24, 64: 53}
+_DICTIONARY_BITS = 32
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, signed or not
 
 
@@ -124,19 +127,44 @@ def without_views(kind: pa.DataType) -> pa.DataType:
     >>> without_views(pa.list_(pa.string_view()))
     ListType(list<item: string>)
     """
-    if kind == pa.string_view():
-        return pa.string()
-    if kind == pa.binary_view():
-        return pa.binary()
+    return _rewritten(
+        kind, lambda kind: {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}.get(kind, kind)
+    )
+
+
+def with_room(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values whose dictionaries number their words in 32 bits at least.
+
+    Each file has a dictionary of its own, often numbered in 8 bits; together they may have more words.
+
+    Examples
+    --------
+    >>> with_room(pa.dictionary(pa.int8(), pa.string()))
+    DictionaryType(dictionary<values=string, indices=int32, ordered=0>)
+    """
+
+    def widened(kind: pa.DataType) -> pa.DataType:
+        if kinds.is_dictionary(kind) and kind.index_type.bit_width < _DICTIONARY_BITS:
+            return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+        return kind
+
+    return _rewritten(kind, widened)
+
+
+def _rewritten(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """Change a type, or the types nested in it."""
+
+    def inside(field: pa.Field) -> pa.Field:
+        return field.with_type(_rewritten(field.type, change))
+
     if kinds.is_struct(kind):
-        return pa.struct([field.with_type(without_views(field.type)) for field in kind])
+        return pa.struct([inside(field) for field in kind])
     if kinds.is_map(kind):
-        return pa.map_(without_views(kind.key_type), without_views(kind.item_type))
+        return pa.map_(_rewritten(kind.key_type, change), _rewritten(kind.item_type, change))
     if kinds.is_fixed_size_list(kind):
-        item = kind.value_field
-        return pa.list_(item.with_type(without_views(item.type)), kind.list_size)
+        return pa.list_(inside(kind.value_field), kind.list_size)
     if kinds.is_large_list(kind):
-        return pa.large_list(kind.value_field.with_type(without_views(kind.value_type)))
+        return pa.large_list(inside(kind.value_field))
     if kinds.is_list(kind):
-        return pa.list_(kind.value_field.with_type(without_views(kind.value_type)))
-    return kind
+        return pa.list_(inside(kind.value_field))
+    return change(kind)
