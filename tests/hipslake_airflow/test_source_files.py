@@ -90,6 +90,14 @@ def test_the_sensor_fails_saying_what_it_looked_for(folder: RunFolder, tmp_path:
         sensor.execute_complete({}, {"files": 0})
 
 
+def test_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    spec = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing")
+    folder = in_process.start(tmp_path / "warehouse", spec, wait_minutes=5)
+    with pytest.raises(AirflowFailException, match="is a folder; name its files"):
+        execute(SourceFilesSensor(task_id="wait", run_uri=folder.uri))
+
+
 def test_a_source_that_cannot_be_listed_fails_at_once(folder: RunFolder) -> None:
     sensor = SourceFilesSensor(task_id="wait", run_uri=folder.uri)
     with pytest.raises(AirflowFailException, match="not allowed"):

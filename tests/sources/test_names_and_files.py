@@ -9,7 +9,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import ReservedColumnError, SchemaMismatchError, SourceNotFoundError
+from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources import check_names, open_source
 from hipslake.sources.registry import READERS
 from hipslake.specs.catalog import CatalogSpec
@@ -99,7 +99,7 @@ def test_no_file_is_told_with_the_pattern(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("HIPSLAKE_LANDING", str(tmp_path))
     with pytest.raises(SourceNotFoundError, match=rf"no file matches {tmp_path}/gaia/\*\.csv"):
         listed("${HIPSLAKE_LANDING}/gaia/*.csv")
-    with pytest.raises(SourceNotFoundError, match=rf"{tmp_path} is a folder; name its files"):
+    with pytest.raises(InputError, match=rf"{tmp_path} is a folder; name its files"):
         listed(str(tmp_path))
 
 

@@ -25,6 +25,8 @@ def list_files(uri: str) -> list[SourceFile]:
     ------
     SourceNotFoundError
         When no file matches.
+    InputError
+        When the URI names a folder: waiting for files would not help.
     SpecError
         When a variable is not set.
     """
@@ -34,7 +36,7 @@ def list_files(uri: str) -> list[SourceFile]:
     if not found:
         folder = storage.uri(pattern)
         if _MAGIC.search(pattern) is None and storage.exists(pattern):
-            raise SourceNotFoundError(
+            raise InputError(
                 f"{expanded} is a folder; name its files, such as {folder.rstrip('/')}/*.parquet"
             )
         raise SourceNotFoundError(f"no file matches {expanded}; put the files there or correct source.uri")

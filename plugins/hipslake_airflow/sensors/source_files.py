@@ -104,7 +104,12 @@ class SourceFilesSensor(BaseSensorOperator):
         return source
 
     def _count(self, source: dict[str, Any]) -> int:
-        files = count_files(source)
+        from hipslake.errors import InputError
+
+        try:
+            files = count_files(source)
+        except InputError as error:
+            raise AirflowFailException(str(error)) from error
         if files:
             self.log.info("Found %d files for %s.", files, looked_for(source))
         return files
