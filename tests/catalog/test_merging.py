@@ -70,6 +70,15 @@ def test_curve_order_is_stable_however_many_keys_are_equal(distinct: int) -> Non
     assert np.array_equal(keys, before)
 
 
+@pytest.mark.parametrize("crowded", [2, 300, 20_000])
+def test_curve_order_tells_a_crowd_on_a_wide_sky_apart(crowded: int) -> None:
+    """Keys that differ only far behind the digits that are looked at first, few of them or most."""
+    rng = np.random.default_rng(3)
+    sky = rng.integers(0, 12 << 58, 25_000)
+    keys = rng.permutation(np.concatenate([sky, sky[0] + rng.integers(0, 1000, crowded)]))
+    assert np.array_equal(curve_order(keys), np.argsort(keys, kind="stable"))
+
+
 @settings(deadline=None)
 @given(ROWS, st.lists(st.integers(0, 60), max_size=5), st.integers(1, 25))
 def test_row_groups_are_the_stable_sort_of_all_rows(

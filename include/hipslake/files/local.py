@@ -16,9 +16,9 @@ import pyarrow.fs as pafs
 from hipslake.files import atomic
 from hipslake.files.entry import Entry
 
-# The kernel caches a write of many megabytes in its largest free blocks. In a virtual machine it may have to
-# ask the host for their memory, which takes several times as long as small blocks that were in use just now.
-_PIECE = 1 << 20
+# The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
+# long, which in a virtual machine the host may have taken back; small ones were in use just now.
+_PIECE = 64 << 10
 
 
 class LocalFiles:
