@@ -26,7 +26,8 @@ from benchmarks.sizes import format_count, parse_count
 CORES = 2
 SIZES = [20_000_000, 80_000_000]
 LEVELS = [1, 15]
-SHORT_ROWS, SHORT_REPEATS = 20_000_000, 3  # in short runs a second more or less is some percent
+REPEATS = 3  # of which the median is judged, except where a run takes minutes:
+LONG_ROWS, LONG_LEVEL = 20_000_000, 1  # above both
 MODULES = {
     bars.LIMIT: "benchmarks.two_process",
     bars.OURS: "benchmarks.hipslake_ingest",
@@ -98,7 +99,8 @@ def run_all(
     runs = []
     for rows in sizes:
         for level in levels:
-            for repeat in range(repeats or (SHORT_REPEATS if rows <= SHORT_ROWS else 1)):
+            is_long = rows > LONG_ROWS and level > LONG_LEVEL
+            for repeat in range(repeats or (1 if is_long else REPEATS)):
                 first: LeafFiles | None = None
                 for system in systems:
                     print(f"{format_count(rows)} rows, zstd-{level}, {system}", end=" ", flush=True)
@@ -160,8 +162,8 @@ def _options(argv: list[str] | None) -> Any:
     parser.add_argument(
         "--repeats",
         type=int,
-        help=f"runs of each cell, of which medians are judged; default: {SHORT_REPEATS} up to "
-        f"{format_count(SHORT_ROWS)} rows, 1 above",
+        help=f"runs of each cell, of which medians are judged; default: {REPEATS}, and 1 for more than "
+        f"{format_count(LONG_ROWS)} rows above zstd-{LONG_LEVEL}",
     )
     parser.add_argument("--threshold", type=parse_count, default=1_000_000, help="rows of the largest leaf")
     parser.add_argument("--quick", action="store_true", help="2M rows at zstd-1, leaves of 100k")

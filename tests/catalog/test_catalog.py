@@ -103,6 +103,14 @@ def test_pixels_of_any_order_select_the_rows_inside(published: Published) -> Non
         assert catalog.read(columns, pixels=wanted).equals(in_curve_order(published, rows).select(columns))
 
 
+def test_without_columns_rows_are_counted(published: Published) -> None:
+    catalog = opened(published)
+    assert catalog.read([]).schema == pa.schema([])
+    assert catalog.read([]).num_rows == catalog.read(["id"]).num_rows
+    north = pc.field("dec") > 0
+    assert 0 < catalog.read([], filters=north).num_rows == catalog.read(["id"], filters=north).num_rows
+
+
 def test_many_small_pixels_in_one_leaf(published: Published) -> None:
     h29 = index(published)
     wanted = [(12, int(npix)) for npix in np.unique(h29 >> 34)[::3]]

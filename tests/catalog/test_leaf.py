@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.errors import CatalogFormatError
+from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog import ParquetSpec
 from hipslake.storage import Storage
 from hypothesis import given, settings
@@ -29,6 +30,7 @@ SCHEMA = pa.schema(
         ("half", pa.float16()),
         ("good", pa.bool_()),
         ("kind", pa.dictionary(pa.int32(), pa.string())),
+        ("kinds", pa.list_(pa.dictionary(pa.int32(), pa.string()))),
         ("bands", pa.list_(pa.float32())),
         ("fit", pa.struct([("chi2", pa.float64()), ("flag", pa.int8())])),
         ("notes", pa.map_(pa.string(), pa.int32())),
@@ -54,6 +56,7 @@ def rows(count: int) -> pa.Table:
         "half": np.arange(count).astype(np.float16),
         "good": [i % 2 == 0 for i in n],
         "kind": pa.array(["star" if i % 3 else "galaxy" for i in n]).dictionary_encode(),
+        "kinds": [["star", f"type {i % 7}", None][: i % 4] if i % 13 else None for i in n],
         "bands": [[1.5] * (i % 4) if i % 11 else None for i in n],
         "fit": [{"chi2": float(i), "flag": i % 100} for i in n],
         "notes": [[("a", i)] for i in n],
@@ -144,10 +147,8 @@ def test_bytes_do_not_depend_on_how_rows_came_in_chunks(cuts: list[int]) -> None
     chunks = [
         pa.Table.from_arrays(
             [
-                column.cast(pa.string()).combine_chunks().dictionary_encode()
-                if pa.types.is_dictionary(column.type)
-                else column
-                for column in TABLE.slice(start, stop - start).columns
+                column.cast(without_dictionaries(field.type)).combine_chunks().cast(field.type)
+                for field, column in zip(SCHEMA, TABLE.slice(start, stop - start).columns, strict=True)
             ],
             schema=SCHEMA,
         )

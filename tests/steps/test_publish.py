@@ -150,6 +150,18 @@ def test_the_same_input_again_is_nothing_to_do_unless_forced(
     assert (metadata["version"], metadata["parent"]) == (2, 1)
 
 
+def test_a_run_with_nothing_to_do_leaves_no_folder_that_waits_for_its_next_step(
+    warehouse: Path, spec_file: Path, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest(start(warehouse, spec_file))
+    idle, waiting = start(warehouse, spec_file, "second"), start(warehouse, spec_file, "third")
+    freeze(idle)
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
+    start(warehouse, spec_file, "fourth")
+    assert not (catalog / idle.run().write_id).exists()
+    assert (catalog / waiting.run().write_id).exists()
+
+
 @pytest.mark.parametrize("change", ["a file's content", "a new file", "the threshold"])
 def test_changed_input_is_something_to_do(
     warehouse: Path, spec_file: Path, tmp_path: Path, change: str

@@ -1,13 +1,10 @@
-"""The commit: each number exactly once, own success recognised, pointers that do not go back."""
+"""The log: each number is committed exactly once, own success recognised, and read as it was committed."""
 
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 
-import fsspec
 import pytest
 from hipslake.errors import (
     CatalogFormatError,
@@ -18,53 +15,13 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage import Storage
-from hipslake.versions.log import Pointers, VersionLog
-from hypothesis import given
-from hypothesis import strategies as st
+from hipslake.versions.log import VersionLog
 
 from tests.processes import in_processes
+from tests.versions.committing import FaultyStore, committed, metadata, write_id_of
 
 PROCESSES = 8
 COMMITS = 5  # per process
-
-
-class FaultyStore(fsspec.get_filesystem_class("memory")):  # type: ignore[misc]
-    """A store in memory that calls `before_put` and `after_put` with each path that is written."""
-
-    protocol = "faulty"
-    before_put: Callable[[str], None] | None = None
-    after_put: Callable[[str], None] | None = None
-
-    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **options: object) -> None:
-        if FaultyStore.before_put:
-            FaultyStore.before_put(path)
-        super().pipe_file(path, value, mode=mode, **options)
-        if FaultyStore.after_put:
-            FaultyStore.after_put(path)
-
-
-@pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> Storage:
-    fsspec.register_implementation("faulty", FaultyStore, clobber=True)
-    monkeypatch.setattr(FaultyStore, "before_put", None)
-    monkeypatch.setattr(FaultyStore, "after_put", None)
-    return Storage.at(f"faulty://{uuid.uuid4().hex}")
-
-
-def metadata(number: int, write_id: str, **more: object) -> bytes:
-    return json.dumps({"version": number, "write_id": write_id, **more}).encode()
-
-
-def write_id_of(number: int) -> str:
-    return f"20261121T0330-{number:04x}"
-
-
-def committed(storage: Storage, count: int) -> VersionLog:
-    log = VersionLog(storage)
-    for number in range(1, count + 1):
-        data = metadata(number, write_id_of(number))
-        assert log.commit(number, data, write_id_of(number)) == "committed"
-    return log
 
 
 def test_nothing_is_committed_yet(storage: Storage) -> None:
@@ -236,122 +193,6 @@ def test_unfinished_and_foreign_files_are_no_versions(storage: Storage) -> None:
     assert log.newest() == 2
     assert log.numbers() == [1, 2]
     assert log.commit(3, metadata(3, "a"), "a") == "committed"
-
-
-@pytest.mark.parametrize("pointer", [None, b"", b"{ damaged", b"[]", b"{}", metadata(1, write_id_of(1))])
-def test_readers_look_beyond_a_missing_damaged_or_stale_pointer(
-    storage: Storage, pointer: bytes | None
-) -> None:
-    log = committed(storage, 5)
-    if pointer is not None:
-        storage.write("metadata.json", pointer)
-
-    assert log.newest() == 5
-    assert log.read() == metadata(5, write_id_of(5))
-    assert log.publish_pointers() == 5
-    assert storage.read("metadata.json") == metadata(5, write_id_of(5))
-
-
-@given(count=st.integers(1, 40), standing=st.integers(0, 40))
-def test_the_newest_version_is_found_however_far_a_pointer_lags(count: int, standing: int) -> None:
-    storage = Storage.at(f"memory://{uuid.uuid4().hex}")
-    for number in range(1, count + 1):
-        storage.write(f"_versions/{number:08d}.json", metadata(number, "a"))
-    if 0 < standing <= count:
-        storage.write("metadata.json", metadata(standing, "a"))
-
-    assert VersionLog(storage).newest() == count
-
-
-def test_a_catalog_that_was_copied_without_its_log_can_be_read(storage: Storage) -> None:
-    storage.write("metadata.json", metadata(7, "a"))
-
-    assert VersionLog(storage).newest() == 7
-    assert VersionLog(storage).read() == metadata(7, "a")
-
-
-def test_pointers_name_the_newest_version_whoever_publishes_them(storage: Storage) -> None:
-    log = committed(storage, 3)
-    assert log.publish_pointers() == 3  # by the writer of version 2, say
-    assert json.loads(storage.read("metadata.json"))["version"] == 3
-
-
-def test_published_pointers_are_not_written_again(storage: Storage) -> None:
-    log = committed(storage, 1)
-    log.publish_pointers()
-    before = storage.entry("metadata.json")
-    log.publish_pointers()
-
-    assert storage.entry("metadata.json") == before
-
-
-def test_a_writer_that_was_overtaken_does_not_leave_pointers_behind(faulty: Storage) -> None:
-    log = committed(faulty, 1)
-    pointed: list[int] = []
-
-    def overtake(path: str) -> None:
-        """As version 1 is about to be pointed at, another writer commits version 2 and points at that."""
-        if path.endswith("/metadata.json"):
-            FaultyStore.before_put = None
-            data = metadata(2, write_id_of(2))
-            assert log.commit(2, data, write_id_of(2)) == "committed"
-            assert VersionLog(faulty).publish_pointers() == 2
-
-    def look(path: str) -> None:
-        if path.endswith("/metadata.json"):
-            pointed.append(json.loads(faulty.read("metadata.json"))["version"])
-
-    FaultyStore.before_put, FaultyStore.after_put = overtake, look
-    assert log.publish_pointers() == 2
-    assert pointed == [2, 1, 2]
-    assert json.loads(faulty.read("metadata.json"))["version"] == 2
-
-
-def test_a_slow_writer_that_can_see_a_newer_version_does_not_write_the_older_one(faulty: Storage) -> None:
-    log = committed(faulty, 1)
-    pointed: list[int] = []
-
-    def describe(data: bytes) -> Pointers:
-        if json.loads(data)["version"] == 1 and not pointed:
-            data = metadata(2, write_id_of(2))
-            assert log.commit(2, data, write_id_of(2)) == "committed"
-            assert VersionLog(faulty).publish_pointers() == 2
-        return Pointers()
-
-    FaultyStore.after_put = lambda path: (
-        pointed.append(json.loads(faulty.read("metadata.json"))["version"])
-        if path.endswith("/metadata.json")
-        else None
-    )
-    assert log.publish_pointers(describe) == 2
-    assert set(pointed) == {2}
-
-
-def test_further_pointers_follow_the_newest_version(storage: Storage) -> None:
-    def describe(data: bytes) -> Pointers:
-        write_id = json.loads(data)["write_id"]
-        return Pointers(files={"collection.properties": f"hats_primary_table_url={write_id}/main\n".encode()})
-
-    log = committed(storage, 1)
-    log.publish_pointers(describe)
-    log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
-    log.publish_pointers(describe)
-
-    assert storage.read("collection.properties") == f"hats_primary_table_url={write_id_of(2)}/main\n".encode()
-
-
-def test_current_leads_to_the_newest_write(tmp_path: Path) -> None:
-    storage = Storage.at(tmp_path)
-    log = committed(storage, 1)
-    log.publish_pointers()
-    assert not storage.exists("current")  # no folder to lead to
-
-    for number in (2, 3):
-        storage.write(f"{write_id_of(number)}/file", str(number).encode())
-        log.commit(number, metadata(number, write_id_of(number)), write_id_of(number))
-        log.publish_pointers()
-        assert (tmp_path / "current").readlink() == Path(write_id_of(number))
-        assert storage.read("current/file") == str(number).encode()
 
 
 def test_a_vacuumed_version_leaves_a_tombstone_that_keeps_its_number(storage: Storage) -> None:

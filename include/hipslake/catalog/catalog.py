@@ -18,7 +18,7 @@ from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Intervals, PixelLike, joined_schema, select
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
-from hipslake.sphere.pixels import order29
+from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -206,6 +206,8 @@ class Catalog:
         VerificationError
             A leaf file is missing or damaged.
         """
+        if columns is not None and not len(columns):  # of no column at all, Arrow forgets how long it was
+            return self.read([HEALPIX_COLUMN], filters, pixels, group).select([])
         tables = list(self.tables(columns, filters, pixels, group))
         schema = select(self.metadata, columns, None, group).schema
         return pa.concat_tables(tables) if tables else schema.empty_table()

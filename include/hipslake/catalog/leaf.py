@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
+from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog import ParquetSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -118,5 +119,7 @@ def _one_chunk(table: pa.Table, schema: pa.Schema) -> pa.Table:
         column = table.column(field.name)
         if pa.types.is_dictionary(field.type):
             column = column.cast(field.type.value_type).combine_chunks().dictionary_encode().cast(field.type)
+        elif (written_out := without_dictionaries(field.type)) != field.type:  # nested ones
+            column = column.cast(written_out).combine_chunks().cast(field.type)
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema).combine_chunks()

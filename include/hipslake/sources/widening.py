@@ -151,6 +151,22 @@ def with_room(kind: pa.DataType) -> pa.DataType:
     return _rewritten(kind, widened)
 
 
+def without_dictionaries(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values with texts and bytes in place of dictionaries of them.
+
+    Examples
+    --------
+    >>> without_dictionaries(pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    ListType(list<item: string>)
+    """
+
+    def written_out(kind: pa.DataType) -> pa.DataType:
+        coded = kinds.is_dictionary(kind) and (_is_text(kind.value_type) or _is_bytes(kind.value_type))
+        return kind.value_type if coded else kind
+
+    return _rewritten(kind, written_out)
+
+
 def _rewritten(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """Change a type, or the types nested in it."""
 

@@ -18,6 +18,7 @@ from hipslake.steps.published import newest_fingerprint
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, RunFolder
 from hipslake.storage import Storage
+from hipslake.versions.heartbeat import HEARTBEAT
 
 
 class InputsRequest(Request):
@@ -53,11 +54,14 @@ def run(request: InputsRequest) -> InputsReport:
     with phases("list"):
         files = tuple(open_source(frozen.spec.source).list_files())
     fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files)
+    catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
-        version, published = newest_fingerprint(Storage.at(frozen.catalog_uri))
+        version, published = newest_fingerprint(catalog)
     unchanged = version if published == fingerprint and not frozen.force else None
     inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
     request.folder.write(RunFolder.FILES, inputs)
+    if unchanged is not None:  # nothing will be written: the write folder need not wait for the next step
+        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return InputsReport(
         files=len(files),
         bytes=inputs.total_bytes,

@@ -1,0 +1,131 @@
+"""Pointers: copies of the newest version that readers look past, and that never go back."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+
+import pytest
+from hipslake.storage import Storage
+from hipslake.versions.log import Pointers, VersionLog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.versions.committing import FaultyStore, committed, metadata, write_id_of
+
+
+@pytest.mark.parametrize("pointer", [None, b"", b"{ damaged", b"[]", b"{}", metadata(1, write_id_of(1))])
+def test_readers_look_beyond_a_missing_damaged_or_stale_pointer(
+    storage: Storage, pointer: bytes | None
+) -> None:
+    log = committed(storage, 5)
+    if pointer is not None:
+        storage.write("metadata.json", pointer)
+
+    assert log.newest() == 5
+    assert log.read() == metadata(5, write_id_of(5))
+    assert log.publish_pointers() == 5
+    assert storage.read("metadata.json") == metadata(5, write_id_of(5))
+
+
+@given(count=st.integers(1, 40), standing=st.integers(0, 40))
+def test_the_newest_version_is_found_however_far_a_pointer_lags(count: int, standing: int) -> None:
+    storage = Storage.at(f"memory://{uuid.uuid4().hex}")
+    for number in range(1, count + 1):
+        storage.write(f"_versions/{number:08d}.json", metadata(number, "a"))
+    if 0 < standing <= count:
+        storage.write("metadata.json", metadata(standing, "a"))
+
+    assert VersionLog(storage).newest() == count
+
+
+def test_a_catalog_that_was_copied_without_its_log_can_be_read(storage: Storage) -> None:
+    storage.write("metadata.json", metadata(7, "a"))
+
+    assert VersionLog(storage).newest() == 7
+    assert VersionLog(storage).read() == metadata(7, "a")
+
+
+def test_pointers_name_the_newest_version_whoever_publishes_them(storage: Storage) -> None:
+    log = committed(storage, 3)
+    assert log.publish_pointers() == 3  # by the writer of version 2, say
+    assert json.loads(storage.read("metadata.json"))["version"] == 3
+
+
+def test_published_pointers_are_not_written_again(storage: Storage) -> None:
+    log = committed(storage, 1)
+    log.publish_pointers()
+    before = storage.entry("metadata.json")
+    log.publish_pointers()
+
+    assert storage.entry("metadata.json") == before
+
+
+def test_a_writer_that_was_overtaken_does_not_leave_pointers_behind(faulty: Storage) -> None:
+    log = committed(faulty, 1)
+    pointed: list[int] = []
+
+    def overtake(path: str) -> None:
+        """As version 1 is about to be pointed at, another writer commits version 2 and points at that."""
+        if path.endswith("/metadata.json"):
+            FaultyStore.before_put = None
+            data = metadata(2, write_id_of(2))
+            assert log.commit(2, data, write_id_of(2)) == "committed"
+            assert VersionLog(faulty).publish_pointers() == 2
+
+    def look(path: str) -> None:
+        if path.endswith("/metadata.json"):
+            pointed.append(json.loads(faulty.read("metadata.json"))["version"])
+
+    FaultyStore.before_put, FaultyStore.after_put = overtake, look
+    assert log.publish_pointers() == 2
+    assert pointed == [2, 1, 2]
+    assert json.loads(faulty.read("metadata.json"))["version"] == 2
+
+
+def test_a_slow_writer_that_can_see_a_newer_version_does_not_write_the_older_one(faulty: Storage) -> None:
+    log = committed(faulty, 1)
+    pointed: list[int] = []
+
+    def describe(data: bytes) -> Pointers:
+        if json.loads(data)["version"] == 1 and not pointed:
+            data = metadata(2, write_id_of(2))
+            assert log.commit(2, data, write_id_of(2)) == "committed"
+            assert VersionLog(faulty).publish_pointers() == 2
+        return Pointers()
+
+    FaultyStore.after_put = lambda path: (
+        pointed.append(json.loads(faulty.read("metadata.json"))["version"])
+        if path.endswith("/metadata.json")
+        else None
+    )
+    assert log.publish_pointers(describe) == 2
+    assert set(pointed) == {2}
+
+
+def test_further_pointers_follow_the_newest_version(storage: Storage) -> None:
+    def describe(data: bytes) -> Pointers:
+        write_id = json.loads(data)["write_id"]
+        return Pointers(files={"collection.properties": f"hats_primary_table_url={write_id}/main\n".encode()})
+
+    log = committed(storage, 1)
+    log.publish_pointers(describe)
+    log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
+    log.publish_pointers(describe)
+
+    assert storage.read("collection.properties") == f"hats_primary_table_url={write_id_of(2)}/main\n".encode()
+
+
+def test_current_leads_to_the_newest_write(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+    log = committed(storage, 1)
+    log.publish_pointers()
+    assert not storage.exists("current")  # no folder to lead to
+
+    for number in (2, 3):
+        storage.write(f"{write_id_of(number)}/file", str(number).encode())
+        log.commit(number, metadata(number, write_id_of(number)), write_id_of(number))
+        log.publish_pointers()
+        assert (tmp_path / "current").readlink() == Path(write_id_of(number))
+        assert storage.read("current/file") == str(number).encode()
