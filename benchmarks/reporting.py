@@ -74,7 +74,8 @@ def markdown(result: dict[str, Any]) -> str:
             f"{run['output_bytes'] / 1e9:.2f} |"
         )
     if result["verdicts"]:
-        lines += ["", "## Bars", "", "| bar | measured | wanted | |", "|---|---:|---:|---|"]
+        lines += ["", "## Bars", "", "Of repeated runs the median counts.", ""]
+        lines += ["| bar | measured | wanted | |", "|---|---:|---:|---|"]
     for verdict in result["verdicts"]:
         measured = verdict["measured"]
         shown = measured if isinstance(measured, str) else f"{measured:.2f}"

@@ -54,6 +54,10 @@ def test_counts_are_healpys_at_every_order(spark: SparkSession, tmp_path: Path) 
     assert counted(run, RunFolder.PER_ORDER) == {
         cell: rows for order in range(6) for cell, rows in brute(h29, order).items()
     }
+    for path in (RunFolder.HISTOGRAM, RunFolder.PER_ORDER):
+        table = run.table(path)
+        expected = table["rows"].to_numpy() * report.row_bytes["main"].disk
+        assert np.array_equal(table["bytes_main"].to_numpy(), expected.astype(np.int64))
 
 
 @pytest.mark.parametrize("orders", [{"mapping_order": 0}, {"mapping_order": 3, "lowest_order": 8}])

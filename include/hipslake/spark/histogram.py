@@ -115,8 +115,10 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         table.write(storage, RunFolder.SPLITS)
         storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
         with ThreadPoolExecutor(1) as pool:
-            summed = pool.submit(lambda: write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram)))
-            write_table(storage, RunFolder.HISTOGRAM, histogram.to_table())
+            summed = pool.submit(
+                lambda: write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
+            )
+            write_table(storage, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
             summed.result()
     storage.delete_tree(_PARTS)
     bad = sum(rejected.values())
