@@ -29,6 +29,7 @@ down: ## Stop Airflow
 	@if [[ -x .venv/bin/python ]]; then $(with) python include/setup/standalone.py down; else echo "hipslake: Airflow is not running (there is no .venv yet)"; fi
 
 shell: setup ## Open a shell where airflow, python and spark-submit are this project's
+	@include/setup/setup.sh database
 	@include/setup/shell.sh
 
 bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick" takes 2M rows only)

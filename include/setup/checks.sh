@@ -3,6 +3,7 @@
 set -uo pipefail
 
 readonly oldest_python=3.11 oldest_java=17
+install_java="Debian, Ubuntu: sudo apt install openjdk-17-jre-headless; from Debian 13 on openjdk-21-jre-headless"
 readonly setup_megabytes=${HIPSLAKE_SETUP_MEGABYTES:-4000} data_megabytes=${HIPSLAKE_DATA_MEGABYTES:-1000}
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
 failures=0
@@ -48,18 +49,18 @@ check_java() {
       return
     fi
   elif ! command -v java >/dev/null; then
-    fail "Java is missing, and Spark needs Java $oldest_java or newer; install it (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless) or set JAVA_HOME"
+    fail "Java is missing, and Spark needs Java $oldest_java or newer; install it ($install_java) or set JAVA_HOME"
     return
   fi
   version=$("$java" -version 2>&1)
   [[ $version =~ version\ \"([0-9]+)(\.([0-9]+))? ]] || {
-    fail "$java -version says nothing about its version: ${version%%$'\n'*}; install Java $oldest_java or newer (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless)"
+    fail "$java -version says nothing about its version: ${version%%$'\n'*}; install Java $oldest_java or newer ($install_java)"
     return
   }
   major=${BASH_REMATCH[1]}
   [[ $major == 1 ]] && major=${BASH_REMATCH[3]:-1} # Java 8 calls itself 1.8
   ((major >= oldest_java)) && return
-  fail "Java $major at $java is too old, Spark needs Java $oldest_java or newer; install it (Debian, Ubuntu: sudo apt install openjdk-17-jre-headless) and set JAVA_HOME if both are to stay"
+  fail "Java $major at $java is too old, Spark needs Java $oldest_java or newer; install it ($install_java) and set JAVA_HOME if both are to stay"
 }
 
 check_port() {

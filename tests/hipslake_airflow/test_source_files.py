@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, TaskDeferred
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSensorTimeout,
+    TaskDeferred,
+)
+from hipslake.errors import NotWritableError, StorageError
+from hipslake.steps.report import Failure, failure_of
 from hipslake.steps.run import RunFolder
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
@@ -58,7 +65,9 @@ def test_the_trigger_fires_with_nothing_when_the_time_is_over(tmp_path: Path) ->
 
 def test_the_trigger_tells_what_it_cannot_list() -> None:
     event = asyncio.run(first_event(trigger("${NO_SUCH_VARIABLE}/*.parquet")))
-    assert "NO_SUCH_VARIABLE" in event["error"]
+    failure = Failure.model_validate(event["failure"])
+    assert (failure.kind, failure.retryable) == ("SpecError", False)
+    assert "NO_SUCH_VARIABLE" in failure.message
 
 
 def test_the_trigger_comes_back_as_it_was_after_a_restart(tmp_path: Path) -> None:
@@ -98,7 +107,27 @@ def test_a_folder_is_not_waited_for(tmp_path: Path) -> None:
         execute(SourceFilesSensor(task_id="wait", run_uri=folder.uri))
 
 
-def test_a_source_that_cannot_be_listed_fails_at_once(folder: RunFolder) -> None:
+@pytest.mark.parametrize(
+    ("error", "ends_the_task"),
+    [
+        (NotWritableError("not allowed"), True),
+        (StorageError("no answer"), False),
+        (OSError("no answer"), False),
+    ],
+)
+def test_what_the_trigger_could_not_list_is_tried_again_if_it_may_pass(
+    folder: RunFolder, error: Exception, ends_the_task: bool
+) -> None:
     sensor = SourceFilesSensor(task_id="wait", run_uri=folder.uri)
-    with pytest.raises(AirflowFailException, match="not allowed"):
-        sensor.execute_complete({}, {"error": "StorageError: not allowed"})
+    with pytest.raises(AirflowException, match=str(error)) as caught:
+        sensor.execute_complete({}, {"failure": failure_of(error).model_dump(mode="json")})
+    assert isinstance(caught.value, AirflowFailException) == ends_the_task
+
+
+def test_a_wrong_source_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SURVEY", str(tmp_path))
+    spec = in_process.write_spec(tmp_path / "stars.yaml", "${SURVEY}/*.parquet")
+    folder = in_process.start(tmp_path / "warehouse", spec, wait_minutes=5)
+    monkeypatch.delenv("SURVEY")
+    with pytest.raises(AirflowFailException, match="SURVEY"):
+        execute(SourceFilesSensor(task_id="wait", run_uri=folder.uri))

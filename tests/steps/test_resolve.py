@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hipslake.errors import NotWritableError, SpecError
 from hipslake.steps.resolve import resolve_window
-from hipslake.steps.run import run_uri
+from hipslake.steps.run import RunFolder, run_uri
 
 from tests.steps.in_process import freeze, ingest, start, write_spec
 
@@ -49,6 +49,13 @@ def test_a_run_that_starts_over_with_another_spec_takes_a_new_write_id(
 ) -> None:
     first = start(warehouse, spec_file).run().write_id
     write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold="100 rows")
+    assert start(warehouse, spec_file).run().write_id != first
+
+
+def test_what_another_library_version_froze_is_frozen_anew(warehouse: Path, spec_file: Path) -> None:
+    folder = start(warehouse, spec_file)
+    first = folder.run().write_id
+    folder.storage.write(RunFolder.RUN, b'{"frozen": "in a form of its own"}')
     assert start(warehouse, spec_file).run().write_id != first
 
 

@@ -275,7 +275,7 @@ class Catalog:
             return {group.name: PixelTree(*pixels_in(group.pixels)) for group in self.metadata.groups}
         except ValueError as error:
             raise CatalogFormatError(
-                f"{_where(self.storage, self.version)}: {error}; roll back to an older version"
+                f"{_where(self.storage, self.version)}: {error}; ingest again, or open an older version"
             ) from error
 
 

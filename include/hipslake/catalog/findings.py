@@ -39,10 +39,10 @@ class ProblemKind(StrEnum):
 
 
 _RESTORE = (
-    "restore the file from a copy with the recorded checksum, roll back to an older version, or ingest again"
+    "restore the file from a copy with the recorded checksum, or ingest again; older versions stay readable"
 )
 _REBUILD = "ingest the catalog again; if it comes back, report a bug, as the writer made this file"
-_METADATA = "roll back to an older version, or ingest the catalog again; metadata.json must not be edited"
+_METADATA = "restore it from its copy in _versions, or ingest the catalog again; it must not be edited"
 
 _MENDS = {
     ProblemKind.EXTRA_FILE: "move the file out of the catalog's folder: who reads by glob reads it too",

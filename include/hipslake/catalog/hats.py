@@ -153,7 +153,7 @@ def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> b
         if footer.num_rows != count:
             raise VerificationError(
                 f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
-                "restore the file or roll back"
+                "restore the file or ingest again"
             )
         footer.set_file_path(HATS.path_in_dataset(Pixel(*pixel)))
         together.append_row_groups(footer)

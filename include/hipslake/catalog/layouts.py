@@ -78,7 +78,7 @@ class HatsLayout:
 
 
 class HipscatLayout:
-    """The founding draft's: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`."""
+    """Column groups side by side: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`."""
 
     layout = Layout.HIPSCAT
     _pattern = re.compile(r"([^/]+)/Norder=(\d+)/Npix=(\d+)/([^/]+)\.parquet")

@@ -100,7 +100,7 @@ def read_footer(storage: Storage, path: str) -> pq.FileMetaData:
         return pq.read_metadata(storage.arrow_path(path), filesystem=storage.arrow_filesystem())
     except pa.ArrowInvalid as error:
         raise CatalogFormatError(
-            f"{storage.uri(path)}: no readable Parquet footer ({error}); restore the file or roll back"
+            f"{storage.uri(path)}: no readable Parquet footer ({error}); restore the file or ingest again"
         ) from error
 
 

@@ -83,7 +83,7 @@ class Increment(Frozen):
     """The rows of one run; `_row >> 40` is its ordinal."""
 
     ordinal: int = Field(ge=0)
-    key: str | None = Field(default=None, description="start of the data interval, ISO 8601")
+    key: str | None = Field(default=None, description="start of the window that the run stands for, ISO 8601")
     rows: int
     write_id: str
 
@@ -145,7 +145,7 @@ class CatalogMetadata(Frozen):
     format_version: Literal[1] = FORMAT_VERSION
     catalog: str
     version: int = Field(ge=1)
-    parent: int | None = Field(default=None, description="the version that this one was made from")
+    parent: int | None = Field(default=None, description="the newest version when this one was committed")
     write_id: str
     created: AwareDatetime
     fingerprint: str
@@ -222,7 +222,9 @@ class CatalogMetadata(Frozen):
         try:
             head = json.loads(data)
         except ValueError as error:
-            raise CatalogFormatError(f"{where}: not JSON ({error}); restore the file or roll back") from error
+            raise CatalogFormatError(
+                f"{where}: not JSON ({error}); restore the file or ingest again"
+            ) from error
         if not isinstance(head, dict) or head.get("format") != FORMAT:
             raise CatalogFormatError(
                 f"{where}: no metadata of a hipslake catalog ('format' is not '{FORMAT}')"

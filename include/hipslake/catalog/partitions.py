@@ -133,7 +133,7 @@ def read_sidecar(storage: Storage, sidecar: Sidecar, schema: pa.Schema) -> pa.Ta
     data = storage.read(sidecar.path)
     if hashlib.sha256(data).hexdigest() != sidecar.sha256:
         raise CatalogFormatError(
-            f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore the file or roll back"
+            f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore it or ingest again"
         )
     table = pq.read_table(pa.BufferReader(data))
     if table.schema.names != schema.names or table.num_rows != sidecar.rows:

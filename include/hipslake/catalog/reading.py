@@ -190,7 +190,7 @@ def _read_leaf(
             raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
         what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
         raise VerificationError(
-            f"{storage.uri(path)} {what}; restore it or roll back: Catalog.verify() tells more"
+            f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
         ) from error
     if inside is not None and len(inside.start) > 1:
         table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))

@@ -57,7 +57,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         raise VerificationError(
             f"the write step says {written.rows_out} rows, but there are "
             + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
-            + "; nothing is published. Clear the run from its first task"
+            + "; nothing is published. Start a new run"
         )
     key = run.window.start.isoformat() if run.window.start is not None else None
     return CatalogMetadata(

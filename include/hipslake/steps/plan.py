@@ -54,7 +54,7 @@ def run(request: PlanRequest) -> PlanReport:
     if histogram.total_rows != counted.rows_out:
         raise VerificationError(
             f"{folder.uri_of(RunFolder.HISTOGRAM)} holds {histogram.total_rows} rows, but its report counts "
-            f"{counted.rows_out}; clear the histogram task to count again"
+            f"{counted.rows_out}; start a new run"
         )
     with phases("plan"):
         tables = [

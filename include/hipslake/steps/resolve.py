@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
@@ -11,7 +12,7 @@ from typing import ClassVar
 from pydantic import AwareDatetime
 
 from hipslake import __version__
-from hipslake.errors import NoSpaceError, SpecError
+from hipslake.errors import NoSpaceError, SpecError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.published import names_write
@@ -171,11 +172,12 @@ def _utc(moment: datetime) -> datetime:
 def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
     if folder.storage.exists(RunFolder.RUN):
-        earlier = folder.run()
-        same = earlier.spec == spec and earlier.library_version == __version__
-        kept = same and not is_marked(catalog, earlier.write_id)
-        if kept and not names_write(catalog, earlier.write_id):
-            return earlier.write_id
+        with suppress(StepError):  # another library version froze it, in a form of its own
+            earlier = folder.run()
+            same = earlier.spec == spec and earlier.library_version == __version__
+            kept = same and not is_marked(catalog, earlier.write_id)
+            if kept and not names_write(catalog, earlier.write_id):
+                return earlier.write_id
     return claim_write(catalog, datetime.now(UTC))
 
 

@@ -93,7 +93,7 @@ def conclude(
     catalog_uri = request.catalog_uri or folder.run().catalog_uri
     folder.write(RunFolder.FINDINGS, found)
     if not found.ok:
-        mend = "restore the files, or roll back to a version that is whole"
+        mend = "restore the files, or ingest again with `force`"
         if request.catalog_uri is None:
             folder.storage.delete(RunFolder.report_path(WriteRequest.step))
             mend = "nothing is published; clear the write task to write again"

@@ -58,7 +58,7 @@ def head(data: bytes, where: str) -> dict[str, Any]:
     try:
         document = json.loads(data)
     except ValueError as error:
-        raise CatalogFormatError(f"{where}: not JSON ({error}); restore the file or roll back") from error
+        raise CatalogFormatError(f"{where}: not JSON ({error}); restore the file or ingest again") from error
     if not isinstance(document, dict):
-        raise CatalogFormatError(f"{where}: not a JSON object; restore the file or roll back")
+        raise CatalogFormatError(f"{where}: not a JSON object; restore the file or ingest again")
     return document

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowSensorTimeout
 
+from hipslake_airflow.outcome import failure_to_raise
 from hipslake_airflow.source_files import count_files, looked_for
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
 
@@ -85,11 +86,13 @@ class SourceFilesSensor(BaseSensorOperator):
         ------
         AirflowSensorTimeout
             If no file came; says what was looked for.
-        AirflowFailException
-            If the source could not be listed.
+        AirflowException
+            If the source could not be listed; retried if that may pass.
         """
-        if "error" in event:
-            raise AirflowFailException(event["error"])
+        if "failure" in event:
+            from hipslake.steps.report import Failure
+
+            raise failure_to_raise(Failure.model_validate(event["failure"]))
         if not event["files"]:
             raise AirflowSensorTimeout(self._missing(self._source()))
         self.log.info("Found %d files.", event["files"])
@@ -104,12 +107,13 @@ class SourceFilesSensor(BaseSensorOperator):
         return source
 
     def _count(self, source: dict[str, Any]) -> int:
-        from hipslake.errors import InputError
+        from hipslake.errors import HipslakeError
+        from hipslake.steps.report import failure_of
 
         try:
             files = count_files(source)
-        except InputError as error:
-            raise AirflowFailException(str(error)) from error
+        except HipslakeError as error:
+            raise failure_to_raise(failure_of(error)) from error
         if files:
             self.log.info("Found %d files for %s.", files, looked_for(source))
         return files

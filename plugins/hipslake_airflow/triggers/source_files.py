@@ -15,7 +15,8 @@ from hipslake_airflow.source_files import count_files
 class SourceFilesTrigger(BaseTrigger):
     """Fire when files match, or when the deadline is over.
 
-    The event is `{"files": n}`, with 0 files when the time was over, or `{"error": message}`.
+    The event is `{"files": n}`, with 0 files when the time was over, or `{"failure": ...}`, a `Failure` as
+    JSON, where the source cannot be listed.
 
     Parameters
     ----------
@@ -49,7 +50,9 @@ class SourceFilesTrigger(BaseTrigger):
             try:
                 files = await asyncio.to_thread(count_files, self.source)
             except Exception as error:
-                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})
+                from hipslake.steps.report import failure_of
+
+                yield TriggerEvent({"failure": failure_of(error).model_dump(mode="json")})
                 return
             left = (deadline - datetime.now(UTC)).total_seconds()
             if files or left <= 0:
