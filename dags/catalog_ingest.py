@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
-from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import ingest_document
@@ -61,6 +60,6 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
 for spec_path in find_specs(CATALOG_SPECS):
     try:
         ingest = catalog_ingest(load_catalog_spec(spec_path), spec_path)
-    except SpecError as error:
+    except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
         ingest = invalid_spec_dag(PIPELINE, spec_path, error)
     globals()[ingest.dag_id] = ingest

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import StorageError
-from hipslake.storage import Entry, Storage, locate
+from hipslake.storage import Entry, Storage
 
 
 def names(entries: list[Entry]) -> list[str]:
@@ -142,15 +142,6 @@ def test_paths_cannot_leave_the_root(storage: Storage, path: str) -> None:
             use(path)
 
 
-def test_move_replaces(storage: Storage) -> None:
-    storage.write("from", b"new")
-    storage.write("there/to", b"old")
-    storage.move("from", "there/to")
-
-    assert storage.read("there/to") == b"new"
-    assert not storage.exists("from")
-
-
 def test_a_link_has_the_same_content_and_can_be_made_again(storage: Storage) -> None:
     storage.write("a", b"content")
     for _ in range(2):
@@ -195,22 +186,6 @@ def test_local_places_have_many_names(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     for name in (str(tmp_path / "x"), f"file://{tmp_path}/x/", "x", "./x"):
         assert Storage.at(name) == Storage(f"{tmp_path}/x")
-
-
-@pytest.mark.parametrize(
-    ("uri", "root", "rest"),
-    [
-        ("/data/dr3/*.parquet", "/data/dr3", "*.parquet"),
-        ("/data/*/x.csv", "/data", "*/x.csv"),
-        ("/data/one.csv", "/data", "one.csv"),
-        ("/*.csv", "/", "*.csv"),
-        ("file:///data/a?.csv", "/data", "a?.csv"),
-        ("s3://survey/dr3/**/x.csv", "s3://survey/dr3", "**/x.csv"),
-        ("s3://survey/x.csv", "s3://survey", "x.csv"),
-    ],
-)
-def test_a_glob_is_cut_after_its_last_plain_folder(uri: str, root: str, rest: str) -> None:
-    assert locate(uri) == (Storage(root), rest)
 
 
 class BrokenStore(fsspec.get_filesystem_class("memory")):  # type: ignore[misc]

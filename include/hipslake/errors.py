@@ -68,6 +68,12 @@ class NotWritableError(StorageError):
     retryable = False
 
 
+class NotReadableError(StorageError):
+    """The place may not be read."""
+
+    retryable = False
+
+
 class CatalogNotFoundError(HipslakeError):
     """No published catalog lies at the URI."""
 

@@ -6,7 +6,6 @@ Credentials and endpoints come from fsspec's own configuration (environment vari
 
 from __future__ import annotations
 
-import glob as globbing
 import hashlib
 import secrets
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from hipslake.files.failures import Doing, told
 from hipslake.files.local import LocalFiles
 from hipslake.files.objects import ObjectFiles
 
-__all__ = ["Entry", "Storage", "locate"]
+__all__ = ["Entry", "Storage"]
 
 _CHUNK_BYTES = 8 << 20
 _LOCAL = LocalFiles()
@@ -169,11 +168,6 @@ class Storage:
         with self._told(path, "write"):
             self._files.delete_tree(self.uri(path))
 
-    def move(self, source: str, target: str) -> None:
-        """Move a file to another path of this storage, replacing what stands there."""
-        with self._told(target, "write"):
-            self._files.move(self.uri(source), self.uri(target))
-
     def link(self, source: str, target: str, *, durable: bool = True) -> bool:
         """Give a file a second path: a hard link, else a copy (by the server, if there is one).
 
@@ -223,19 +217,6 @@ class Storage:
         with self._told(path, "read"):
             found = self._files.list(self.uri(path), recursive=recursive)
             return [entry._replace(path=self.join(path, entry.path)) for entry in found]
-
-
-def locate(uri: str) -> tuple[Storage, str]:
-    """Cut a URI, which may be a glob, into the storage of its last folder without magic, and the rest.
-
-    >>> storage, pattern = locate("s3://survey/dr3/part-*/x.parquet")
-    >>> storage.root, pattern
-    ('s3://survey/dr3', 'part-*/x.parquet')
-    """
-    parts = uri.split("/")
-    cut = next((i for i, part in enumerate(parts) if globbing.has_magic(part)), len(parts) - 1)
-    folder = "/".join(parts[:cut])
-    return Storage.at(folder or ("/" if uri.startswith("/") else ".")), "/".join(parts[cut:])
 
 
 def _name(entry: Entry) -> str:

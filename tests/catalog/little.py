@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
-from hipslake.catalog.hats import write_collection_properties, write_hats_group
-from hipslake.catalog.layouts import layout_paths
+from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.hats_properties import collection_properties
+from hipslake.catalog.layouts import HATS, layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -85,7 +86,7 @@ def write_little(
     if spec.layout == "hats":
         for name in (group.name for group in groups):
             write_hats_group(storage, metadata, name, point_map(index))
-        write_collection_properties(storage, metadata)
+        storage.write(HATS.COLLECTION, collection_properties(metadata))
     return metadata
 
 

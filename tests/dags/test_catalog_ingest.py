@@ -40,11 +40,13 @@ def test_a_new_spec_file_is_a_new_dag(load: Load, stars: Path) -> None:
 def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: Path) -> None:
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
     (specs / "no yaml at all.yaml").write_text("{")
+    (specs / "template.yaml").write_text("name: template\nsource: {uri: {{ landing }}, format: csv}\n")
     dags = load()
     assert set(dags) == {
         "catalog_ingest__stars",
         "catalog_ingest__broken",
         "catalog_ingest__no-yaml-at-all",
+        "catalog_ingest__template",
     }
     assert "invalid-spec" in dags["catalog_ingest__broken"].tags
     assert "invalid-spec" not in dags["catalog_ingest__stars"].tags

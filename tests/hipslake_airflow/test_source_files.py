@@ -70,6 +70,21 @@ def test_the_trigger_tells_what_it_cannot_list() -> None:
     assert "NO_SUCH_VARIABLE" in failure.message
 
 
+def test_the_trigger_looks_again_when_looking_failed_in_a_way_that_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([StorageError("no answer"), StorageError("no answer"), 2])
+
+    def count_files(source: dict[str, Any]) -> int:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr("hipslake_airflow.triggers.source_files.count_files", count_files)
+    assert asyncio.run(first_event(trigger(f"{tmp_path}/*.parquet"))) == {"files": 2}
+
+
 def test_the_trigger_comes_back_as_it_was_after_a_restart(tmp_path: Path) -> None:
     from airflow._shared.module_loading import import_string
 

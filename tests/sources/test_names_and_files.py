@@ -12,7 +12,7 @@ import pytest
 from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources import check_names, open_source
 from hipslake.sources.registry import READERS
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import BadRowsSpec, CatalogSpec
 from hipslake.specs.source import FORMATS, SourceSpec
 
 from tests.sources.reading import read
@@ -43,6 +43,13 @@ def test_numeric_positions_pass(kind: pa.DataType) -> None:
 def test_reserved_names_are_refused_in_any_case(name: str) -> None:
     with pytest.raises(ReservedColumnError, match=f"columns named '{name}'"):
         check_names(schema("ra", "dec", name), spec())
+
+
+def test_the_columns_of_rejects_are_reserved_where_rows_may_be_quarantined() -> None:
+    mended = schema("ra", "dec", "_reject_reason")
+    check_names(mended, spec())
+    with pytest.raises(ReservedColumnError, match="columns named '_reject_reason'"):
+        check_names(mended, spec().model_copy(update={"bad_rows": BadRowsSpec(policy="quarantine")}))
 
 
 def test_equal_names_and_names_that_differ_by_case_are_refused() -> None:

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.sources.widening import widen
+from hipslake.sources.widening import widen, with_joint_dictionaries
 
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 FLOATS = [pa.float16(), pa.float32(), pa.float64()]
@@ -26,6 +26,9 @@ def test_numbers_widen_as_in_numpy_wherever_that_is_exact(a: pa.DataType, b: pa.
         assert found is not None
         assert pa.types.is_floating(found)
         assert found.bit_width >= min(np.dtype(expected).itemsize * 8, 64)
+
+
+STRICT_PAIR = pa.list_(pa.field("item", pa.int8(), nullable=False), 2)
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,7 @@ def test_numbers_widen_as_in_numpy_wherever_that_is_exact(a: pa.DataType, b: pa.
         (pa.list_(pa.int8()), pa.list_(pa.string()), None),
         (pa.list_(pa.int8(), 2), pa.list_(pa.int16(), 2), pa.list_(pa.int16(), 2)),
         (pa.list_(pa.int8(), 2), pa.list_(pa.int8(), 3), None),
+        (STRICT_PAIR, pa.list_(pa.int16(), 2), pa.list_(pa.int16(), 2)),
         (
             pa.struct([("a", pa.int8()), ("b", pa.string())]),
             pa.struct([("b", pa.string()), ("a", pa.int16())]),
@@ -76,3 +80,10 @@ def test_types_widen_both_ways(a: pa.DataType, b: pa.DataType, wide: pa.DataType
     for narrow in (a, b):
         if wide is not None:
             assert pa.nulls(1, narrow).cast(wide).type == wide
+
+
+def test_types_are_rewritten_without_touching_what_they_say_of_nulls() -> None:
+    strict = pa.map_(pa.string(), pa.field("value", pa.dictionary(pa.int8(), pa.string()), nullable=False))
+    joint = with_joint_dictionaries(strict)
+    assert joint.item_type == pa.dictionary(pa.int32(), pa.string())
+    assert not joint.item_field.nullable

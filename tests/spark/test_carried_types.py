@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hipslake.sources.widening import with_room
+import pytest
+from hipslake.sources.widening import with_joint_dictionaries
 from pyspark.sql import SparkSession
 
 from tests.spark.running import Run, land, read_file, same_rows, stars, uniform
@@ -62,6 +63,7 @@ VALUES: dict[str, tuple[pa.DataType, list[object]]] = {
     ),
     "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["red", "giant", None]),
     "small_dictionary": (pa.dictionary(pa.int8(), pa.string()), ["blue", "", None]),
+    "ordered": (pa.dictionary(pa.int8(), pa.string(), ordered=True), ["low", "high", None]),
     "null": (pa.null(), [None]),
     "all_null": (pa.float64(), [None]),
 }  # fmt: skip
@@ -92,28 +94,37 @@ def test_every_arrow_type_is_carried_through_unchanged(spark: SparkSession, tmp_
     run.ingest(count={"split_target_bytes": 20_000}, write={"block_bytes": 6000})
     published = run.published().drop_columns(["_healpix_29"])
     assert published.schema.names == source.schema.names
-    assert published.schema.types == [with_room(kind) for kind in source.schema.types]
+    assert published.schema.types == [with_joint_dictionaries(kind) for kind in source.schema.types]
     assert [field.nullable for field in published.schema] == [field.nullable for field in source.schema]
     for field in published.schema:
         if field.name.startswith("c_"):
             assert field.metadata[b"unit"] == f"unit of {field.name[2:]}".encode()
-    source = source.cast(pa.schema([field.with_type(with_room(field.type)) for field in source.schema]))
+    source = source.cast(published.schema)
     for name in source.column_names:
         assert same_rows(published.select({"id": 0, name: 0}), source.select({"id": 0, name: 0})), name
 
 
-def test_files_together_may_have_more_words_than_the_numbers_of_one_file_go(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("files", [True, False], ids=["files", "row groups of one file"])
+def test_together_they_may_have_more_words_than_the_numbers_of_one_dictionary_go(
+    spark: SparkSession, tmp_path: Path, files: bool
 ) -> None:
     small = pa.dictionary(pa.int8(), pa.string())
     source = stars(*uniform(ROWS))
     words = pa.array([f"word {row}" for row in range(ROWS)])
     (tmp_path / "landing").mkdir()
+    tables = []
     for low in range(0, ROWS, 100):
         own = words.slice(low, 100).dictionary_encode().cast(small)
         nested = pa.ListArray.from_arrays(pa.array(range(101), pa.int32()), own)
         table = source.slice(low, 100).append_column("word", own).append_column("in_list", nested)
-        pq.write_table(table, tmp_path / "landing" / f"{low:03}.parquet")
+        tables.append(table)
+    if files:
+        for number, table in enumerate(tables):
+            pq.write_table(table, tmp_path / "landing" / f"{number:03}.parquet")
+    else:
+        with pq.ParquetWriter(tmp_path / "landing" / "all.parquet", tables[0].schema) as writer:
+            for table in tables:
+                writer.write_table(table)
     run = Run.start(spark, tmp_path, threshold="250 rows")
     run.ingest()
     published = run.published()

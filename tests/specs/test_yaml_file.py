@@ -114,7 +114,15 @@ def test_every_mistake_of_a_file_is_told_at_once_in_order(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("", "the file is empty"), ("- a\n", "a spec is keys with values")]
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("- a\n", "a spec is keys with values"),
+        ("name: stars\x07\n", "not YAML"),
+        ("source:\n  uri: {{ landing }}\n", "stars.yaml:2: source.uri: braces or brackets stand where a key"),
+        ("? [a, b]\n: 1\n", "stars.yaml:1: braces or brackets stand where a key"),
+        ("name: &all [*all]\n", "name[0]: stands for something that it is a part of"),
+    ],
 )
 def test_files_that_hold_no_spec(tmp_path: Path, text: str, message: str) -> None:
     assert message in message_of(tmp_path, text)
@@ -126,6 +134,18 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     with pytest.raises(SpecError, match=r"latin\.yaml: byte 9 is not UTF-8"):
         load_catalog_spec(tmp_path / "latin.yaml")
+
+
+def test_a_wrong_key_that_an_alias_brings_is_told(tmp_path: Path) -> None:
+    text = GOOD.replace("position: {", "position: &place {") + "<<: *place\n"
+    assert "ra: unknown key; known keys are name" in message_of(tmp_path, text)
+
+
+def test_two_files_of_one_name_are_both_refused(tmp_path: Path) -> None:
+    both = [write(tmp_path, GOOD), write(tmp_path, GOOD, "stars.yml")]
+    for path, other in (both, both[::-1]):
+        with pytest.raises(SpecError, match=rf"{path}: {other.name} beside it has the same name"):
+            load_catalog_spec(path)
 
 
 def test_specs_of_a_folder_are_found_by_name_without_hidden_ones(tmp_path: Path) -> None:

@@ -144,6 +144,31 @@ def test_the_operator_takes_over_what_a_job_reported(folder: RunFolder) -> None:
     assert finished.rows == 3
 
 
+def test_a_job_does_nothing_where_another_attempt_has_finished(folder: RunFolder) -> None:
+    request = CountRequest(run_uri=folder.uri)
+    uris = {
+        "request_uri": folder.write("requests/count.json", request),
+        "report_uri": folder.uri_of(RunFolder.report_path("count")),
+    }
+    perform(count, request, CountReport)
+    assert execute_step(never, CountRequest, **uris) == 0
+
+
+def test_a_job_that_fails_late_does_not_speak_for_an_attempt_that_finished(folder: RunFolder) -> None:
+    request = CountRequest(run_uri=folder.uri)
+    uris = {
+        "request_uri": folder.write("requests/count.json", request),
+        "report_uri": folder.uri_of(RunFolder.report_path("count")),
+    }
+
+    def overtaken(request: CountRequest) -> CountReport:
+        perform(count, request, CountReport)
+        raise StorageError("my files are gone")
+
+    assert execute_step(overtaken, CountRequest, **uris) == 1
+    assert finished_report(request, CountReport) is not None
+
+
 def test_the_summary_holds_single_values_only(folder: RunFolder) -> None:
     report = CountReport(rows=3, seconds={"read": 1.5, "sort": 0.25})
     assert report.summary() == {

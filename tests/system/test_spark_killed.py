@@ -85,7 +85,7 @@ def stage(place: Path, source: pa.Table, airflow: Path, request: pytest.FixtureR
     if step == "write":
         in_process.count(folder)
         in_process.make_plan(folder)
-    pattern = {"histogram": "histogram/parts/0/*", "write": "main/dataset/Norder=*/Dir=*/Npix=*.parquet"}
+    pattern = {"histogram": "histogram/parts/*/0/*", "write": "main/dataset/Norder=*/Dir=*/Npix=*.parquet"}
     root = {"histogram": Path(folder.uri), "write": catalog / folder.run().write_id}[step]
     stage = Stage(place, step, folder, source, standing, lambda: any(root.glob(pattern[step])))
     with started(stage.command(), place / f"{step}.log", env=environment()) as job:

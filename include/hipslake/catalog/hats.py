@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.hats_properties import collection_properties, extension_properties, group_properties
+from hipslake.catalog.hats_properties import extension_properties, group_properties
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
@@ -106,14 +106,6 @@ def write_hats_group(
         written.append(HATS.view_file(write, None, f"{group}.properties"))
         storage.write(written[-1], extension_properties(metadata, described))
     return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=with_footers)
-
-
-def write_collection_properties(
-    storage: Storage, metadata: CatalogMetadata, *, write_id: str | None = None
-) -> str:
-    """Point HATS readers of the catalog's root at a write's tree, atomically; returns the file's path."""
-    storage.write(HATS.COLLECTION, collection_properties(metadata, write_id=write_id))
-    return HATS.COLLECTION
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:

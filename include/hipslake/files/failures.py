@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from hipslake.errors import HipslakeError, NoSpaceError, NotWritableError, StorageError
+from hipslake.errors import (
+    HipslakeError,
+    NoSpaceError,
+    NotReadableError,
+    NotWritableError,
+    StorageError,
+)
 
 Doing = Literal["read", "write"]
 
@@ -42,8 +48,6 @@ def _storage_error(error: OSError, uri: str, doing: Doing) -> StorageError:
             f"{uri}: may not be written ({error}); grant this user write access, or choose another place"
         )
     if forbidden:
-        denied = StorageError(f"{uri}: may not be read ({error}); grant this user read access")
-        denied.retryable = False
-        return denied
+        return NotReadableError(f"{uri}: may not be read ({error}); grant this user read access")
     done = {"read": "read", "write": "written"}[doing]
     return StorageError(f"{uri}: could not be {done} ({error}); check the file system or store, then retry")

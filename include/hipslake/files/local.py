@@ -67,12 +67,6 @@ class LocalFiles:
         with suppress(FileNotFoundError):
             shutil.rmtree(uri)
 
-    def move(self, source: str, target: str) -> None:
-        destination = Path(target)
-        atomic.make_folder(destination.parent, durable=True)
-        Path(source).replace(destination)
-        atomic.sync_folder(destination.parent)
-
     def link(self, source: str, target: str, *, durable: bool) -> bool:
         return atomic.link(Path(source), Path(target), durable=durable)
 

@@ -85,10 +85,6 @@ class ObjectFiles:
         with suppress(FileNotFoundError):
             self._fs.rm(uri, recursive=True)
 
-    def move(self, source: str, target: str) -> None:
-        self._fs.cp_file(source, target)
-        self._fs.rm_file(source)
-
     def link(self, source: str, target: str, *, durable: bool) -> bool:
         self._fs.cp_file(source, target)
         return False

@@ -38,6 +38,8 @@ EVERYTHING = frozenset(TYPES)
 _TEXT = frozenset({"string", "binary"})
 _NANOSECOND_RANGE = (np.datetime64("1677-09-22", "s"), np.datetime64("2262-04-11", "s"))
 _BIG = 2.0**63
+_EXACT = 2.0**53  # below it, floats tell every integer from the next
+_WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 
 Probe = Callable[[pa.DataType], "pa.ChunkedArray | None"]
 
@@ -117,20 +119,29 @@ def _fits_of_integers(values: pa.ChunkedArray, hexadecimal: bool, probe: Probe) 
     held = {"int64", "digits", "float64"}
     if pc.min(values).as_py() >= 0:
         held.add("uint64")
+    integers = np.concatenate([chunk.drop_null().to_numpy() for chunk in values.chunks])
+    if not np.array_equal(integers.astype(np.float64).astype(np.int64), integers):
+        held.discard("float64")  # an identifier, say: as a float it would lose its last digits
     if hexadecimal and probe(pa.float64()) is None:
         held.discard("float64")  # pyarrow reads hexadecimal integers, but no such floats
     return _TEXT | held
 
 
 def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
-    """Tell floats from integers past 64 bits, which as floats would lose their last digits."""
+    """Tell floats from large integers among them, which as floats would lose their last digits."""
     bounds = pc.min_max(values).as_py()
-    if max(-bounds["min"], bounds["max"]) >= _BIG:  # also where infinities stand among the values
-        text = probe(pa.string())
-        if text is not None and pc.all(pc.match_substring_regex(text, r"^\s*[+-]?[0-9]+\s*$")).as_py():
-            unsigned = probe(pa.uint64()) is not None
-            return _TEXT | {"digits", "float64"} | ({"uint64"} if unsigned else set())
-    return _TEXT | {"float64"}
+    largest = max(-bounds["min"], bounds["max"])  # also where infinities stand among the values
+    text = probe(pa.string()) if largest >= _EXACT else None
+    if text is None:
+        return _TEXT | {"float64"}
+    is_whole = pc.match_substring_regex(text, _WHOLE)
+    whole = text.filter(is_whole).to_pylist()
+    held = {"float64"} if all(int(float(number)) == int(number) for number in whole) else set()
+    if largest >= _BIG and pc.all(is_whole).as_py():
+        held.add("digits")
+        if probe(pa.uint64()) is not None:
+            held.add("uint64")
+    return _TEXT | held
 
 
 def _fits_of_seconds(values: pa.ChunkedArray, zone: str) -> frozenset[str]:

@@ -10,6 +10,8 @@ from hipslake.errors import ReservedColumnError, SchemaMismatchError
 from hipslake.specs.catalog import CatalogSpec
 
 RESERVED = ("_healpix_29", "_row", "Norder", "Npix", "Dir")
+REJECT_COLUMNS = ("_reject_reason", "_reject_file", "_reject_row")
+"""What rows without a place on the sky are kept with, where they are quarantined."""
 
 
 def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
@@ -23,11 +25,12 @@ def check_names(schema: pa.Schema, spec: CatalogSpec) -> None:
         When a position column is missing or is not numeric.
     """
     check_distinct(schema.names, f"the source of {spec.name}")
-    reserved = {name.casefold() for name in RESERVED}
+    kept = RESERVED + (REJECT_COLUMNS if spec.bad_rows.policy == "quarantine" else ())
+    reserved = {name.casefold() for name in kept}
     if taken := [name for name in schema.names if name.casefold() in reserved]:
         raise ReservedColumnError(
             f"the source of {spec.name} has columns named {_listed(taken)}; "
-            f"a catalog keeps {_listed(RESERVED)} for itself: rename or drop them in the source"
+            f"a catalog keeps {_listed(kept)} for itself: rename or drop them in the source"
         )
     for role, name in (("ra", spec.position.ra), ("dec", spec.position.dec)):
         if name not in schema.names:

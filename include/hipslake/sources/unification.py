@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hipslake.errors import EmptySourceError, SchemaMismatchError
 from hipslake.sources.names import check_distinct
-from hipslake.sources.widening import widen, with_room, without_views
+from hipslake.sources.widening import widen, with_joint_dictionaries, without_views
 
 Join = Callable[[pa.Field, pa.Field], "pa.Field | None"]
 
@@ -78,10 +78,9 @@ def unify(
         column.field.with_nullable(True) if name in lacking else column.field
         for name, column in columns.items()
     ]
-    fields = [field.with_type(without_views(field.type)) for field in fields]
-    if len(found) > 1:
-        fields = [field.with_type(with_room(field.type)) for field in fields]
-    return pa.schema(fields)
+    return pa.schema(
+        [field.with_type(with_joint_dictionaries(without_views(field.type))) for field in fields]
+    )
 
 
 def _joined(column: _Column | None, field: pa.Field, uri: str, join: Join) -> _Column:

@@ -81,7 +81,9 @@ def _widen_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return None if value is None else make(a.value_field.with_type(value).with_nullable(nullable))
     if kinds.is_fixed_size_list(a) and kinds.is_fixed_size_list(b) and a.list_size == b.list_size:
         value = widen(a.value_type, b.value_type)
-        return None if value is None else pa.list_(a.value_field.with_type(value), a.list_size)
+        nullable = a.value_field.nullable or b.value_field.nullable
+        field = a.value_field.with_nullable(nullable)
+        return None if value is None else pa.list_(field.with_type(value), a.list_size)
     if kinds.is_struct(a) and kinds.is_struct(b) and {f.name for f in a} == {f.name for f in b}:
         fields = [(field, b.field(field.name), widen(field.type, b.field(field.name).type)) for field in a]
         if any(kind is None for _, _, kind in fields) or len(fields) != b.num_fields:
@@ -132,23 +134,26 @@ def without_views(kind: pa.DataType) -> pa.DataType:
     )
 
 
-def with_room(kind: pa.DataType) -> pa.DataType:
-    """Return the type of the same values whose dictionaries number their words in 32 bits at least.
+def with_joint_dictionaries(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the same values whose dictionaries can be put together from any number of others.
 
-    Each file has a dictionary of its own, often numbered in 8 bits; together they may have more words.
+    Every file and row group has a dictionary of its own, often numbered in 8 bits; together they may have
+    more words, so 32 bits number them at least. And words come together in whatever order rows bring them,
+    so it means nothing.
 
     Examples
     --------
-    >>> with_room(pa.dictionary(pa.int8(), pa.string()))
+    >>> with_joint_dictionaries(pa.dictionary(pa.int8(), pa.string(), ordered=True))
     DictionaryType(dictionary<values=string, indices=int32, ordered=0>)
     """
 
-    def widened(kind: pa.DataType) -> pa.DataType:
-        if kinds.is_dictionary(kind) and kind.index_type.bit_width < _DICTIONARY_BITS:
-            return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
-        return kind
+    def joint(kind: pa.DataType) -> pa.DataType:
+        if not kinds.is_dictionary(kind):
+            return kind
+        wide = kind.index_type.bit_width >= _DICTIONARY_BITS
+        return pa.dictionary(kind.index_type if wide else pa.int32(), kind.value_type)
 
-    return _rewritten(kind, widened)
+    return _rewritten(kind, joint)
 
 
 def without_dictionaries(kind: pa.DataType) -> pa.DataType:
@@ -176,7 +181,7 @@ def _rewritten(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) 
     if kinds.is_struct(kind):
         return pa.struct([inside(field) for field in kind])
     if kinds.is_map(kind):
-        return pa.map_(_rewritten(kind.key_type, change), _rewritten(kind.item_type, change))
+        return pa.map_(inside(kind.key_field), inside(kind.item_field), keys_sorted=kind.keys_sorted)
     if kinds.is_fixed_size_list(kind):
         return pa.list_(inside(kind.value_field), kind.list_size)
     if kinds.is_large_list(kind):

@@ -8,6 +8,7 @@ orders in the same session, so that planning needs no Spark.
 from __future__ import annotations
 
 import logging
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -56,6 +57,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     spec, inputs = folder.run().spec, folder.inputs()
     source = open_source(spec.source)
     storage.delete_tree(_PARTS)
+    parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
     with phases("splits"):
         splits = tuple(source.splits(inputs.files, request.split_target_bytes))
         schema = source.schema(inputs.files)
@@ -67,7 +69,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     tasks = runs_of_splits(len(splits), spark.sparkContext.defaultParallelism)
     task = CountTask(
         folder=storage,
-        parts=f"{_PARTS}/0",
+        parts=f"{parts}/0",
         source=source,
         spec=spec,
         splits=splits,
@@ -107,7 +109,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         row_bytes = {group: weight.disk for group, weight in weights.items()}
         deepened: dict[int, int] = {}
         while (crowded := _crowded(histogram, spec, row_bytes)).any():
-            histogram = _deepened(spark, task, schema, histogram, crowded)
+            histogram = _deepened(spark, task, schema, histogram, crowded, parts)
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
@@ -120,7 +122,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
             )
             write_table(storage, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
             summed.result()
-    storage.delete_tree(_PARTS)
+    storage.delete_tree(parts)
     bad = sum(rejected.values())
     return HistogramReport(
         files=len(inputs.files),
@@ -187,11 +189,12 @@ def _deepened(
     schema: pa.Schema,
     histogram: Histogram,
     crowded: NDArray[np.bool_],
+    parts: str,
 ) -> Histogram:
     """Count crowded cells again, some orders deeper. They all lie at one order: the deepest."""
     cells = histogram.select(crowded)
     order = int(cells.order.max())
     deeper = min(order + DEEPER_BY, first.spec.highest_order)
-    task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{_PARTS}/{deeper}")
+    task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{parts}/{deeper}")
     counts, _ = _count(spark, task)
     return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -122,9 +123,12 @@ def _transport(spark: SparkSession, catalog: Storage, write_id: str) -> Iterator
         yield THROUGH_SHUFFLE
         return
     # In the write folder: what a killed job leaves goes with it, at the retry or with the sweep of orphans.
-    folder = Path(catalog.uri(exchange_root(write_id)))
+    # A folder of its own for each attempt: one that was given up may still be running.
+    folder = Path(catalog.uri(exchange_root(write_id)), secrets.token_hex(4))
     with ThroughFiles.freeing(spark.sparkContext, folder) as transport:
         yield transport
+    with suppress(OSError):  # another attempt's blocks lie there
+        folder.parent.rmdir()
 
 
 def _along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import rejects_root
+from hipslake.sources.names import REJECT_COLUMNS
 from hipslake.spark.split_rows import Chunk
 from hipslake.spark.write_state import WriteState
 from hipslake.sphere.coordinates import REASONS
 
-REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = "_reject_reason", "_reject_file", "_reject_row"
+REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
 
 
 def write_rejects(state: WriteState, split: int, chunk: Chunk) -> None:

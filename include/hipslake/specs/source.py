@@ -18,7 +18,7 @@ _TYPE_FORMS = (
     re.compile("|".join(_PLAIN_TYPES)),
     re.compile(r"timestamp\[(s|ms|us|ns)(, ?tz=[A-Za-z0-9_+:/-]+)?\]"),
     re.compile(r"time32\[(s|ms)\]|time64\[(us|ns)\]|duration\[(s|ms|us|ns)\]"),
-    re.compile(r"decimal128\(\d{1,2}, ?\d{1,2}\)"),
+    re.compile(r"decimal128\(([1-9]|[12]\d|3[0-8]), ?\d{1,2}\)"),
 )
 
 

@@ -33,6 +33,9 @@ def load_catalog_spec(path: Path | str) -> CatalogSpec:
         One line `file:line: key: what is wrong; what would be right` for every mistake in the file.
     """
     path = Path(path)
+    for twin in find_specs(path.parent):
+        if twin.stem == path.stem and twin != path:
+            raise SpecError(f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one")
     spec, lines = load_yaml(path, CatalogSpec)
     if spec.name != path.stem:
         raise SpecError(
@@ -60,8 +63,8 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
 
 
 def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
-    loader = yaml.SafeLoader(text)
     try:
+        loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is None:
             raise SpecError(f"{path}:1: the file is empty; a spec begins with 'name: {path.stem}'")
@@ -77,28 +80,37 @@ def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
         raise SpecError(f"{path}: not YAML: {error}") from None
     except ValueError as error:  # e.g. a date that no calendar has
         raise SpecError(f"{path}: a value cannot be read: {error}") from None
-    finally:
-        loader.dispose()
 
 
-def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
-    """Note the line of every key; a key that stands twice would silently win over the first."""
+def _mark(
+    path: Path, node: yaml.Node, place: Place, lines: dict[Place, int], above: tuple[yaml.Node, ...] = ()
+) -> None:
+    """Note the line of every key, and refuse what would be read as something that nobody meant."""
+    line = node.start_mark.line + 1
+    if any(node is other for other in above):
+        raise SpecError(f"{path}:{line}: {_dotted(place)}: stands for something that it is a part of")
+    above = (*above, node)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1
-            _mark(path, item, (*place, index), lines)
+            _mark(path, item, (*place, index), lines, above)
     if not isinstance(node, yaml.MappingNode):
         return
-    seen: dict[Any, int] = {}
+    seen: dict[str, int] = {}
     for key, value in node.value:
         line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):  # often a template: {{ name }}
+            where = f"{_dotted(place)}: " if place else ""
+            raise SpecError(
+                f"{path}:{line}: {where}braces or brackets stand where a key should; put text that begins "
+                "with them in quotes"
+            )
         if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
             name, first = _dotted((*place, key.value)), seen[key.value]
             raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")
-        if isinstance(key, yaml.ScalarNode):
-            seen[key.value] = line
-            lines[(*place, key.value)] = line
-            _mark(path, value, (*place, key.value), lines)
+        seen[key.value] = line
+        lines[(*place, key.value)] = line
+        _mark(path, value, (*place, key.value), lines, above)
 
 
 def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:
@@ -111,8 +123,11 @@ def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], detail
         place, text = (*place, key), text.removeprefix(f"{key}: ")
     line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
     if details["type"] == "extra_forbidden":
+        key = str(details["loc"][-1])
+        if place[-1:] != (key,):  # merged into the mapping from an alias, so it has no line of its own there
+            place = (*place, key)
         known = _keys_of(model, place[:-1])
-        near = difflib.get_close_matches(str(place[-1]), known, n=1)
+        near = difflib.get_close_matches(key, known, n=1)
         mend = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
         text = f"unknown key; {mend}"
     elif details["type"] == "missing":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from hipslake.storage import Storage
+from hipslake.versions.files import head
 from hipslake.versions.log import VersionLog
 
 
@@ -14,7 +13,8 @@ def newest_fingerprint(catalog: Storage) -> tuple[int | None, str | None]:
     newest = log.newest()
     if newest is None:
         return None, None
-    return newest, json.loads(log.read(newest)).get("fingerprint")
+    where = f"{catalog.uri()}, version {newest}"
+    return newest, head(log.read(newest), where).get("fingerprint")
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:

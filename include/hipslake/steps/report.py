@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import logging
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
@@ -133,22 +134,34 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(kind=type(error).__name__, message=str(error), retryable=retryable, trace=trace)
 
 
-def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:
-    """Return the report of a finished attempt at the same request, or None if there is none to take over.
+def is_finished(request: Request) -> bool:
+    """Return whether an attempt at the same request is done.
 
-    It counts only if it went well, its fingerprint is the request's, and its outputs still lie there. The
-    report on disk then says that it was reused.
+    Its report counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
     """
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
     if not request.reusable or not storage.exists(path):
+        return False
+    try:
+        told = json.loads(storage.read(path))
+    except ValueError:
+        return False
+    if not (isinstance(told, dict) and told.get("ok") and told.get("fingerprint") == request.fingerprint()):
+        return False
+    return all(storage.exists(output) for output in request.outputs)
+
+
+def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:
+    """Return the report of a finished attempt at the same request, or None if there is none to take over.
+
+    The report on disk then says that it was reused.
+    """
+    if not is_finished(request):
         return None
+    storage, path = request.folder.storage, RunFolder.report_path(request.step)
     try:
         report = parse(report_type, storage.read(path), where=storage.uri(path))
     except StepError:  # another library version wrote it
-        return None
-    if not report.ok or report.fingerprint != request.fingerprint():
-        return None
-    if not all(storage.exists(output) for output in request.outputs):
         return None
     report = report.model_copy(update={"reused": True})
     request.folder.write(path, report)
@@ -185,7 +198,9 @@ def execute_step(
 ) -> int:
     """Run a step from its request file and write its report file, also when it fails; return an exit code.
 
-    This is what a Spark job does: the report, not the exit code, tells the operator what happened.
+    This is what a Spark job does: the report, not the exit code, tells the operator what happened. A job may
+    outlive the task that submitted it. Where another attempt has finished meanwhile, nothing is done again,
+    and its report stands.
 
     Parameters
     ----------
@@ -201,13 +216,20 @@ def execute_step(
     int
         0 if the step went well, 1 if not.
     """
+    request = None
     try:
         request = parse(request_type, _read(request_uri), where=request_uri)
+        if is_finished(request):
+            log.info("Step %s is done already, by another attempt.", request_type.step)
+            return 0
         report = step(request)
         check_balance(report)
         report = report.model_copy(update={"fingerprint": request.fingerprint()})
     except Exception as error:
         log.exception("Step %s failed.", request_type.step)
+        with suppress(Exception):  # what went wrong first is what is told
+            if request is not None and is_finished(request):
+                return 1
         report = Report(step=request_type.step, ok=False, error=failure_of(error))
     _write(report_uri, (report.model_dump_json(indent=1) + "\n").encode())
     return 0 if report.ok else 1

@@ -70,7 +70,7 @@ def launch_conf(master: str) -> dict[str, str]:
     from hipslake.spark.settings import launch_settings
 
     settings = launch_settings(master)
-    options = [settings.get(_JAVA_OPTIONS, ""), f"-Dlog4j2.configurationFile=file:{LOGGING}"]
+    options = [settings.get(_JAVA_OPTIONS, ""), f"-Dlog4j2.configurationFile={LOGGING.as_uri()}"]
     return {**settings, _JAVA_OPTIONS: " ".join(options).strip()}
 
 

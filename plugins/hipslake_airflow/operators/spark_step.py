@@ -42,6 +42,7 @@ class SparkStepOperator(SparkSubmitOperator):
     ui_color = "#f7e3c8"
 
     def __init__(self, *, run_uri: Any = "", conn_id: str = "spark_default", **kwargs: Any) -> None:
+        kwargs.setdefault("durable", False)  # what a job did is in its report; nothing reconnects to it
         super().__init__(
             application=job_path(self.job), conn_id=conn_id, name=f"hipslake-{self.job}", **kwargs
         )
@@ -98,14 +99,14 @@ class SparkStepOperator(SparkSubmitOperator):
         if folder.storage.exists(report_path):
             folder.storage.delete(report_path)  # of an earlier attempt; it must not stand for this one
         self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
-        failure: AirflowException | None = None
+        failure: Exception | None = None
         with tempfile.TemporaryDirectory(prefix="hipslake-") as temporary:
             self.py_files = str(build_library_archive(Path(temporary)))
             try:
                 super().execute(context)
             except AirflowFailException:
                 raise
-            except AirflowException as error:
+            except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
                 failure = error
         if folder.storage.exists(report_path):
             report_type = self.report_type()

@@ -44,18 +44,19 @@ class SourceFilesTrigger(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Look, sleep, look again."""
+        """Look, sleep, look again; also where looking failed in a way that may pass."""
         deadline = datetime.fromisoformat(self.deadline)
         while True:
             try:
                 files = await asyncio.to_thread(count_files, self.source)
+                event, may_change = {"files": files}, not files
             except Exception as error:
                 from hipslake.steps.report import failure_of
 
-                yield TriggerEvent({"failure": failure_of(error).model_dump(mode="json")})
-                return
+                failure = failure_of(error)
+                event, may_change = {"failure": failure.model_dump(mode="json")}, failure.retryable
             left = (deadline - datetime.now(UTC)).total_seconds()
-            if files or left <= 0:
-                yield TriggerEvent({"files": files})
+            if left <= 0 or not may_change:
+                yield TriggerEvent(event)
                 return
             await asyncio.sleep(min(self.poke_interval, left))
