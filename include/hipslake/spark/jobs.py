@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from hipslake.spark.installed import prefer_installed_pyspark
-from hipslake.spark.memory import use_small_pages
+from hipslake.spark.kernel import use_small_pages
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from hipslake.catalog.layouts import exchange_root, rejects_root
 from hipslake.errors import StepError, VerificationError
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange
+from hipslake.spark.kernel import bytes_kept_unwritten
 from hipslake.spark.progress import reported
 from hipslake.spark.transport import ThroughFiles, Transport
 from hipslake.spark.write_state import WriteState
@@ -81,7 +82,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
             rows=groups * counted.rows_out,
             done=task.written,
         ),
-        _transport(spark, catalog, write_id) as transport,
+        _transport(spark, catalog, write_id, size) as transport,
     ):
         frame = exchange(
             spark,
@@ -117,7 +118,7 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
 
 
 @contextmanager
-def _transport(spark: SparkSession, catalog: Storage, write_id: str) -> Iterator[Transport]:
+def _transport(spark: SparkSession, catalog: Storage, write_id: str, size: float) -> Iterator[Transport]:
     """Blocks take the short way where all tasks run on this machine and the catalog lies on its disks."""
     if not (spark.sparkContext.master.startswith("local") and catalog.is_local):
         yield THROUGH_SHUFFLE
@@ -125,7 +126,8 @@ def _transport(spark: SparkSession, catalog: Storage, write_id: str) -> Iterator
     # In the write folder: what a killed job leaves goes with it, at the retry or with the sweep of orphans.
     # A folder of its own for each attempt: one that was given up may still be running.
     folder = Path(catalog.uri(exchange_root(write_id)), secrets.token_hex(4))
-    with ThroughFiles.freeing(spark.sparkContext, folder) as transport:
+    write_out = size > bytes_kept_unwritten()
+    with ThroughFiles.freeing(spark.sparkContext, folder, write_out=write_out) as transport:
         yield transport
     with suppress(OSError):  # another attempt's blocks lie there
         folder.parent.rmdir()

@@ -20,6 +20,8 @@ import pyarrow as pa
 from pyspark import Accumulator, SparkContext
 from pyspark.accumulators import AccumulatorParam
 
+from hipslake.spark.kernel import start_write_out
+
 _FREEING_SECONDS = 0.2
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
@@ -67,14 +69,20 @@ class ThroughFiles:
         A local folder that all tasks see. Whoever made it removes it.
     finished : Accumulator or None
         Takes the targets whose tasks have succeeded; see `freeing`.
+    write_out : bool
+        Let the kernel begin to write each block to disk at once. It would come to that anyway where there are
+        more than it keeps in memory, and then it lets map tasks wait.
     """
 
     folder: str
     finished: Accumulator[list[int]] | None = None
+    write_out: bool = False
 
     @classmethod
     @contextmanager
-    def freeing(cls, context: SparkContext, folder: Path) -> Iterator[ThroughFiles]:
+    def freeing(
+        cls, context: SparkContext, folder: Path, *, write_out: bool = False
+    ) -> Iterator[ThroughFiles]:
         """Remove the blocks of targets as their tasks succeed, and the folder at the end of the block.
 
         So the disk need not hold both all blocks and all that is made of them.
@@ -94,7 +102,7 @@ class ThroughFiles:
         thread = Thread(target=free, name="free blocks", daemon=True)
         thread.start()
         try:
-            yield cls(str(folder), finished)
+            yield cls(str(folder), finished, write_out)
         finally:
             ended.set()
             thread.join()
@@ -109,6 +117,8 @@ class ThroughFiles:
             path.parent.mkdir(exist_ok=True)
             with pa.OSFile(str(path), "wb") as file:
                 _write(file, rows)
+                if self.write_out:
+                    start_write_out(file.fileno())
             return pa.py_buffer(name.encode())
 
         return pack

@@ -46,6 +46,7 @@ class SourceFilesTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Look, sleep, look again; also where looking failed in a way that may pass."""
         deadline = datetime.fromisoformat(self.deadline)
+        event: dict[str, Any]
         while True:
             try:
                 files = await asyncio.to_thread(count_files, self.source)
