@@ -95,29 +95,39 @@ def _measures(
 def run_all(
     bench: Bench, sizes: list[int], levels: list[int], systems: list[str], repeats: int | None
 ) -> list[Any]:
-    """Run every cell, the systems of one after the other, and compare what they wrote."""
+    """Run every cell, and compare what the systems wrote.
+
+    What is compared runs close together, since a machine has better and worse quarters of an hour: the
+    systems one after the other, and the sizes by turns.
+    """
     runs = []
-    for rows in sizes:
-        for level in levels:
-            is_long = rows > LONG_ROWS and level > LONG_LEVEL
-            for repeat in range(repeats or (1 if is_long else REPEATS)):
-                first: LeafFiles | None = None
-                for system in systems:
-                    print(f"{format_count(rows)} rows, zstd-{level}, {system}", end=" ", flush=True)
-                    measures, written = bench.run(system, rows, level)
-                    if measures["rows_written"] != rows:
-                        measures["unequal"].append(
-                            f"{system} wrote {measures['rows_written']} of {rows} rows"
-                        )
-                    if first is not None:
-                        told = differences(first, written)
-                        measures["unequal"] += [f"{systems[0]} and {system}: {line}" for line in told]
-                    first = first or written
-                    runs.append({**measures, "repeat": repeat})
-                    print(
-                        f"{measures['seconds']:.1f} s, whole process {measures['whole_seconds']:.1f} s",
-                        flush=True,
-                    )
+    for level in levels:
+        for repeat in range(repeats or REPEATS):
+            for rows in sizes:
+                is_long = rows > LONG_ROWS and level > LONG_LEVEL
+                if repeat == 0 or repeats or not is_long:
+                    runs += _repeat(bench, rows, level, systems, repeat)
+    return sorted(runs, key=lambda run: (run["rows"], run["level"], run["repeat"]))
+
+
+def _repeat(bench: Bench, rows: int, level: int, systems: list[str], repeat: int) -> list[Any]:
+    """Run the systems once each."""
+    runs: list[Any] = []
+    first: LeafFiles | None = None
+    for system in systems:
+        print(f"{format_count(rows)} rows, zstd-{level}, {system}", end=" ", flush=True)
+        measures, written = bench.run(system, rows, level)
+        if measures["rows_written"] != rows:
+            measures["unequal"].append(f"{system} wrote {measures['rows_written']} of {rows} rows")
+        if first is not None:
+            told = differences(first, written)
+            measures["unequal"] += [f"{systems[0]} and {system}: {line}" for line in told]
+        first = first or written
+        runs.append({**measures, "repeat": repeat})
+        print(
+            f"{measures['seconds']:.1f} s, whole process {measures['whole_seconds']:.1f} s",
+            flush=True,
+        )
     return runs
 
 
