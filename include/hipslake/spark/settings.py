@@ -22,7 +22,6 @@ LAUNCH: dict[str, str] = {
 LOCAL_JAVA_OPTIONS: tuple[str, ...] = (
     "-XX:+UseParallelGC",  # large byte arrays and few objects: throughput counts, pauses do not
     "-XX:TieredStopAtLevel=1",  # the arithmetic is numpy's: C2 costs more than it wins
-    "-XX:+UseTransparentHugePages",
 )
 CLASS_ARCHIVE = (
     "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
