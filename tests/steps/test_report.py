@@ -37,6 +37,15 @@ def count(request: CountRequest) -> CountReport:
     return CountReport(rows=3, rows_in=3, rows_out=2, rows_rejected=1)
 
 
+def submitted(request: CountRequest) -> dict[str, str]:
+    """What a job is told: where its request lies, and where its report goes."""
+    folder = request.folder
+    return {
+        "request_uri": folder.write("requests/count.json", request),
+        "report_uri": folder.uri_of(RunFolder.report_path("count")),
+    }
+
+
 def fail(error: Exception):  # type: ignore[no-untyped-def]
     def step(request: CountRequest) -> CountReport:
         raise error
@@ -102,9 +111,7 @@ def test_lost_rows_fail_the_step(folder: RunFolder) -> None:
 def test_a_failing_job_leaves_a_report_that_says_whether_to_retry(
     folder: RunFolder, error: Exception, retryable: bool
 ) -> None:
-    request_uri = folder.write("requests/count.json", CountRequest(run_uri=folder.uri))
-    report_uri = folder.uri_of(RunFolder.report_path("count"))
-    assert execute_step(fail(error), CountRequest, request_uri=request_uri, report_uri=report_uri) == 1
+    assert execute_step(fail(error), CountRequest, **submitted(CountRequest(run_uri=folder.uri))) == 1
     report = folder.read(RunFolder.report_path("count"), CountReport)
     assert report.error is not None
     assert (report.ok, report.error.kind, report.error.message, report.error.retryable) == (
@@ -132,13 +139,7 @@ def test_a_job_with_a_request_of_another_step_leaves_a_report(folder: RunFolder)
 
 def test_the_operator_takes_over_what_a_job_reported(folder: RunFolder) -> None:
     request = CountRequest(run_uri=folder.uri)
-    request_uri = folder.write("requests/count.json", request)
-    execute_step(
-        count,
-        CountRequest,
-        request_uri=request_uri,
-        report_uri=folder.uri_of(RunFolder.report_path("count")),
-    )
+    execute_step(count, CountRequest, **submitted(request))
     finished = finished_report(request, CountReport)
     assert finished is not None
     assert finished.rows == 3
@@ -146,20 +147,14 @@ def test_the_operator_takes_over_what_a_job_reported(folder: RunFolder) -> None:
 
 def test_a_job_does_nothing_where_another_attempt_has_finished(folder: RunFolder) -> None:
     request = CountRequest(run_uri=folder.uri)
-    uris = {
-        "request_uri": folder.write("requests/count.json", request),
-        "report_uri": folder.uri_of(RunFolder.report_path("count")),
-    }
+    uris = submitted(request)
     perform(count, request, CountReport)
     assert execute_step(never, CountRequest, **uris) == 0
 
 
 def test_a_job_that_fails_late_does_not_speak_for_an_attempt_that_finished(folder: RunFolder) -> None:
     request = CountRequest(run_uri=folder.uri)
-    uris = {
-        "request_uri": folder.write("requests/count.json", request),
-        "report_uri": folder.uri_of(RunFolder.report_path("count")),
-    }
+    uris = submitted(request)
 
     def overtaken(request: CountRequest) -> CountReport:
         perform(count, request, CountReport)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +11,7 @@ from hipslake.errors import NotWritableError, SpecError
 from hipslake.steps.resolve import resolve_window
 from hipslake.steps.run import RunFolder, run_uri
 
+from tests.processes import in_processes, obey_permissions
 from tests.steps.in_process import freeze, ingest, start, write_spec
 
 DAY = timedelta(days=1)
@@ -80,12 +80,21 @@ def test_the_folder_of_a_dead_run_is_swept_and_those_of_live_and_own_writes_stay
     assert (catalog / other).exists()
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def _start_obeying_permissions(warehouse: Path, spec_file: Path) -> str:
+    obey_permissions()
+    try:
+        start(warehouse, spec_file)
+    except NotWritableError as error:
+        return str(error)
+    return "it was written"
+
+
 def test_a_warehouse_that_may_not_be_written_fails_at_once(warehouse: Path, spec_file: Path) -> None:
     warehouse.mkdir()
     warehouse.chmod(stat.S_IRUSR | stat.S_IXUSR)
-    with pytest.raises(NotWritableError):
-        start(warehouse, spec_file)
+    (message,) = in_processes(_start_obeying_permissions, [(warehouse, spec_file)])
+    assert f"{warehouse}" in message
+    assert "may not be written" in message
 
 
 def test_a_warehouse_under_a_file_fails_and_names_the_place(tmp_path: Path, spec_file: Path) -> None:
