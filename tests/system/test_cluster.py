@@ -69,9 +69,8 @@ def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_pat
         job.wait_until(lambda: any(leaves.glob("main/dataset/Norder=*/Dir=*/Npix=*.parquet")))
         victim = next(worker for worker in cluster.workers if cluster.has_run_python(worker))
         victim.kill()
-        assert not folder.storage.exists(folder.report_path("write")), "it was over before a worker died"
         job.wait()
-        assert "Lost executor" in job.text()
+        assert "ExecutorLostFailure" in job.text(), "no task was running there"
     in_process.check(folder)
     finish(folder)
     catalog = tmp_path / "warehouse" / "catalogs" / "stars"

@@ -73,4 +73,13 @@ def kill_tree(pid: int) -> None:
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(family, timeout=10)
+        end = time.monotonic() + 10
+        while any(_is_running(process) for process in family) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """Whether a process still does anything: where nobody asks for its exit code, it stays as a zombie."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    return False
