@@ -1,4 +1,7 @@
-"""Survey files become a published HEALPix catalog. Every spec in include/specs/catalogs/ gives one DAG."""
+"""Survey files become a published HEALPix catalog. Every spec in include/specs/catalogs/ gives one DAG.
+
+In mode replace a run makes a whole new version; in mode append it adds the files of its interval.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
 from hipslake_airflow.operators.catalog import (
+    AppendIncrementOperator,
     BuildHatsViewOperator,
     FreezeInputsOperator,
     HistogramCatalogOperator,
@@ -26,6 +30,8 @@ from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_ingest"
+PARALLEL_APPENDS = 4
+SPARK_ABOVE_BYTES = 128 << 20  # a night of fewer bytes is done before Spark has started
 
 
 def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
@@ -37,7 +43,8 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=1,  # two runs would build the same version
+        # Two runs that replace would build the same version; those that append find room for each other.
+        max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
         params=ingest_params(spec),
         tags=["hipslake", "catalog", spec.layout.value],
         default_args=RETRIES,
@@ -46,13 +53,22 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         run_uri = resolve.output["run_uri"]
         wait = SourceFilesSensor(task_id="wait", run_uri=run_uri)
         inputs = FreezeInputsOperator(task_id="inputs", run_uri=run_uri)
+        # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+        if spec.mode is Mode.APPEND:
+            histogram = HistogramCatalogOperator(
+                task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
+            )
+            append = AppendIncrementOperator(
+                task_id="append", run_uri=run_uri, catalog=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
+            )
+            resolve >> wait >> inputs >> histogram >> append >> view
+            return dag
         histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)
         plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri)
         write = WritePartitionsOperator(task_id="write", run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
-        # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
         resolve >> wait >> inputs >> histogram >> plan >> write >> verify >> publish >> view
     return dag
 

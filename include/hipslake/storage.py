@@ -176,6 +176,11 @@ class Storage:
         with self._told(target, "write"):
             return self._files.link(self.uri(source), self.uri(target), durable=durable)
 
+    def copy(self, source: str, target: str, *, durable: bool = True) -> None:
+        """Copy a file, whole or not at all; by the server, if there is one."""
+        with self._told(target, "write"):
+            self._files.copy(self.uri(source), self.uri(target), durable=durable)
+
     def symlink(self, path: str, target: str) -> bool:
         """Point `path` at a target relative to its folder, in one step; False where links do not exist."""
         with self._told(path, "write"):

@@ -23,7 +23,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         ["version", *(str(outcome.metadata.version) for outcome in outcomes)],
         ["layout", *(outcome.metadata.layout.value for outcome in outcomes)],
         ["rows", *(f"{outcome.metadata.total_rows:,}" for outcome in outcomes)],
-        ["rejected rows", *(f"{outcome.metadata.rejects.rows:,}" for outcome in outcomes)],
+        ["rejected rows", *(f"{outcome.metadata.rows_rejected:,}" for outcome in outcomes)],
         ["files", *(f"{sum(g.leaves for g in outcome.metadata.groups):,}" for outcome in outcomes)],
         ["MiB", *(f"{outcome.metadata.total_bytes / _MIB:,.1f}" for outcome in outcomes)],
     ]

@@ -33,22 +33,24 @@ def write_archive(target: Path) -> None:
 def touch_classes() -> None:
     """Do what the jobs do, with next to no data."""
     import pyarrow as pa
-    from hipslake.spark.exchange import exchange, run_tasks
+    from hipslake.spark.engine import SparkEngine
     from hipslake.spark.session import open_session
 
+    schema = pa.schema([("n", pa.int64())])
+
     def rows(number: int) -> list[pa.RecordBatch]:
-        return [pa.record_batch({"n": pa.array([number])})]
+        return [pa.record_batch([[number]], schema)]
 
     spark = open_session("class archive")
-    run_tasks(spark, sources=2, task=rows, result="n bigint").toArrow()
-    exchange(
-        spark,
+    engine = SparkEngine(spark)
+    engine.run(rows, tasks=2, result=schema)
+    engine.exchange(
         sources=2,
         mapper=lambda number: [(number, rows(number)[0])],
         targets=2,
         reducer=lambda target, blocks: [block.rows for block in blocks],
-        result="n bigint",
-    ).toArrow()
+        result=schema,
+    )
     spark.stop()
 
 

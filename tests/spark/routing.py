@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
+from hipslake.engine.model import Block, Routed
 from hipslake.errors import CorruptFileError
-from hipslake.spark.exchange import Block, Routed
 from pyspark import TaskContext
 
 SCHEMA = pa.schema(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 from hipslake.spark import histogram, partitions
+from hipslake.spark.engine import SparkEngine
 from hipslake.steps import inputs, plan, resolve
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
@@ -52,7 +53,7 @@ class Run:
     def count(self, **knobs: int) -> HistogramReport:
         """The histogram step."""
         request = HistogramRequest(run_uri=self.folder.uri, **knobs)
-        return perform(lambda asked: histogram.run(asked, self.spark), request, HistogramReport)
+        return perform(lambda asked: histogram.run(asked, self.engine), request, HistogramReport)
 
     def plan(self) -> plan.PlanReport:
         """The plan step."""
@@ -60,7 +61,7 @@ class Run:
 
     def write(self, **knobs: int) -> WriteReport:
         """The write step; always done again, never taken over."""
-        return partitions.run(WriteRequest(run_uri=self.folder.uri, **knobs), self.spark)
+        return partitions.run(WriteRequest(run_uri=self.folder.uri, **knobs), self.engine)
 
     def keep(self, report: WriteReport) -> None:
         """Leave the report of a write, for the steps after it."""
@@ -71,6 +72,11 @@ class Run:
         self.count(**count)
         self.plan()
         return self.write(**write)
+
+    @property
+    def engine(self) -> SparkEngine:
+        """What runs the tasks."""
+        return SparkEngine(self.spark)
 
     @property
     def root(self) -> Path:

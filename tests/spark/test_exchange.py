@@ -10,6 +10,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.engine.blocks import cut
+from hipslake.engine.model import Block
 from hipslake.errors import CorruptFileError
 from hipslake.spark import exchange as engine
 from hipslake.spark.transport import ThroughFiles, ThroughShuffle
@@ -43,7 +45,7 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
 
     arrived: dict[int, list[dict[str, object]]] = {}
 
-    def keep(target: int, blocks: list[engine.Block]) -> list[pa.RecordBatch]:
+    def keep(target: int, blocks: list[Block]) -> list[pa.RecordBatch]:
         assert target not in arrived
         arrived[target] = list(chain.from_iterable(block.rows.to_pylist() for block in blocks))
         return []
@@ -62,25 +64,25 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
 def test_blocks_are_cut_to_size_but_hold_a_row(case: Case, block_bytes: int) -> None:
     for number in range(len(case.sources)):
         for _, rows in case.route(number):
-            parts = list(engine.cut(rows, block_bytes))
+            parts = list(cut(rows, block_bytes))
             assert pa.Table.from_batches(parts).to_pylist() == rows.to_pylist()
             assert all(part.num_rows == 1 or part.nbytes <= block_bytes for part in parts)
 
 
 def test_nothing_is_cut_from_no_rows() -> None:
-    assert list(engine.cut(routing.made([]), 10)) == []
+    assert list(cut(routing.made([]), 10)) == []
 
 
 def test_numbers_are_cut_into_few_blocks() -> None:
     rows = pa.record_batch({"a": np.arange(10_000), "b": np.arange(10_000.0)})
-    parts = list(engine.cut(rows, 16_000))
+    parts = list(cut(rows, 16_000))
     assert [part.num_rows for part in parts] == [1000] * 10
 
 
 def test_a_long_dictionary_does_not_travel_with_every_block() -> None:
     words = pa.array([f"a word of some length, number {number}" for number in range(5000)])
     rows = pa.record_batch({"word": pa.DictionaryArray.from_arrays(np.arange(5000, dtype=np.int32), words)})
-    parts = [part for at in range(0, 5000, 500) for part in engine.cut(rows.slice(at, 500), 8000)]
+    parts = [part for at in range(0, 5000, 500) for part in cut(rows.slice(at, 500), 8000)]
     assert pa.Table.from_batches(parts).to_pylist() == rows.to_pylist()
     assert sum(part.nbytes for part in parts) < 2 * rows.nbytes
     assert {part.schema for part in parts} == {rows.schema}

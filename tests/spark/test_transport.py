@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.spark.exchange import Block, _map_task, _reduce_task, collected, exchange
+from hipslake.engine.model import Block
+from hipslake.spark.exchange import _map_task, _reduce_task, collected, exchange
 from hipslake.spark.transport import ThroughFiles, ThroughShuffle, Transport
 from pyspark.sql import SparkSession
 

@@ -57,7 +57,7 @@ def written(pristine: Written) -> Run:
 
 def verified(run: Run, *, by_spark: bool) -> VerifyReport:
     request = VerifyRequest(run_uri=run.folder.uri)
-    return in_spark.run(request, run.spark) if by_spark else verify.run(request)
+    return in_spark.run(request, run.engine) if by_spark else verify.run(request)
 
 
 def findings(run: Run, *, by_spark: bool) -> set[tuple[str, str]]:
@@ -153,8 +153,8 @@ def test_a_published_version_is_verified_by_its_uri(written: Run) -> None:
     metadata = draft_version(written.folder, version=1, parent=None)
     VersionLog(catalog).commit(1, metadata.to_json(), run.write_id)
     asked = VerifyRequest(run_uri=f"{written.folder.uri}-check", catalog_uri=run.catalog_uri)
-    report = in_spark.run(asked, written.spark)
+    report = in_spark.run(asked, written.engine)
     assert (report.version, report.rows_out) == (1, 1999)
     remove(written)
     with pytest.raises(VerificationError, match="missing file"):
-        in_spark.run(asked, written.spark)
+        in_spark.run(asked, written.engine)

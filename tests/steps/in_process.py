@@ -13,9 +13,13 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
+from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
+from hipslake.spark import histogram as histogram_work
+from hipslake.spark import increments
 from hipslake.sphere.pixels import Pixel
+from hipslake.steps import append as append_step
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
@@ -185,3 +189,14 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
         bytes=sum(file["bytes"] for file in files),
         files=len(files),
     )
+
+
+def append(folder: RunFolder) -> append_step.AppendReport:
+    """Count and append, by the engine that needs no Spark."""
+    engine = ThisProcess()
+    for request, step, report in (
+        (histogram.HistogramRequest, histogram_work.run, histogram.HistogramReport),
+        (append_step.AppendRequest, increments.run, append_step.AppendReport),
+    ):
+        found = perform(lambda asked, step=step: step(asked, engine), request(run_uri=folder.uri), report)
+    return found

@@ -8,12 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import Column, GroupMetadata, Partition, Position, SourceEntry, Sources
-from hipslake.catalog.partitions import SOURCE_SCHEMA, curve_sorted, pixel_ranges, write_sidecar
+from hipslake.catalog.partitions import (
+    SOURCE_SCHEMA,
+    curve_sorted,
+    pixel_ranges,
+    write_partition_sidecars,
+    write_sidecar,
+)
 from hipslake.catalog.schema import hats_position
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.storage import Storage
 
-MAX_INLINE = 4096  # rows of a table that metadata.json holds itself; longer ones become sidecars
+MAX_INLINE = 4096  # rows of a table that metadata.json holds itself, or one sidecar of a longer one
 
 
 def describe_group(
@@ -26,7 +32,7 @@ def describe_group(
     write_id: str,
     max_inline: int = MAX_INLINE,
 ) -> GroupMetadata:
-    """Describe a column group; write its sidecar when its partitions are many.
+    """Describe a column group; write its sidecars when its partitions are many.
 
     Parameters
     ----------
@@ -39,9 +45,9 @@ def describe_group(
     storage : Storage
         At the catalog's root.
     write_id : str
-        The write that the sidecar belongs to.
+        The write that the sidecars belong to.
     max_inline : int
-        Most partitions that are listed in metadata.json itself.
+        Most partitions that are listed in metadata.json itself, or in one sidecar.
     """
     table = curve_sorted(partitions)
     inline = table.num_rows <= max_inline
@@ -56,7 +62,9 @@ def describe_group(
         arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(),
         pixels=pixel_ranges(table["order"].to_numpy(), table["npix"].to_numpy()),
         partitions=tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
-        sidecar=None if inline else write_sidecar(storage, write_id, f"partitions_{group}", table),
+        sidecars=None
+        if inline
+        else write_partition_sidecars(storage, write_id, f"partitions_{group}", table, most=max_inline),
     )
 
 

@@ -28,6 +28,7 @@ from hipslake.storage import Storage
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
+_MARKER = "hats.properties"
 _THREADS = 8
 _AHEAD = 256  # footers in flight
 _BUFFER_BYTES = 64 * 1024
@@ -94,7 +95,7 @@ def write_hats_group(
         "data_thumbnail.parquet": _thumbnail(storage, described, schema, paths, thumbnail_rows),
         "dataset/_common_metadata": _common_metadata(schema),
         "properties": properties,
-        "hats.properties": properties,  # last: with it the folder is a catalog
+        _MARKER: properties,  # last: with it the folder is a catalog
     }
     with_footers = read_footer(storage, paths[0]).serialized_size * len(paths) <= max_footer_bytes
     if with_footers:
@@ -106,6 +107,12 @@ def write_hats_group(
         written.append(HATS.view_file(write, None, f"{group}.properties"))
         storage.write(written[-1], extension_properties(metadata, described))
     return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=with_footers)
+
+
+def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
+    """Whether HATS readers can open a version: whether the tree in its own write is whole."""
+    markers = [HATS.view_file(metadata.write_id, group.name, _MARKER) for group in metadata.groups]
+    return all(storage.exists(marker) for marker in markers)
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:

@@ -37,6 +37,7 @@ class LeafRules(Frozen):
     layout: Layout
     group: str
     arrow_schema: str  # as in metadata.json: an Arrow IPC schema message in base64
+    write_id: str  # of the version; files of other writes are older
     rows: RowRules
     threshold: Threshold | None = None
 
@@ -140,7 +141,8 @@ def _footer(rules: LeafRules, partition: Partition, file: pq.ParquetFile) -> Ite
         yield Problem.of(
             ProblemKind.ROW_COUNT, partition.path, "the leaf is empty; empty leaves are not written"
         )
-    for difference in schema_differences(_expected(rules.arrow_schema), file.schema_arrow):
+    older = not partition.path.startswith(f"{rules.write_id}/")
+    for difference in schema_differences(_expected(rules.arrow_schema), file.schema_arrow, older=older):
         yield Problem.of(ProblemKind.SCHEMA, partition.path, difference)
     sorted_by = [HEALPIX_COLUMN, ROW_COLUMN] if rules.rows.stores_rows else [HEALPIX_COLUMN]
     for number in range(footer.num_row_groups):
@@ -221,9 +223,15 @@ def as_stored(schema: pa.Schema) -> pa.Schema:
     return pq.read_schema(pa.BufferReader(sink.getvalue()))
 
 
-def schema_differences(expected: pa.Schema, found: pa.Schema) -> list[str]:
-    """How a file's schema differs from its group's: names, order, types, nullability, fields' metadata."""
+def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = False) -> list[str]:
+    """How a file's schema differs from its group's: names, order, types, nullability, fields' metadata.
+
+    An older file may lack nullable columns, which came after it, and hold no nulls where others may now.
+    """
     differences = []
+    if older:
+        held = [field for field in expected if not field.nullable or field.name in found.names]
+        expected = pa.schema([_as_strict(field, found) for field in held])
     missing = [name for name in expected.names if name not in set(found.names)]
     extra = [name for name in found.names if name not in set(expected.names)]
     if missing:
@@ -235,6 +243,12 @@ def schema_differences(expected: pa.Schema, found: pa.Schema) -> list[str]:
     for name in sorted(set(expected.names) & set(found.names)):
         differences += _field_differences(expected.field(name), found.field(name))
     return differences
+
+
+def _as_strict(field: pa.Field, found: pa.Schema) -> pa.Field:
+    return field.with_nullable(
+        field.nullable and (field.name not in found.names or found.field(field.name).nullable)
+    )
 
 
 def _field_differences(expected: pa.Field, found: pa.Field) -> list[str]:

@@ -9,10 +9,19 @@ import base64
 import json
 from typing import Any, Final, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
-from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, Sidecar, read_sidecar
+from hipslake.catalog.partitions import (
+    PARTITION_SCHEMA,
+    SOURCE_SCHEMA,
+    PartitionSidecar,
+    Sidecar,
+    pixels_in,
+    read_partition_sidecars,
+    read_sidecar,
+)
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout, ParquetSpec
@@ -58,13 +67,42 @@ class GroupMetadata(Frozen):
     arrow_schema: str = Field(description="the schema of every leaf: an Arrow IPC schema message in base64")
     pixels: dict[int, str] = Field(description="per order, the leaf pixels as ranges: '0-3,7'")
     partitions: tuple[Partition, ...] | None = Field(
-        default=None, description="along the NESTED curve; in `sidecar` instead when there are thousands"
+        default=None, description="along the NESTED curve; in `sidecars` instead when there are thousands"
     )
-    sidecar: Sidecar | None = None
+    sidecars: tuple[PartitionSidecar, ...] | None = Field(
+        default=None, description="along the NESTED curve, each with the partitions of one stretch of it"
+    )
 
     def to_arrow(self) -> pa.Schema:
         """The exact schema of the group's leaf files."""
         return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self.arrow_schema)))
+
+    def leaf_pixels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Order and number of all leaves, int64[n] each; not along the curve."""
+        return pixels_in(self.pixels)
+
+    def table(self, storage: Storage) -> pa.Table:
+        """The partitions as `PARTITION_SCHEMA`, along the curve; `storage` is at the catalog's root."""
+        if self.sidecars is not None:
+            return read_partition_sidecars(storage, self.sidecars)
+        return _table(self.partitions or (), PARTITION_SCHEMA)
+
+    def table_near(self, storage: Storage, start: np.ndarray, stop: np.ndarray) -> pa.Table:
+        """The partitions around some stretches of the curve, and maybe more.
+
+        Parameters
+        ----------
+        storage : Storage
+            At the catalog's root. Of the sidecars, only those are read that hold any of them.
+        start, stop : int64[n]
+            Order-29 pixels, [start, stop); ascending and disjoint.
+        """
+        if self.sidecars is None:
+            return self.table(storage)
+        begin = np.array([sidecar.start for sidecar in self.sidecars])
+        end = np.array([sidecar.stop for sidecar in self.sidecars])
+        met = np.searchsorted(stop, begin, side="right") < np.searchsorted(start, end, side="left")
+        return read_partition_sidecars(storage, [self.sidecars[at] for at in np.flatnonzero(met).tolist()])
 
 
 class Position(Frozen):
@@ -77,15 +115,6 @@ class Position(Frozen):
     epoch: float | None = Field(default=None, description="Julian year of the positions")
     icrs_ra: str | None = None
     icrs_dec: str | None = None
-
-
-class Increment(Frozen):
-    """The rows of one run; `_row >> 40` is its ordinal."""
-
-    ordinal: int = Field(ge=0)
-    key: str | None = Field(default=None, description="start of the window that the run stands for, ISO 8601")
-    rows: int
-    write_id: str
 
 
 class Margin(Frozen):
@@ -138,6 +167,19 @@ class Rejects(Frozen):
     reasons: dict[str, int] = Field(default_factory=dict)
 
 
+class Increment(Frozen):
+    """The rows of one run; `_row >> 40` is its ordinal."""
+
+    ordinal: int = Field(ge=0, lt=1 << 23)
+    key: str | None = Field(default=None, description="start of the window that the run stands for, ISO 8601")
+    rows: int
+    write_id: str
+    fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")
+    sources: Sources
+    rejects: Rejects = Rejects()
+    coverage: Sidecar = Field(description="how many of its rows lie in which pixel")
+
+
 class CatalogMetadata(Frozen):
     """One version of a catalog. Immutable; a new version is a new file."""
 
@@ -157,12 +199,10 @@ class CatalogMetadata(Frozen):
     total_rows: int
     total_bytes: int
     groups: tuple[GroupMetadata, ...] = Field(min_length=1, description="the first one is the primary")
-    increments: tuple[Increment, ...] = ()
+    increments: tuple[Increment, ...] = Field(min_length=1, description="ascending by ordinal")
     co_partitioned: tuple[str, ...] = ()
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
-    sources: Sources
-    rejects: Rejects = Rejects()
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
 
     def group(self, name: str | None = None) -> GroupMetadata:
@@ -193,18 +233,32 @@ class CatalogMetadata(Frozen):
         group : str or None
             None is the primary group.
         storage : Storage
-            At the catalog's root; touched only where a sidecar holds the table.
+            At the catalog's root; touched only where sidecars hold the table.
         """
-        found = self.group(group)
-        if found.sidecar is not None:
-            return read_sidecar(storage, found.sidecar, PARTITION_SCHEMA)
-        return _table(found.partitions or (), PARTITION_SCHEMA)
+        return self.group(group).table(storage)
 
     def source_files(self, storage: Storage) -> pa.Table:
-        """The source files as `SOURCE_SCHEMA`, in source order."""
-        if self.sources.sidecar is not None:
-            return read_sidecar(storage, self.sources.sidecar, SOURCE_SCHEMA)
-        return _table(self.sources.entries or (), SOURCE_SCHEMA)
+        """The source files as `SOURCE_SCHEMA`, increment by increment, in source order."""
+        return pa.concat_tables(
+            read_sidecar(storage, sources.sidecar, SOURCE_SCHEMA)
+            if sources.sidecar is not None
+            else _table(sources.entries or (), SOURCE_SCHEMA)
+            for sources in (increment.sources for increment in self.increments)
+        )
+
+    @property
+    def rows_read(self) -> int:
+        """Rows of all source files together."""
+        return sum(increment.sources.rows for increment in self.increments)
+
+    @property
+    def rows_rejected(self) -> int:
+        """Rows that were quarantined, of all increments."""
+        return sum(increment.rejects.rows for increment in self.increments)
+
+    def increment(self, key: str | None) -> Increment | None:
+        """The increment of a key, or None."""
+        return next((increment for increment in self.increments if increment.key == key), None)
 
     def to_json(self) -> bytes:
         """The bytes of metadata.json: the same metadata gives the same bytes."""

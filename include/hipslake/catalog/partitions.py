@@ -6,7 +6,9 @@ One row is one leaf file of one column group. Arithmetic is on whole columns, as
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.layouts import sidecar_path
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
-from hipslake.sphere.pixels import MAX_ORDER
+from hipslake.sphere.pixels import MAX_ORDER, starts, stops
 from hipslake.storage import Storage
 
 PARTITION_SCHEMA = pa.schema(
@@ -29,6 +31,8 @@ PARTITION_SCHEMA = pa.schema(
         pa.field("sha256", pa.string(), nullable=False),
     ]
 )
+COVERAGE_SCHEMA = pa.schema([("order", pa.int32()), ("npix", pa.int64()), ("rows", pa.int64())])
+_THREADS = 8
 SOURCE_SCHEMA = pa.schema(
     [
         pa.field("uri", pa.string(), nullable=False),
@@ -45,6 +49,14 @@ class Sidecar(Frozen):
     path: str  # relative to the catalog's root
     rows: int
     sha256: str
+
+
+class PartitionSidecar(Sidecar):
+    """The partitions of one stretch of the curve; those of a group follow one another along it."""
+
+    start: int  # order-29 pixels, [start, stop), that its partitions lie in
+    stop: int
+    writes: tuple[str, ...]  # the writes that its files lie in
 
 
 def curve_sorted(partitions: pa.Table) -> pa.Table:
@@ -120,6 +132,55 @@ def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -
     path = sidecar_path(write_id, name)
     storage.write(path, data)
     return Sidecar(path=path, rows=table.num_rows, sha256=hashlib.sha256(data).hexdigest())
+
+
+def writes_of(paths: pa.ChunkedArray) -> tuple[str, ...]:
+    """The writes that files lie in, sorted; paths relative to the catalog's root."""
+    folders = pc.list_element(pc.split_pattern(paths, "/", max_splits=1), 0)
+    return tuple(sorted(pc.unique(folders).to_pylist()))
+
+
+def write_partition_sidecars(
+    storage: Storage, write_id: str, name: str, table: pa.Table, *, most: int, first_number: int = 0
+) -> tuple[PartitionSidecar, ...]:
+    """Store a partition table as sidecars of about equal length.
+
+    Parameters
+    ----------
+    storage, write_id
+        As for `write_sidecar`.
+    name : str
+        The sidecars are called `<name>_00000` and so on, from `first_number`.
+    table : pyarrow.Table
+        `PARTITION_SCHEMA`, along the curve.
+    most : int
+        Most rows of a sidecar.
+    """
+    pieces = -(-table.num_rows // most)
+    bounds = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    sidecars = []
+    for number, (low, high) in enumerate(pairwise(bounds), first_number):
+        piece = table.slice(low, high - low)
+        order, npix = (piece[column].to_numpy() for column in ("order", "npix"))
+        stored = write_sidecar(storage, write_id, f"{name}_{number:05d}", piece)
+        sidecars.append(
+            PartitionSidecar(
+                **stored.model_dump(),
+                start=int(starts(order[0], npix[0])),
+                stop=int(stops(order[-1], npix[-1])),
+                writes=writes_of(piece["path"]),
+            )
+        )
+    return tuple(sidecars)
+
+
+def read_partition_sidecars(storage: Storage, sidecars: Sequence[PartitionSidecar]) -> pa.Table:
+    """The partitions that some sidecars hold, as `PARTITION_SCHEMA`; errors as of `read_sidecar`."""
+    if not sidecars:
+        return PARTITION_SCHEMA.empty_table()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        tables = pool.map(lambda sidecar: read_sidecar(storage, sidecar, PARTITION_SCHEMA), sidecars)
+        return pa.concat_tables(tables).combine_chunks()
 
 
 def read_sidecar(storage: Storage, sidecar: Sidecar, schema: pa.Schema) -> pa.Table:

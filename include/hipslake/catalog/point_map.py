@@ -53,6 +53,30 @@ class PointMap(NamedTuple):
         occupied = np.flatnonzero(counts)
         return cls(target, occupied, counts[occupied])
 
+    @classmethod
+    def from_fits(cls, data: bytes) -> PointMap:
+        """The inverse of `to_fits`."""
+        from astropy.io import fits
+
+        with fits.open(io.BytesIO(data)) as file:
+            table = file[1]
+            order = int(table.header["NSIDE"]).bit_length() - 1
+            rows = np.asarray(table.data["VALUE"]).astype(np.int64)
+            if table.header["INDXSCHM"] == "EXPLICIT":
+                return cls(order, np.asarray(table.data["PIXEL"]).astype(np.int64), rows)
+        occupied = np.flatnonzero(rows)
+        return cls(order, occupied, rows[occupied])
+
+    def plus(self, *others: PointMap, sign: int = 1) -> PointMap:
+        """The rows of this map and of others together; with `sign=-1`, without those of the others."""
+        maps = [self, *others]
+        order = min(found.order for found in maps)
+        counts = np.zeros(12 << (2 * order), np.int64)
+        for found, weight in zip(maps, [1, *[sign] * len(others)], strict=True):
+            np.add.at(counts, found.npix >> (2 * (found.order - order)), weight * found.rows)
+        occupied = np.flatnonzero(counts)
+        return PointMap(order, occupied, counts[occupied])
+
     @property
     def pixels(self) -> int:
         """Pixels on the whole sky at the map's order."""

@@ -11,18 +11,22 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Intervals, Selection
 from hipslake.errors import StorageError, VerificationError
+from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
 
@@ -96,18 +100,77 @@ def read_parts(
         A leaf file is missing or damaged, or the groups do not hold the same rows.
     """
     work = parts(storage, metadata, list(selection.columns), pixels)
+    schemas = {group: metadata.schema_of(group) for group in selection.columns}
     ahead = threads or os.cpu_count() or 1
     with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
         waiting: deque[Future[pa.Table]] = deque()
         try:
             for part in work:
-                waiting.append(pool.submit(_read_part, storage, part, selection, pixels))
+                waiting.append(pool.submit(_read_part, storage, part, selection, schemas, pixels))
                 if len(waiting) > ahead:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+def leaf_batches(
+    storage: Storage, path: str, schema: pa.Schema, interval: tuple[int, int]
+) -> list[pa.RecordBatch]:
+    """The rows of a leaf file in a stretch of the curve, in the order of the file.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    path : str
+    schema : pyarrow.Schema
+        What the rows are given as; columns that came after the file was written are null.
+    interval : (int, int)
+        Order-29 pixels, [start, stop). Row groups outside are not read.
+
+    Raises
+    ------
+    VerificationError
+        The file is missing or damaged.
+    """
+    start, stop = interval
+    with (
+        _told(storage, path),
+        pq.ParquetFile(storage.arrow_path(path), filesystem=storage.arrow_filesystem()) as file,
+    ):
+        inside = [
+            number
+            for number in range(file.num_row_groups)
+            if _may_hold(file.metadata.row_group(number), start, stop)
+        ]
+        table = file.read_row_groups(inside)
+    batches = (within(batch, start, stop) for batch in table.to_batches())
+    return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
+
+
+def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
+    """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
+    statistics = row_group.column(0).statistics
+    if statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min < stop and statistics.max >= start)
+
+
+@contextmanager
+def _told(storage: Storage, path: str) -> Iterator[None]:
+    """Errors of pyarrow as ours."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        missing = isinstance(error, FileNotFoundError)
+        if isinstance(error, OSError) and error.errno is not None and not missing:
+            raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
+        what = "is missing" if missing else f"cannot be read ({error})"
+        raise VerificationError(
+            f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
+        ) from error
 
 
 def _coarsest(
@@ -121,7 +184,13 @@ def _coarsest(
     return start[outer], stop[outer]
 
 
-def _read_part(storage: Storage, part: Part, selection: Selection, pixels: Intervals | None) -> pa.Table:
+def _read_part(
+    storage: Storage,
+    part: Part,
+    selection: Selection,
+    schemas: dict[str, pa.Schema],
+    pixels: Intervals | None,
+) -> pa.Table:
     inside = None if pixels is None else pixels.within(part.start, part.stop)
     if inside is not None and inside.start.tolist() == [part.start] and inside.stop.tolist() == [part.stop]:
         inside = None  # all of it
@@ -133,7 +202,7 @@ def _read_part(storage: Storage, part: Part, selection: Selection, pixels: Inter
         for key, is_needed in ((HEALPIX_COLUMN, inside is not None), (ROW_COLUMN, several)):
             if is_needed and key not in needed:
                 needed.append(key)
-        leaves = [_read_leaf(storage, path, needed, condition, inside) for path in paths]
+        leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
         tables[group] = pa.concat_tables(leaves) if leaves else None
     table = _side_by_side(storage, part, tables, selection)
     if several and selection.filter is not None:
@@ -165,6 +234,7 @@ def _side_by_side(
 def _read_leaf(
     storage: Storage,
     path: str,
+    schema: pa.Schema,
     columns: list[str],
     condition: ds.Expression | None,
     inside: Intervals | None,
@@ -178,20 +248,13 @@ def _read_leaf(
             else pc.scalar(False)
         )
         condition = span if condition is None else condition & span
-    try:
+    with _told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
-        table = fragment.to_table(columns=columns, filter=condition)
-    except (OSError, pa.ArrowException) as error:
-        if (
-            isinstance(error, OSError)
-            and error.errno is not None
-            and not isinstance(error, FileNotFoundError)
-        ):
-            raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
-        what = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
-        raise VerificationError(
-            f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
-        ) from error
+        if set(schema.names) <= set(fragment.physical_schema.names):
+            table = fragment.to_table(columns=columns, filter=condition)
+        else:  # written before the catalog had all its columns
+            scanner = ds.Scanner.from_fragment(fragment, schema=schema, columns=columns, filter=condition)
+            table = scanner.to_table()
     if inside is not None and len(inside.start) > 1:
         table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
     return table

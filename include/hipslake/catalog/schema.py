@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
-from hipslake.specs.catalog import CatalogSpec, Layout
+from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"
@@ -16,8 +16,8 @@ ICRS_COLUMNS = ("ra_icrs", "dec_icrs")
 
 
 def stores_rows(spec: CatalogSpec) -> bool:
-    """Whether `_row` is stored: it joins the rows of several column groups again."""
-    return len(spec.column_groups) > 1
+    """Whether `_row` is stored: it joins the rows of column groups, and says which increment a row is of."""
+    return len(spec.column_groups) > 1 or spec.mode is Mode.APPEND
 
 
 def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:

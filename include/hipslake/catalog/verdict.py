@@ -96,6 +96,7 @@ class Verification:
             layout=self._metadata.layout,
             group=group,
             arrow_schema=described.arrow_schema,
+            write_id=self._metadata.write_id,
             rows=rows,
             threshold=described.threshold,
         )
@@ -143,7 +144,7 @@ class Verification:
     def bitmaps(self) -> dict[str, RowBitmap]:
         """A bitmap for every group that stores `_row`; none where they would take too much memory."""
         # Rows are numbered in source order, rejected ones too.
-        sizes = {i.ordinal: i.rows + self._metadata.rejects.rows for i in self._metadata.increments}
+        sizes = {i.ordinal: i.rows + i.rejects.rows for i in self._metadata.increments}
         groups = [group.name for group in self._metadata.groups if self.rules(group.name).rows.stores_rows]
         if not sizes or len(groups) * RowBitmap.bytes_needed(sizes.values()) > MAX_BITMAP_BYTES:
             return {}
@@ -153,8 +154,7 @@ class Verification:
         try:
             table = self._metadata.partitions(group.name, self._storage)
         except (CatalogFormatError, FileNotFoundError) as error:
-            path = group.sidecar.path if group.sidecar else ""
-            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
+            self._problems.append(Problem.of(ProblemKind.UNREADABLE, "", str(error)))
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table
@@ -176,12 +176,13 @@ class Verification:
         for other in others:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:
                 yield _differing(first, other, whole[first].digest, whole[other].digest, seen)
-        if first in whole and others and first not in seen and not self._metadata.rejects.rows:
+        stored = self.rules(first).rows.stores_rows
+        if first in whole and stored and first not in seen and not self._metadata.rows_rejected:
             yield from self._complete(first, whole[first].digest)
 
     def _complete(self, group: str, found: RowDigest) -> Iterator[Problem]:
         expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._metadata.increments) % (1 << 64)
-        if self._metadata.increments and found.rows != expected:
+        if found.rows != expected:
             yield Problem.of(
                 ProblemKind.ROW_IDENTITY,
                 "",

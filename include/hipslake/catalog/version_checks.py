@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.findings import ExpectedTotals, Problem, ProblemKind
+from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, read_sidecar
+from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
@@ -87,7 +89,7 @@ def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:
 
 def total_problems(metadata: CatalogMetadata, expected: ExpectedTotals | None) -> Iterator[Problem]:
     """Whether the catalog's totals add up, and equal what was read."""
-    rejected = metadata.rejects.rows
+    rejected = metadata.rows_rejected
     total_bytes = sum(group.bytes for group in metadata.groups)
     if metadata.total_bytes != total_bytes:
         yield Problem.of(
@@ -96,19 +98,20 @@ def total_problems(metadata: CatalogMetadata, expected: ExpectedTotals | None) -
             f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}",
         )
     increments = sum(increment.rows for increment in metadata.increments)
-    if metadata.increments and increments != metadata.total_rows:
+    if increments != metadata.total_rows:
         yield Problem.of(
             ProblemKind.TOTALS,
             "",
             f"the increments have {increments} rows, the catalog says {metadata.total_rows}",
         )
-    if len(metadata.increments) == 1 and metadata.sources.rows != metadata.total_rows + rejected:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
-            f"{metadata.sources.rows} rows were read from the sources, but the catalog says "
-            f"{metadata.total_rows} and {rejected} rejected",
-        )
+    for increment in metadata.increments:
+        if increment.sources.rows != increment.rows + increment.rejects.rows:
+            yield Problem.of(
+                ProblemKind.TOTALS,
+                "",
+                f"increment {increment.ordinal}: {increment.sources.rows} rows were read from the sources, "
+                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected",
+            )
     if expected is None:
         return
     if expected.rows_read - expected.rows_rejected != metadata.total_rows:
@@ -144,6 +147,8 @@ def extra_files(
     """
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
+    if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
+        known += [_tree_paths(metadata.write_id, group, table) for group, table in tables.items()]
     known += [_margin_paths(storage, metadata), pa.array([i.path for i in metadata.indices], pa.string())]
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
@@ -151,6 +156,11 @@ def extra_files(
         yield Problem.of(
             ProblemKind.EXTRA_FILE, path, "lies among the data, but metadata.json does not name it"
         )
+
+
+def _tree_paths(write_id: str, group: str, table: pa.Table) -> pa.Array:
+    pixels = zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True)
+    return pa.array([HATS.partition_path(write_id, group, Pixel(*pixel)) for pixel in pixels], pa.string())
 
 
 def _margin_paths(storage: Storage, metadata: CatalogMetadata) -> pa.Array:

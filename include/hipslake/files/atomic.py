@@ -120,8 +120,7 @@ def link(source: Path, target: Path, *, durable: bool) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        with source.open("rb") as original, replacing(target, durable=durable) as copy:
-            shutil.copyfileobj(original, copy, 1 << 20)
+        copy(source, target, durable=durable)
         return False
     try:
         temporary.replace(target)
@@ -130,6 +129,12 @@ def link(source: Path, target: Path, *, durable: bool) -> bool:
     if durable:
         sync_folder(target.parent)
     return True
+
+
+def copy(source: Path, target: Path, *, durable: bool) -> None:
+    """Copy a file, replacing what stands there."""
+    with source.open("rb") as original, replacing(target, durable=durable) as file:
+        shutil.copyfileobj(original, file, 1 << 20)
 
 
 def symlink(path: Path, target: str) -> bool:

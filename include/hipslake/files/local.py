@@ -70,6 +70,9 @@ class LocalFiles:
     def link(self, source: str, target: str, *, durable: bool) -> bool:
         return atomic.link(Path(source), Path(target), durable=durable)
 
+    def copy(self, source: str, target: str, *, durable: bool) -> None:
+        atomic.copy(Path(source), Path(target), durable=durable)
+
     def symlink(self, uri: str, target: str) -> bool:
         return atomic.symlink(Path(uri), target)
 

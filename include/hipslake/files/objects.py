@@ -86,8 +86,11 @@ class ObjectFiles:
             self._fs.rm(uri, recursive=True)
 
     def link(self, source: str, target: str, *, durable: bool) -> bool:
-        self._fs.cp_file(source, target)
+        self.copy(source, target, durable=durable)
         return False
+
+    def copy(self, source: str, target: str, *, durable: bool) -> None:
+        self._fs.cp_file(source, target)
 
     def symlink(self, uri: str, target: str) -> bool:
         return False

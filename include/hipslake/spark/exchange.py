@@ -10,36 +10,25 @@ alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from hipslake import errors
+from hipslake.engine.blocks import cut
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Mapper, Reducer, Task
 from hipslake.spark.transport import ThroughShuffle, Transport
 
-MAX_BLOCK_BYTES = 32 << 20
 THROUGH_SHUFFLE = ThroughShuffle()
 
 _BLOCK_COLUMNS = "target int, source bigint, payload binary"
 _BLOCK_SCHEMA = pa.schema([("target", pa.int32()), ("source", pa.int64()), ("payload", pa.binary())])
 _OURS = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): ", re.MULTILINE)
 _SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
-
-Routed = tuple[int, pa.RecordBatch]
-Mapper = Callable[[int], Iterable[Routed]]
-Reducer = Callable[[int, "list[Block]"], Iterable[pa.RecordBatch]]
-
-
-class Block(NamedTuple):
-    """Rows that one map task sent to one reduce task."""
-
-    source: int  # blocks sorted by it are in source order
-    rows: pa.RecordBatch
 
 
 def exchange(
@@ -49,30 +38,19 @@ def exchange(
     mapper: Mapper,
     targets: int,
     reducer: Reducer,
-    result: str,
+    result: StructType | str,
     block_bytes: int = MAX_BLOCK_BYTES,
     transport: Transport = THROUGH_SHUFFLE,
 ) -> DataFrame:
-    """Route rows from map tasks to reduce tasks.
-
-    Both functions must give the same for the same number, since Spark may run a task more than once.
+    """Route rows from map tasks to reduce tasks, as `hipslake.engine.model.Engine.exchange` says.
 
     Parameters
     ----------
     spark : SparkSession
-    sources : int
-        Number of map tasks.
-    mapper : callable
-        Takes the number of a map task; yields (target, record batch).
-    targets : int
-        Number of reduce tasks; each has one target.
-    reducer : callable
-        Takes a target and its blocks in source order; yields batches of the result. It is not called for
-        targets that got no block. It may empty the list to free memory.
-    result : str
-        Spark schema of the result, as DDL.
-    block_bytes : int
-        Largest block in bytes; a batch above it is cut by rows, and a single row above it travels alone.
+    sources, mapper, targets, reducer, block_bytes
+        As there.
+    result : StructType or str
+        Spark schema of the result.
     transport : Transport
         How blocks travel.
     """
@@ -82,9 +60,7 @@ def exchange(
     return blocks.repartitionById(targets, "target").mapInArrow(_reduce_task(reducer, transport), result)
 
 
-def run_tasks(
-    spark: SparkSession, *, sources: int, task: Callable[[int], Iterable[pa.RecordBatch]], result: str
-) -> DataFrame:
+def run_tasks(spark: SparkSession, *, sources: int, task: Task, result: StructType | str) -> DataFrame:
     """Run a function for every number in [0, sources), one task each, without an exchange."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -150,42 +126,6 @@ def _reduce_task(
             transport.arrived(target)
 
     return run
-
-
-def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into slices of at most `block_bytes`, but at least one row each; none if it is empty."""
-    if rows.num_rows == 0:
-        return
-    rows = _own_dictionaries(rows)
-    size = rows.nbytes
-    if size <= block_bytes or rows.num_rows == 1:
-        yield rows
-        return
-    half = rows.num_rows // 2
-    step = max(1, int(rows.num_rows * block_bytes / size)) if _fixed_width(rows.schema) else half
-    for start in range(0, rows.num_rows, step):
-        part = rows.slice(start, step)
-        if part.nbytes <= block_bytes:
-            yield part
-        else:
-            yield from cut(part, block_bytes)
-
-
-def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Leave out the words of dictionaries that no row uses: a slice still holds those of the whole file."""
-    for at, column in enumerate(rows.columns):
-        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
-            words = column.indices.drop_null().unique()
-            indices = pa.compute.index_in(column.indices, words).cast(column.type.index_type)
-            own = pa.DictionaryArray.from_arrays(
-                indices, column.dictionary.take(words), ordered=column.type.ordered
-            )
-            rows = rows.set_column(at, rows.schema.field(at), own)
-    return rows
-
-
-def _fixed_width(schema: pa.Schema) -> bool:
-    return all(pa.types.is_primitive(field.type) for field in schema)
 
 
 def _addressed(target: int, source: int, payload: pa.Buffer) -> pa.RecordBatch:

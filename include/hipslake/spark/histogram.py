@@ -14,21 +14,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import SparkSession
 
 from hipslake.catalog.schema import check_columns
+from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
 from hipslake.planning.histogram import Histogram, coarser_orders
 from hipslake.planning.splits import crowded_cells
 from hipslake.sources import Source, check_names, open_source
 from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
 from hipslake.spark.counting import PixelCounts, sum_parts
-from hipslake.spark.exchange import collected, run_tasks
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
-from hipslake.spark.progress import reported
 from hipslake.spark.row_bytes import sampled_row_bytes
 from hipslake.spark.split_rows import runs_of_splits
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
@@ -42,7 +40,7 @@ DEEPER_BY = 5  # orders per pass: a crowded pixel becomes up to 1024 cells
 _PARTS = "histogram/parts"
 
 
-def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
+def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     """Count the rows of a run's files per pixel, and find their schema and their rows on the way.
 
     Raises
@@ -54,8 +52,8 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     """
     phases = Phases()
     folder, storage = request.folder, request.folder.storage
-    spec, inputs = folder.run().spec, folder.inputs()
-    source = open_source(spec.source)
+    spec, source_spec, inputs = folder.run().spec, folder.run().source, folder.inputs()
+    source = open_source(source_spec)
     storage.delete_tree(_PARTS)
     parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
     with phases("splits"):
@@ -64,9 +62,9 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         if schema is not None:
             _check(schema, spec)
     if not splits:
-        raise _empty(spec, len(inputs.files))
+        return _nothing(folder, schema)
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
-    tasks = runs_of_splits(len(splits), spark.sparkContext.defaultParallelism)
+    tasks = runs_of_splits(len(splits), engine.cores)
     task = CountTask(
         folder=storage,
         parts=f"{parts}/0",
@@ -77,14 +75,14 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         schema=schema,
         order=max(spec.mapping_order, spec.lowest_order),
         max_examples=request.max_examples,
-        done=spark.sparkContext.accumulator(0),
+        done=engine.counter(),
     )
     with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
         weighing = (
             pool.submit(sampled_row_bytes, source, inputs.files, schema, spec) if schema is not None else None
         )
         with phases("count"):
-            counts, reports = _count(spark, task)
+            counts, reports = _count(engine, task)
     if schema is None:
         schema = _inferred(source, task, reports)
         _check(schema, spec)
@@ -95,12 +93,12 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
     )
     rows, rejected = int(table.rows.sum()), rejected_by_reason(reports)
     if rows == 0:
-        raise _empty(spec, len(inputs.files))
+        return _nothing(folder, schema)
     shown = examples(reports, table, request.max_examples)
     check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
     if sum(rejected.values()) == rows:
         raise EmptySourceError(
-            f"{spec.source.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
+            f"{source_spec.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
         )
     with phases("weigh"):
         weights = weighing.result() if weighing else sampled_row_bytes(source, inputs.files, schema, spec)
@@ -109,7 +107,7 @@ def run(request: HistogramRequest, spark: SparkSession) -> HistogramReport:
         row_bytes = {group: weight.disk for group, weight in weights.items()}
         deepened: dict[int, int] = {}
         while (crowded := _crowded(histogram, spec, row_bytes)).any():
-            histogram = _deepened(spark, task, schema, histogram, crowded, parts)
+            histogram = _deepened(engine, task, schema, histogram, crowded, parts)
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
@@ -147,18 +145,26 @@ def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
     check_columns(spec, schema)
 
 
-def _empty(spec: CatalogSpec, files: int) -> EmptySourceError:
-    return EmptySourceError(
-        f"{spec.source.uri}: {files} files match, but they hold not one row; put files with rows there"
-    )
+def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
+    """What is left of files without rows: for an increment that is an empty night, else an error."""
+    run, inputs, storage = folder.run(), folder.inputs(), folder.storage
+    if run.spec.mode is Mode.REPLACE:
+        raise EmptySourceError(
+            f"{run.source.uri}: {len(inputs.files)} files match, but they hold not one row; put files with "
+            "rows there"
+        )
+    none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
+    SplitTable((), np.empty(0, np.int64), np.empty(0, np.int64)).write(storage, RunFolder.SPLITS)
+    storage.write(RunFolder.SCHEMA, (schema or pa.schema([])).serialize().to_pybytes())
+    write_table(storage, RunFolder.HISTOGRAM, none.to_table({}))
+    write_table(storage, RunFolder.PER_ORDER, coarser_orders(none, {}))
+    return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)
 
 
-def _count(spark: SparkSession, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
+def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
     """Run the tasks; give the sum of their parts, and what they met in each split, in source order."""
-    context = spark.sparkContext
-    with reported(context, "histogram", tasks=len(task.tasks), rows=None, done=task.done):
-        frame = run_tasks(spark, sources=len(task.tasks), task=task, result=RESULT)
-        texts = collected(frame).column(0).to_pylist()
+    with engine.progress("histogram", tasks=len(task.tasks), rows=None, done=task.done):
+        texts = engine.run(task, tasks=len(task.tasks), result=RESULT).column(0).to_pylist()
     reports = sorted(
         (SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split
     )
@@ -184,7 +190,7 @@ def _crowded(histogram: Histogram, spec: CatalogSpec, row_bytes: dict[str, float
 
 
 def _deepened(
-    spark: SparkSession,
+    engine: Engine,
     first: CountTask,
     schema: pa.Schema,
     histogram: Histogram,
@@ -196,5 +202,5 @@ def _deepened(
     order = int(cells.order.max())
     deeper = min(order + DEEPER_BY, first.spec.highest_order)
     task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{parts}/{deeper}")
-    counts, _ = _count(spark, task)
+    counts, _ = _count(engine, task)
     return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))

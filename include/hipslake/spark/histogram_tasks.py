@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
-from pyspark import Accumulator
 
 from hipslake.catalog.placement import icrs_and_index
+from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
 from hipslake.sources.csv_inference import held_types
 from hipslake.spark.counting import PixelCounts, write_parts
@@ -22,7 +22,7 @@ from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.sphere.pixels import coarsen
 from hipslake.storage import Storage
 
-RESULT = "report string"
+RESULT = pa.schema([("report", pa.string())])
 
 _NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64()}
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -73,7 +73,7 @@ class CountTask:
         Order of the pixels that are counted.
     max_examples : int
         Bad rows that are kept per split.
-    done : Accumulator
+    done : Counter
         Rows counted so far.
     crowded : (int, int64[k]) or None
         Order and numbers, ascending, of the only pixels that count. None: all rows.
@@ -88,7 +88,7 @@ class CountTask:
     schema: pa.Schema | None
     order: int
     max_examples: int
-    done: Accumulator[int]
+    done: Counter
     crowded: tuple[int, NDArray[np.int64]] | None = None
 
     def part_path(self, task: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,9 +15,9 @@ from hipslake.spark.kernel import use_small_pages
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from hipslake.spark.engine import SparkEngine
 
-Step = Callable[[Any, "SparkSession"], Report]
+Step = Callable[[Any, "SparkEngine"], Report]
 
 
 def run_job(module: str, request_type: type[Request]) -> NoReturn:
@@ -29,7 +29,7 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
     Parameters
     ----------
     module : str
-        Module with the step's `run(request, spark) -> report`.
+        Module with the step's `run(request, engine) -> report`.
     request_type : type
         The model of the step's request.
     """
@@ -44,28 +44,25 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
         step: Future[Step] = pool.submit(lambda: import_module(module).run)
 
         def in_session(request: Request) -> Report:
+            from hipslake.spark.engine import SparkEngine
             from hipslake.spark.session import open_session
 
             start = time.perf_counter()
             spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
-            _start_workers(spark)
+            engine = SparkEngine(spark)
+            _start_workers(engine)
             run = step.result()
             seconds = time.perf_counter() - start
-            report = run(request, spark)
+            report = run(request, engine)
             return report.model_copy(update={"seconds": {"session": round(seconds, 4), **report.seconds}})
 
         code = execute_step(in_session, request_type, request_uri=request_uri, report_uri=report_uri)
     sys.exit(code)  # Spark's own shutdown hook stops the session, a second sooner than `spark.stop()` returns
 
 
-def _start_workers(spark: SparkSession) -> None:
+def _start_workers(engine: SparkEngine) -> None:
     """Run a task that does nothing on every core: from then on workers are up, and the JVM knows the way."""
     import pyarrow as pa
 
-    from hipslake.spark.exchange import collected, run_tasks
-
-    def nothing(number: int) -> Iterator[pa.RecordBatch]:
-        yield pa.record_batch({"n": pa.array([number])})
-
-    cores = spark.sparkContext.defaultParallelism
-    collected(run_tasks(spark, sources=cores, task=nothing, result="n bigint"))
+    nothing = pa.schema([("n", pa.int64())])
+    engine.run(lambda number: [pa.record_batch([[number]], nothing)], tasks=engine.cores, result=nothing)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import logging
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
-from hipslake.catalog.layouts import exchange_root, rejects_root
+from hipslake.catalog.layouts import rejects_root
+from hipslake.engine.model import Engine
 from hipslake.errors import StepError, VerificationError
-from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange
-from hipslake.spark.kernel import bytes_kept_unwritten
-from hipslake.spark.progress import reported
-from hipslake.spark.transport import ThroughFiles, Transport
+from hipslake.spark.scratch import blocks_in_write
 from hipslake.spark.write_state import WriteState
-from hipslake.spark.write_tasks import RESULT, WriteTask
+from hipslake.spark.write_tasks import RESULT_SCHEMA, WriteTask
 from hipslake.sphere.pixels import starts
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.published import names_write
@@ -28,14 +21,13 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
 from hipslake.steps.write import WriteReport, WriteRequest
-from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
 
 
-def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
+def run(request: WriteRequest, engine: Engine) -> WriteReport:
     """Write the planned leaves of a run into its write folder, which starts empty.
 
     Raises
@@ -52,10 +44,9 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
     size = sum(memory for _, memory in weights) * counted.rows_out
-    cores = spark.sparkContext.defaultParallelism
     # Small catalogs: smaller tasks, so that every core has some.
-    target_bytes = max(1, min(request.target_bytes, int(size / (2 * cores)) + 1))
-    task = WriteTask(request.run_uri, target_bytes, weights, cores, spark.sparkContext.accumulator(0))
+    target_bytes = max(1, min(request.target_bytes, int(size / (2 * engine.cores)) + 1))
+    task = WriteTask(request.run_uri, target_bytes, weights, engine.cores, engine.counter())
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
     if names_write(catalog, write_id):
@@ -75,26 +66,18 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
     with (
         phases("write"),
         Heartbeat(catalog, write_id),
-        reported(
-            spark.sparkContext,
-            "write",
-            tasks=state.targets,
-            rows=groups * counted.rows_out,
-            done=task.written,
-        ),
-        _transport(spark, catalog, write_id, size) as transport,
+        engine.progress("write", tasks=state.targets, rows=groups * counted.rows_out, done=task.written),
+        blocks_in_write(catalog, write_id, size) as scratch,
     ):
-        frame = exchange(
-            spark,
+        files = engine.exchange(
             sources=len(task.sources),
             mapper=task.route,
             targets=state.targets,
             reducer=task.write,
-            result=RESULT,
+            result=RESULT_SCHEMA,
             block_bytes=request.block_bytes,
-            transport=transport,
+            scratch=scratch,
         )
-        files = collected(frame)
     files = _along_the_curve(files, [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
@@ -115,22 +98,6 @@ def run(request: WriteRequest, spark: SparkSession) -> WriteReport:
         tasks=state.targets,
         seconds=phases.seconds,
     )
-
-
-@contextmanager
-def _transport(spark: SparkSession, catalog: Storage, write_id: str, size: float) -> Iterator[Transport]:
-    """Blocks take the short way where all tasks run on this machine and the catalog lies on its disks."""
-    if not (spark.sparkContext.master.startswith("local") and catalog.is_local):
-        yield THROUGH_SHUFFLE
-        return
-    # In the write folder: what a killed job leaves goes with it, at the retry or with the sweep of orphans.
-    # A folder of its own for each attempt: one that was given up may still be running.
-    folder = Path(catalog.uri(exchange_root(write_id)), secrets.token_hex(4))
-    write_out = size > bytes_kept_unwritten()
-    with ThroughFiles.freeing(spark.sparkContext, folder, write_out=write_out) as transport:
-        yield transport
-    with suppress(OSError):  # another attempt's blocks lie there
-        folder.parent.rmdir()
 
 
 def _along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:

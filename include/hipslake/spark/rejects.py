@@ -32,4 +32,4 @@ def write_rejects(state: WriteState, split: int, chunk: Chunk) -> None:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     name = f"split-{split:08d}-row-{chunk.first:012d}.parquet"
-    state.catalog.write(f"{rejects_root(state.run.write_id)}/{name}", sink.getvalue())
+    state.catalog.write(f"{rejects_root(state.write_id)}/{name}", sink.getvalue())

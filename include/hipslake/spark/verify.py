@@ -11,13 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark import Accumulator
-from pyspark.sql import SparkSession
 
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
-from hipslake.spark.exchange import collected, run_tasks
-from hipslake.spark.progress import reported
+from hipslake.engine.model import Counter, Engine
 from hipslake.steps.report import Phases
 from hipslake.steps.verify import VerifyReport, VerifyRequest, conclude, expected_totals, subject
 from hipslake.storage import Storage
@@ -41,11 +38,12 @@ _WORK_SCHEMA = pa.schema(
         ("sha256", pa.string()),
     ]
 )
+_RESULT = pa.schema([("finding", pa.string())])
 
 Leaf = tuple[LeafRules, Partition]
 
 
-def run(request: VerifyRequest, spark: SparkSession) -> VerifyReport:
+def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     """Verify what a run wrote, or a published version.
 
     Raises
@@ -57,19 +55,18 @@ def run(request: VerifyRequest, spark: SparkSession) -> VerifyReport:
     """
     phases = Phases()
     folder = request.folder.storage
-    context = spark.sparkContext
     catalog, metadata = subject(request)
     verification = Verification(catalog, metadata, expected_totals(request))
     with phases("list"):
-        share = metadata.total_bytes // (_TASKS_PER_CORE * context.defaultParallelism) + 1
+        share = metadata.total_bytes // (_TASKS_PER_CORE * engine.cores) + 1
         runs = _runs(verification.work(), min(TASK_BYTES, share))
         tasks = _write_work(folder, runs)
     rules = {group.name: verification.rules(group.name) for group in metadata.groups}
-    task = VerifyTask(folder, rules, context.accumulator(0))
+    task = VerifyTask(folder, rules, engine.counter())
     rows = metadata.total_rows * len(metadata.groups)
     log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, metadata.total_bytes, tasks)
-    with phases("verify"), reported(context, "verify", tasks=tasks, rows=rows, done=task.done):
-        found = collected(run_tasks(spark, sources=tasks, task=task, result="finding string"))
+    with phases("verify"), engine.progress("verify", tasks=tasks, rows=rows, done=task.done):
+        found = engine.run(task, tasks=tasks, result=_RESULT)
         for batch in found.to_batches():
             for text in batch.column(0).to_pylist():
                 verification.add(LeafFindings.model_validate_json(text))
@@ -87,13 +84,13 @@ class VerifyTask:
         The run folder, with the list of leaves.
     rules : mapping of str to LeafRules
         Per column group.
-    done : Accumulator
+    done : Counter
         Rows verified so far.
     """
 
     folder: Storage
     rules: Mapping[str, LeafRules]
-    done: Accumulator[int]
+    done: Counter
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Verify the leaves of a task; give what was found in each, as JSON."""

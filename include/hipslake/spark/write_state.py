@@ -59,9 +59,25 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class WriteState:
-    """A run's frozen inputs, plan and places, as the write step needs them."""
+    """A run's frozen inputs, plan and places, as the tasks that write leaves need them.
+
+    Attributes
+    ----------
+    run : FrozenRun
+    write_id : str
+        The folder that is written into.
+    ordinal : int
+        Of the increment that the rows are.
+    source : Source
+    schema : pyarrow.Schema
+        What the source is read as.
+    splits : SplitTable
+    plans : tuple of GroupPlan
+    """
 
     run: FrozenRun
+    write_id: str
+    ordinal: int
     source: Source
     schema: pa.Schema
     splits: SplitTable
@@ -124,4 +140,4 @@ def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str
             GroupPlan(group, group_schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
         )
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
-    return WriteState(run, open_source(run.spec.source), schema, splits, tuple(plans))
+    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans))

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark import Accumulator
 
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.rows import in_curve_order
+from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
-from hipslake.spark.exchange import Block, Routed
 from hipslake.spark.rejects import write_rejects
 from hipslake.spark.split_rows import CHUNK_BYTES, chunks, runs_of_splits
 from hipslake.spark.write_state import GroupPlan, WriteState, load_write_state
@@ -26,7 +26,6 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel
 MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
 
-RESULT = "group string, `order` int, npix bigint, path string, rows bigint, bytes bigint, sha256 string"
 RESULT_SCHEMA = pa.schema(
     [
         ("group", pa.string()),
@@ -50,7 +49,7 @@ class WriteTask:
         What `load_write_state` takes.
     cores : int
         Cores of the cluster, for the number of map tasks.
-    written : Accumulator
+    written : Counter
         Rows written so far, per column group.
     """
 
@@ -58,7 +57,7 @@ class WriteTask:
     target_bytes: int
     row_bytes: tuple[tuple[str, float], ...]
     cores: int
-    written: Accumulator[int]
+    written: Counter
 
     @property
     def state(self) -> WriteState:
@@ -73,30 +72,7 @@ class WriteTask:
     def route(self, number: int) -> Iterator[Routed]:
         """Read splits, and send each reduce task its rows: indexed, in curve order, per column group."""
         for split in range(*self.sources[number]):
-            yield from self._route_split(split)
-
-    def _route_split(self, number: int) -> Iterator[Routed]:
-        state = self.state
-        split, row_start = state.splits.splits[number], int(state.splits.row_starts[number])
-        # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
-        chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
-        for chunk in chunks(state.source, split, state.schema, state.spec.position, chunk_bytes=chunk_bytes):
-            if chunk.placed.reasons is not None:
-                write_rejects(state, number, chunk)
-            keys, groups = in_curve_order(
-                chunk.rows,
-                chunk.placed,
-                position=state.spec.position,
-                schemas=state.schemas,
-                row_start=row_start + chunk.first,
-            )
-            for plan in state.plans:
-                targets, starts = plan.target_starts()
-                cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
-                batch = groups[plan.group]
-                for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
-                    if last > first:
-                        yield target, batch.slice(first, last - first)
+            yield from route_split(self.state, split)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the leaf files of a reduce task; give a row for each."""
@@ -113,8 +89,33 @@ class WriteTask:
         yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 
 
+def route_split(state: WriteState, number: int) -> Iterator[Routed]:
+    """The rows of a split for every reduce task: indexed, in curve order, per column group."""
+    split = state.splits.splits[number]
+    row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[number])
+    # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
+    chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
+    for chunk in chunks(state.source, split, state.schema, state.spec.position, chunk_bytes=chunk_bytes):
+        if chunk.placed.reasons is not None:
+            write_rejects(state, number, chunk)
+        keys, groups = in_curve_order(
+            chunk.rows,
+            chunk.placed,
+            position=state.spec.position,
+            schemas=state.schemas,
+            row_start=row_start + chunk.first,
+        )
+        for plan in state.plans:
+            targets, starts = plan.target_starts()
+            cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
+            batch = groups[plan.group]
+            for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
+                if last > first:
+                    yield target, batch.slice(first, last - first)
+
+
 class LeafWriter:
-    """Writes leaf files of one column group; splits again what comes out over a threshold in bytes.
+    """Writes leaf files of one column group; splits what comes out over the threshold.
 
     A file is stored and read back while the next one is encoded: the store makes the task wait, but not the
     core. Errors of it are raised by the next `write`, or at the end of the block.
@@ -130,11 +131,12 @@ class LeafWriter:
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
         self._spec: CatalogSpec = state.spec
-        self._catalog, self._layout, self._write_id = state.catalog, state.layout, state.run.write_id
+        self._catalog, self._layout, self._write_id = state.catalog, state.layout, state.write_id
         self._plan = plan
         self._options = write_options(state.spec.parquet, plan.schema)
         threshold = state.spec.threshold_of(plan.group)
-        self._most_bytes = threshold.value if threshold.unit is ThresholdUnit.BYTES else None
+        in_bytes = threshold.unit is ThresholdUnit.BYTES
+        self._most_bytes, self._most_rows = (threshold.value, None) if in_bytes else (None, threshold.value)
 
     def __enter__(self) -> LeafWriter:
         return self
@@ -157,16 +159,23 @@ class LeafWriter:
         rows = sum(batch.num_rows for batch in batches)
         if rows == 0:
             return
+        if self._most_rows is not None and rows > self._most_rows:
+            self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
+            self._split(pixel, batches)
+            return
         row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
         content = encode_leaf(row_groups, self._plan.schema, self._options)
         if self._most_bytes is not None and content.size > self._most_bytes:
             self._check_can_split(pixel, rows, content.size)
             del content
-            for child in pixel.children():
-                self.write(child, [within(batch, *child.interval) for batch in batches])
+            self._split(pixel, batches)
             return
         self._collect()  # one file at a time is held beside the one that is encoded
         self._stored = self._pool.submit(self._store, pixel, rows, content)
+
+    def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
+        for child in pixel.children():
+            self.write(child, [within(batch, *child.interval) for batch in batches])
 
     def _collect(self) -> None:
         if self._stored is not None:
@@ -192,15 +201,18 @@ class LeafWriter:
         }
 
     def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:
-        highest = min(self._spec.highest_order, MAX_ORDER)
-        what = f"column group {self._plan.group!r}, {pixel}: {rows} rows make a file of {size} bytes"
-        limit = f"over the threshold of {self._most_bytes} bytes"
+        excess = f"{rows} rows make a file of {size} bytes, over the threshold of {self._most_bytes} bytes"
         if rows == 1:
             raise PlanError(
-                f"{what}, {limit}; a file of one row cannot be split: raise the threshold above it"
+                f"column group {self._plan.group!r}, {pixel}: {excess}; a file of one row cannot be split: "
+                "raise the threshold above it"
             )
+        self._check_order(pixel, excess)
+
+    def _check_order(self, pixel: Pixel, excess: str) -> None:
+        highest = min(self._spec.highest_order, MAX_ORDER)
         if pixel.order >= highest:
             raise PlanError(
-                f"{what}, {limit}, and it may not be split below order {highest}; raise the threshold"
-                + ("" if highest == MAX_ORDER else " or highest_order")
+                f"column group {self._plan.group!r}, {pixel}: {excess}, and it may not be split below order "
+                f"{highest}; raise the threshold" + ("" if highest == MAX_ORDER else " or highest_order")
             )

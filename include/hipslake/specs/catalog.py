@@ -13,6 +13,7 @@ from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
 from hipslake.specs.schedule import check_cron
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
+from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 
 __all__ = [
@@ -100,6 +101,28 @@ class BadRowsSpec(Frozen):
     max_fraction: float = Field(default=0.01, ge=0.0, le=1.0)  # of all rows; past it a quarantine fails too
 
 
+class Mode(StrEnum):
+    """What a run makes of its files."""
+
+    REPLACE = "replace"  # a whole new version
+    APPEND = "append"  # one more increment of the newest version
+
+
+class AppendMode(StrEnum):
+    """What an append does to a leaf that it adds rows to."""
+
+    REWRITE = "rewrite"  # merges old and new rows into one file
+    ADD_FILE = "add_file"  # puts a file beside; `catalog_compact` merges them when there are many
+
+
+class Unchanged(StrEnum):
+    """How leaves that an append did not touch get into the HATS tree of the new version."""
+
+    LINK = "link"  # hard links; copies where there are none
+    COPY = "copy"
+    REFERENCE = "reference"  # not at all: HATS readers keep the last version that has a tree
+
+
 class CatalogSpec(Frozen):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
@@ -118,6 +141,25 @@ class CatalogSpec(Frozen):
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
     bad_rows: BadRowsSpec = BadRowsSpec()
+    mode: Mode = Mode.REPLACE
+    append: AppendMode = AppendMode.REWRITE
+    unchanged: Unchanged = Unchanged.LINK
+    on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
+
+    @model_validator(mode="after")
+    def _source_fits_mode(self) -> CatalogSpec:
+        templated = is_templated(self.source.uri)
+        if templated and self.mode is Mode.REPLACE:
+            raise ValueError(
+                "source.uri: only mode append puts the interval of a run into it; add 'mode: append', or "
+                "take the braces out"
+            )
+        if not templated and self.mode is Mode.APPEND:
+            raise ValueError(
+                "mode: append needs a source.uri that tells the intervals apart, such as "
+                "/survey/night={{ night }}/*.parquet; else every run would add the same files again"
+            )
+        return self
 
     @model_validator(mode="after")
     def _orders_fit(self) -> CatalogSpec:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.template import fill_template
 
 _PLAIN_TYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -118,3 +121,16 @@ class SourceSpec(Frozen):
         if self.options.format != self.format:
             raise ValueError(f"options are those of {self.options.format}, format is {self.format}")
         return self
+
+    def of_interval(self, start: datetime, end: datetime | None) -> SourceSpec:
+        """Return this source with an interval put into its URI; `fill_template` says how.
+
+        Raises
+        ------
+        SpecError
+            If the URI asks for an end and there is none.
+        """
+        try:
+            return self.model_copy(update={"uri": fill_template(self.uri, start, end)})
+        except ValueError as error:
+            raise SpecError(f"source.uri {self.uri!r}: {error}") from None

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
+from hipslake.catalog.layouts import rejects_root
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
+from hipslake.steps.coverage import coverage_of
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.run import FrozenInputs, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -75,12 +83,125 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         total_rows=written.rows_out,
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
-        increments=(Increment(ordinal=0, key=key, rows=written.rows_out, write_id=run.write_id),),
+        increments=(
+            Increment(
+                ordinal=0,
+                key=key,
+                rows=written.rows_out,
+                write_id=run.write_id,
+                fingerprint=inputs.fingerprint,
+                sources=sources,
+                rejects=rejects,
+                coverage=write_sidecar(storage, run.write_id, "coverage", _coverage(folder)),
+            ),
+        ),
         co_partitioned=spec.co_partitioned,
-        sources=sources,
-        rejects=rejects,
         spec=spec.model_dump(mode="json"),
     )
+
+
+def draft_increment(
+    folder: RunFolder,
+    base: CatalogMetadata | None,
+    changes: Mapping[str, GroupChange],
+    *,
+    schema: pa.Schema,
+    write_id: str,
+    ordinal: int,
+    created: datetime,
+) -> CatalogMetadata:
+    """Assemble the metadata of the version that comes after another by a run's increment.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    base : CatalogMetadata or None
+        The newest version; None if there is none yet.
+    changes : mapping of str to GroupChange
+        Per column group.
+    schema : pyarrow.Schema
+        The source schema of the catalog with the increment.
+    write_id : str
+        The write that made the changes; sidecars are written into its folder.
+    ordinal : int
+        Of the increment. An increment of the same key is replaced.
+    created : datetime
+
+    Raises
+    ------
+    ConflictError
+        If the changes do not fit to the base.
+    VerificationError
+        If the column groups do not agree on how many rows there are.
+    """
+    run, inputs = folder.run(), folder.inputs()
+    spec, storage = run.spec, Storage.at(run.catalog_uri)
+    counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+    key = run.start.isoformat()
+    groups = tuple(
+        changed_group(
+            base.group(group) if base else None,
+            changes[group],
+            spec=spec,
+            name=group,
+            schema=group_schema,
+            storage=storage,
+            write_id=write_id,
+        )
+        for group, group_schema in check_columns(spec, schema).items()
+    )
+    increment = Increment(
+        ordinal=ordinal,
+        key=key,
+        rows=counted.rows_out,
+        write_id=write_id,
+        fingerprint=inputs.fingerprint,
+        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        rejects=Rejects(
+            rows=counted.rows_rejected,
+            path=rejects_root(write_id) if counted.rows_rejected else None,
+            reasons=counted.rejected,
+        ),
+        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
+    )
+    others = [other for other in base.increments if other.key != key] if base else []
+    increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
+    total = sum(increment.rows for increment in increments)
+    counts = {f"column group {group.name}": group.rows for group in groups}
+    if set(counts.values()) != {total}:
+        raise VerificationError(
+            f"the increments have {total} rows together, but there are "
+            + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
+            + "; nothing is published. Run the step again; if it happens twice, report it as a bug"
+        )
+    return CatalogMetadata(
+        catalog=run.catalog,
+        version=base.version + 1 if base else 1,
+        parent=base.version if base else None,
+        write_id=write_id,
+        created=created,
+        fingerprint=inputs.fingerprint,
+        library_version=run.library_version,
+        description=spec.description,
+        attribution=spec.attribution,
+        layout=spec.layout,
+        position=describe_position(spec, schema),
+        total_rows=total,
+        total_bytes=sum(group.bytes for group in groups),
+        groups=groups,
+        increments=increments,
+        co_partitioned=spec.co_partitioned,
+        margins=base.margins if base else (),
+        indices=base.indices if base else (),
+        spec=spec.model_dump(mode="json"),
+    )
+
+
+def _coverage(folder: RunFolder) -> pa.Table:
+    """Where the rows of the run lie, as `COVERAGE_SCHEMA`."""
+    found = coverage_of(folder)
+    columns = {"order": [found.order] * len(found.npix), "npix": found.npix, "rows": found.rows}
+    return pa.table(columns, schema=COVERAGE_SCHEMA)
 
 
 def _source_rows(folder: RunFolder, inputs: FrozenInputs) -> pa.Table:

@@ -1,17 +1,33 @@
-"""HATS view: let HATS readers open the newest version, once its tree is whole, and mend all pointers."""
+"""HATS view: bring the HATS tree of the newest version together, show it to readers, and mend all pointers.
+
+A version that was made by one run has its tree from the start. A version that was appended to names files of
+older writes; here they get a second name in the newest write, where HATS readers look for them.
+"""
 
 from __future__ import annotations
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import VerificationError
-from hipslake.specs.catalog import Layout
-from hipslake.steps.pointers import point_at_newest
+import pyarrow as pa
+
+from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.layouts import HATS, skymap_path
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
+from hipslake.catalog.point_map import PointMap
+from hipslake.catalog.skymap import write_skymap
+from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.sphere.pixels import Pixel
+from hipslake.steps.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
+
+log = logging.getLogger(__name__)
+
+_THREADS = 16
 
 
 class HatsViewRequest(Request):
@@ -22,46 +38,101 @@ class HatsViewRequest(Request):
 
 
 class HatsViewReport(Report):
-    """The version that HATS readers now open; None: the newest is of another layout."""
+    """The version that HATS readers now open; None: none has a HATS tree."""
 
     step: str = HatsViewRequest.step
     version: int | None = None
     catalog_uri: str = ""
+    linked: int = 0  # files of older writes that got a name in the tree
+    copied: int = 0  # those of them that had to be copied
 
 
 def run(request: HatsViewRequest) -> HatsViewReport:
-    """Replace collection.properties, after everything that it names is there.
-
-    Raises
-    ------
-    VerificationError
-        If the tree of the newest version is not whole.
-    """
+    """Complete the tree, and then replace collection.properties."""
     phases = Phases()
     frozen = request.folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    metadata = CatalogMetadata.from_json(VersionLog(catalog).read())
-    shown = metadata.layout is Layout.HATS
+    versions = VersionLog(catalog)
+    if versions.newest() is None:  # an append that found no row for the first version
+        return HatsViewReport(catalog_uri=frozen.catalog_uri)
+    metadata = CatalogMetadata.from_json(versions.read())
+    linked = copied = 0
+    shown = newest_with_tree(catalog, versions, metadata)
+    builds = metadata.layout is Layout.HATS and frozen.spec.unchanged is not Unchanged.REFERENCE
+    if builds and shown != metadata:
+        with phases("tree"):
+            linked, copied = _build_tree(catalog, metadata, shown, frozen.spec.unchanged)
+        shown = metadata
     with phases("pointers"):
-        if shown:
-            _check_tree(catalog, metadata)
-        elif catalog.exists(HATS.COLLECTION):
+        if metadata.layout is not Layout.HATS and catalog.exists(HATS.COLLECTION):
             catalog.delete(HATS.COLLECTION)  # it names an older version, which is not what the catalog is now
-        newest = point_at_newest(catalog, hats_view=shown)
+        point_at_newest(catalog, hats_view=True)
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
-        version=newest if shown else None,
+        version=shown.version if shown else None,
         catalog_uri=frozen.catalog_uri,
+        linked=linked,
+        copied=copied,
         seconds=phases.seconds,
     )
 
 
-def _check_tree(catalog: Storage, metadata: CatalogMetadata) -> None:
+def _build_tree(
+    catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None, unchanged: Unchanged
+) -> tuple[int, int]:
+    """Name all leaves in the version's own write; returns how many came from others, and were copied."""
+    point_map = _point_map(catalog, metadata, older)
+    linked = copied = 0
     for group in metadata.groups:
-        marker = HATS.view_file(metadata.write_id, group.name, "hats.properties")
-        if not catalog.exists(marker):
-            raise VerificationError(
-                f"{catalog.uri(marker)} is missing, so HATS readers cannot open version {metadata.version}; "
-                "run the ingest with force to publish a whole one"
-            )
+        table = metadata.partitions(group.name, catalog)
+        pairs = _elsewhere(metadata.write_id, group.name, table)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            made = list(pool.map(lambda pair: _second_name(catalog, *pair, unchanged), pairs))
+        linked += len(made)
+        copied += made.count(False)
+        write_hats_group(catalog, metadata, group.name, point_map)
+        if not catalog.exists(skymap_path(metadata.write_id, group.name)):
+            write_skymap(catalog, metadata, group.name)
+    log.info("The HATS tree of version %d is whole: %d files of older writes.", metadata.version, linked)
+    return linked, copied
+
+
+def _elsewhere(write_id: str, group: str, table: pa.Table) -> list[tuple[str, str]]:
+    """The leaf files of other writes, each with its path in the tree of this one."""
+    columns = (table[name].to_pylist() for name in ("order", "npix", "path"))
+    pairs = (
+        (path, HATS.partition_path(write_id, group, Pixel(order, npix)))
+        for order, npix, path in zip(*columns, strict=True)
+    )
+    return [(path, target) for path, target in pairs if path != target]
+
+
+def _second_name(catalog: Storage, path: str, target: str, unchanged: Unchanged) -> bool:
+    """Put a file into the tree; True if it is linked there."""
+    if catalog.exists(target):  # by an earlier attempt; names are made in one step
+        return True
+    if unchanged is Unchanged.COPY:
+        catalog.copy(path, target, durable=False)
+        return False
+    return catalog.link(path, target, durable=False)
+
+
+def _point_map(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
+    """Rows per pixel: those of an older version, with what has changed since."""
+    now = {(increment.ordinal, increment.write_id): increment for increment in metadata.increments}
+    before: dict[tuple[int, str], Increment] = {}
+    start: list[PointMap] = []
+    if older is not None:
+        before = {(increment.ordinal, increment.write_id): increment for increment in older.increments}
+        name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
+        start = [PointMap.from_fits(catalog.read(name))]
+    came = [_coverage(catalog, now[key]) for key in now.keys() - before.keys()]
+    went = [_coverage(catalog, before[key]) for key in before.keys() - now.keys()]
+    first, *others = [*start, *came]
+    return first.plus(*others).plus(*went, sign=-1)
+
+
+def _coverage(catalog: Storage, increment: Increment) -> PointMap:
+    table = read_sidecar(catalog, increment.coverage, COVERAGE_SCHEMA)
+    return PointMap.from_cells(*(table[name].to_numpy() for name in ("order", "npix", "rows")))

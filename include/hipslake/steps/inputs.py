@@ -11,10 +11,11 @@ import json
 from collections.abc import Sequence
 from typing import ClassVar
 
+from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.model import SourceFile
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.steps.published import newest_fingerprint
+from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, RunFolder
 from hipslake.storage import Storage
@@ -39,6 +40,7 @@ class InputsReport(Report):
     step: str = InputsRequest.step
     run_fingerprint: str = ""
     unchanged_version: int | None = None  # not None: there is nothing to do
+    empty: bool = False  # an interval without files, which the spec lets pass
 
 
 def run(request: InputsRequest) -> InputsReport:
@@ -47,26 +49,33 @@ def run(request: InputsRequest) -> InputsReport:
     Raises
     ------
     SourceNotFoundError
-        If no file matches the source's URI.
+        If no file matches the source's URI, unless the spec lets empty intervals pass.
     """
     phases = Phases()
     frozen = request.folder.run()
     with phases("list"):
-        files = tuple(open_source(frozen.spec.source).list_files())
+        try:
+            files = tuple(open_source(frozen.source).list_files())
+        except SourceNotFoundError:
+            if frozen.spec.mode is Mode.REPLACE or frozen.spec.on_empty == "fail":
+                raise
+            files = ()
     fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files)
     catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
-        version, published = newest_fingerprint(catalog)
-    unchanged = version if published == fingerprint and not frozen.force else None
+        unchanged = None if frozen.force else version_made_of(catalog, frozen, fingerprint)
     inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
     request.folder.write(RunFolder.FILES, inputs)
-    if unchanged is not None:  # nothing will be written: the write folder need not wait for the next step
+    if (
+        unchanged is not None or not files
+    ):  # nothing will be written: the folder need not wait for the next step
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return InputsReport(
         files=len(files),
         bytes=inputs.total_bytes,
         run_fingerprint=fingerprint,
         unchanged_version=unchanged,
+        empty=not files,
         seconds=phases.seconds,
     )
 

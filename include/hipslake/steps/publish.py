@@ -6,21 +6,17 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
-import pyarrow.compute as pc
-
 from hipslake.catalog.hats import write_hats_group
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.point_map import MAP_ORDER, PointMap
 from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import ConflictError, VerificationError
-from hipslake.planning.histogram import CELL_COLUMNS
 from hipslake.specs.catalog import Layout
+from hipslake.steps.coverage import coverage_of
 from hipslake.steps.draft import draft_version
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder
-from hipslake.steps.tables import read_table
 from hipslake.steps.verify import VerifyReport, VerifyRequest
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
@@ -83,9 +79,9 @@ def run(request: PublishRequest) -> PublishReport:
     log.info("Version %d of %s is published; the newest is %d.", committed, frozen.catalog_uri, newest)
     metadata = CatalogMetadata.from_json(versions.read(committed))
     return PublishReport(
-        rows_in=metadata.sources.rows,
+        rows_in=metadata.rows_read,
         rows_out=metadata.total_rows,
-        rows_rejected=metadata.rejects.rows,
+        rows_rejected=metadata.rows_rejected,
         bytes=metadata.total_bytes,
         files=sum(group.leaves for group in metadata.groups),
         version=committed,
@@ -117,19 +113,9 @@ def _write_files(folder: RunFolder, catalog: Storage) -> None:
 def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
     if metadata.layout is not Layout.HATS:
         return
-    point_map = _point_map(folder)
+    point_map = coverage_of(folder)
     for group in metadata.groups:
         write_hats_group(catalog, metadata, group.name, point_map)
-
-
-def _point_map(folder: RunFolder) -> PointMap:
-    spec = folder.run().spec
-    counted = max(spec.mapping_order, spec.lowest_order)  # every row is in a cell of this order, or deeper
-    order = pc.field("order") == min(MAP_ORDER, counted)
-    cells = read_table(folder.storage, RunFolder.PER_ORDER, CELL_COLUMNS, order)
-    if not cells.num_rows:  # none is deeper
-        cells = read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS)
-    return PointMap.from_cells(*(cells[name].to_numpy() for name in CELL_COLUMNS))
 
 
 def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> int:

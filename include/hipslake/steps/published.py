@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from hipslake.specs.catalog import Mode
+from hipslake.steps.run import FrozenRun
 from hipslake.storage import Storage
 from hipslake.versions.files import head
 from hipslake.versions.log import VersionLog
 
 
-def newest_fingerprint(catalog: Storage) -> tuple[int | None, str | None]:
-    """Return number and fingerprint of the newest version; None twice if nothing is published."""
+def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int | None:
+    """Return the newest version if it holds exactly what a run would make, else None.
+
+    That is the whole version for a run that replaces it, and the run's increment for one that appends.
+    """
     log = VersionLog(catalog)
     newest = log.newest()
     if newest is None:
-        return None, None
-    where = f"{catalog.uri()}, version {newest}"
-    return newest, head(log.read(newest), where).get("fingerprint")
+        return None
+    standing = head(log.read(newest), f"{catalog.uri()}, version {newest}")
+    if run.spec.mode is Mode.APPEND:
+        key = run.start.isoformat()
+        same = [each for each in standing.get("increments", []) if each.get("key") == key]
+        standing = same[0] if same else {}
+    return newest if standing.get("fingerprint") == fingerprint else None
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:

@@ -15,10 +15,11 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 from pydantic import AwareDatetime, ValidationError
 
-from hipslake.errors import StepError
+from hipslake.errors import SpecError, StepError
 from hipslake.sources.model import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.source import SourceSpec
 from hipslake.storage import Storage
 
 RUNS = "_runs"
@@ -53,6 +54,29 @@ class FrozenRun(Frozen):
     force: bool = False  # build a version even if the input is what the newest version was made of
     created: AwareDatetime
     library_version: str
+
+    @property
+    def source(self) -> SourceSpec:
+        """The spec's source, with the window put into its URI."""
+        if self.spec.mode is Mode.REPLACE:
+            return self.spec.source
+        return self.spec.source.of_interval(self.start, self.window.end)
+
+    @property
+    def start(self) -> AwareDatetime:
+        """Start of the window.
+
+        Raises
+        ------
+        SpecError
+            If the run has none.
+        """
+        if self.window.start is None:
+            raise SpecError(
+                f"{self.catalog}: mode append adds the files of an interval, and this run has none; give "
+                "window_start and window_end in the form, or trigger it with a logical date"
+            )
+        return self.window.start
 
     @property
     def catalog_uri(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Context
+from airflow.sdk import Asset, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from hipslake_airflow.assets import catalog_asset
@@ -13,12 +13,13 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
+    from hipslake.steps.append import AppendReport, AppendRequest
     from hipslake.steps.hats_view import HatsViewReport
     from hipslake.steps.histogram import HistogramReport, HistogramRequest
     from hipslake.steps.inputs import InputsReport
     from hipslake.steps.plan import PlanReport
     from hipslake.steps.publish import PublishReport
-    from hipslake.steps.report import Report
+    from hipslake.steps.report import Report, Request
     from hipslake.steps.resolve import ResolveReport
     from hipslake.steps.run import Window
     from hipslake.steps.verify import VerifyReport, VerifyRequest
@@ -100,6 +101,9 @@ class FreezeInputsOperator(StepOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         summary = super().execute(context)
+        if summary["empty"]:
+            context["ti"].xcom_push(key="return_value", value=summary)
+            raise AirflowSkipException("The interval has no files, and the spec says on_empty: skip.")
         version = summary["unchanged_version"]
         if version is not None:
             context["ti"].xcom_push(key="return_value", value=summary)
@@ -111,7 +115,7 @@ class FreezeInputsOperator(StepOperator):
 
 
 class HistogramCatalogOperator(SparkStepOperator):
-    """Count rows and bytes per pixel, in Spark."""
+    """Count rows and bytes per pixel; in Spark, unless there are few."""
 
     job = "histogram_catalog"
 
@@ -124,6 +128,13 @@ class HistogramCatalogOperator(SparkStepOperator):
         from hipslake.steps.histogram import HistogramReport
 
         return HistogramReport
+
+    def without_spark(self, request: Request) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import histogram
+        from hipslake.steps.report import perform
+
+        return perform(lambda asked: histogram.run(asked, ThisProcess()), request, self.report_type())
 
 
 class PlanPixelsOperator(StepOperator):
@@ -179,10 +190,9 @@ class VerifyCatalogOperator(SparkStepOperator):
         spark_above_bytes: int = 4 << 30,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
         self.catalog_uri = catalog_uri
         self.version = version
-        self.spark_above_bytes = spark_above_bytes
 
     def request(self) -> VerifyRequest:
         from hipslake.steps.verify import VerifyRequest
@@ -194,14 +204,56 @@ class VerifyCatalogOperator(SparkStepOperator):
 
         return VerifyReport
 
-    def outcome(self, context: Context) -> Report:
+    def bytes_to_handle(self, request: Request) -> int:
+        from hipslake.steps.verify import bytes_to_read
+
+        return bytes_to_read(request)
+
+    def without_spark(self, request: Request) -> Report:
         from hipslake.steps import verify
         from hipslake.steps.report import perform
 
-        request = self.request()
-        if verify.bytes_to_read(request) > self.spark_above_bytes:
-            return super().outcome(context)
         return perform(verify.run, request, verify.VerifyReport)
+
+
+class AppendIncrementOperator(SparkStepOperator):
+    """Merge the rows of a run into the newest version, commit the next one, and emit its asset event.
+
+    Parameters
+    ----------
+    catalog : str
+        The catalog's name; its asset becomes an outlet of the task.
+    """
+
+    job = "append_increment"
+
+    def __init__(self, *, catalog: str, **kwargs: Any) -> None:
+        self.asset = catalog_asset(catalog)
+        super().__init__(outlets=[self.asset, *kwargs.pop("outlets", [])], **kwargs)
+
+    def request(self) -> AppendRequest:
+        from hipslake.steps.append import AppendRequest
+
+        return AppendRequest(run_uri=self.run_uri)
+
+    def report_type(self) -> type[AppendReport]:
+        from hipslake.steps.append import AppendReport
+
+        return AppendReport
+
+    def without_spark(self, request: Request) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import increments
+        from hipslake.steps.report import perform
+
+        return perform(lambda asked: increments.run(asked, ThisProcess()), request, self.report_type())
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        summary = super().execute(context)
+        if summary["version"] is None:
+            raise AirflowSkipException("No row has come, and nothing is published yet.")
+        announce(context, self.asset, summary["total_rows"], summary["version"], summary["catalog_uri"])
+        return summary
 
 
 class PublishCatalogOperator(StepOperator):
@@ -226,13 +278,14 @@ class PublishCatalogOperator(StepOperator):
         report = perform(publish.run, publish.PublishRequest(run_uri=self.run_uri), publish.PublishReport)
         if report.version is None:
             raise AirflowFailException("publish left no version")
-        context["outlet_events"][self.asset].extra = {
-            "rows": report.rows_out,
-            "version": report.version,
-            "uri": report.catalog_uri,
-        }
+        announce(context, self.asset, report.rows_out, report.version, report.catalog_uri)
         self.log.info("Published version %s of %s", report.version, report.catalog_uri)
         return report
+
+
+def announce(context: Context, asset: Asset, rows: int, version: int, uri: str) -> None:
+    """Say in the asset event what was published."""
+    context["outlet_events"][asset].extra = {"rows": rows, "version": version, "uri": uri}
 
 
 class BuildHatsViewOperator(StepOperator):

@@ -35,18 +35,28 @@ class SparkStepOperator(SparkSubmitOperator):
         The run folder; usually `resolve.output["run_uri"]`. Templated.
     conn_id : str
         The Spark connection, in JSON form: `{"conn_type": "spark", "host": "local[*,4]"}`.
+    spark_above_bytes : int
+        What has fewer bytes is done in the task's own process, which is quicker than starting Spark.
     """
 
     job: ClassVar[str]  # name of the entry point in spark_jobs/
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
 
-    def __init__(self, *, run_uri: Any = "", conn_id: str = "spark_default", **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        run_uri: Any = "",
+        conn_id: str = "spark_default",
+        spark_above_bytes: int = 0,
+        **kwargs: Any,
+    ) -> None:
         kwargs.setdefault("durable", False)  # what a job did is in its report; nothing reconnects to it
         super().__init__(
             application=job_path(self.job), conn_id=conn_id, name=f"hipslake-{self.job}", **kwargs
         )
         self.run_uri = run_uri
+        self.spark_above_bytes = spark_above_bytes
 
     @abstractmethod
     def request(self) -> Request:
@@ -79,11 +89,21 @@ class SparkStepOperator(SparkSubmitOperator):
         if finished is not None:
             self.log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
             return finished
+        if self.bytes_to_handle(request) < self.spark_above_bytes:
+            return self.without_spark(request)
         report = self._submitted(request, context)
         if report.error is not None:
             self.log.error("The job says:\n%s", report.error.trace or report.error.message)
             raise failure_to_raise(report.error)
         return report
+
+    def bytes_to_handle(self, request: Request) -> int:
+        """Return how much the step has to do; only asked where the task's own process may do it."""
+        return request.folder.inputs().total_bytes
+
+    def without_spark(self, request: Request) -> Report:
+        """Perform the step in this process; of steps that can do so."""
+        raise NotImplementedError(f"{self.job} needs Spark")
 
     def on_kill(self) -> None:
         """Stop the job, if one was submitted."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
-from airflow.sdk.exceptions import AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from hipslake_airflow.outcome import failure_to_raise
 from hipslake_airflow.source_files import count_files, looked_for
@@ -63,7 +63,7 @@ class SourceFilesSensor(BaseSensorOperator):
             try:
                 return super().execute(context)
             except AirflowSensorTimeout:
-                raise AirflowSensorTimeout(self._missing(source)) from None
+                raise self._nothing_came(source) from None
         if self._count(source):
             return None
         wait = timedelta(seconds=self.timeout)
@@ -94,7 +94,7 @@ class SourceFilesSensor(BaseSensorOperator):
 
             raise failure_to_raise(Failure.model_validate(event["failure"]))
         if not event["files"]:
-            raise AirflowSensorTimeout(self._missing(self._source()))
+            raise self._nothing_came(self._source())
         self.log.info("Found %d files.", event["files"])
 
     def _run(self) -> Any:
@@ -103,7 +103,7 @@ class SourceFilesSensor(BaseSensorOperator):
         return RunFolder(self.run_uri).run()
 
     def _source(self) -> dict[str, Any]:
-        source: dict[str, Any] = self._run().spec.source.model_dump(mode="json")
+        source: dict[str, Any] = self._run().source.model_dump(mode="json")
         return source
 
     def _count(self, source: dict[str, Any]) -> int:
@@ -117,6 +117,13 @@ class SourceFilesSensor(BaseSensorOperator):
         if files:
             self.log.info("Found %d files for %s.", files, looked_for(source))
         return files
+
+    def _nothing_came(self, source: dict[str, Any]) -> Exception:
+        """What to raise when no file came in time."""
+        spec = self._run().spec
+        if spec.mode == "append" and spec.on_empty == "skip":
+            return AirflowSkipException(f"{self._missing(source)}. The spec says on_empty: skip.")
+        return AirflowSensorTimeout(self._missing(source))
 
     def _missing(self, source: dict[str, Any]) -> str:
         waited = timedelta(

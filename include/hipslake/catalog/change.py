@@ -1,0 +1,148 @@
+"""Changes: what a write takes from a version and adds to it, and the next version that comes of it.
+
+A change was worked out on one version, but may be applied to a later one, if nobody has touched the same sky
+in between: it names the files that it replaces, and the pixels of those that it adds.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.describe import MAX_INLINE, describe_columns, describe_group
+from hipslake.catalog.metadata import GroupMetadata
+from hipslake.catalog.partitions import (
+    PARTITION_SCHEMA,
+    PartitionSidecar,
+    curve_sorted,
+    pixel_ranges,
+    pixels_in,
+    read_partition_sidecars,
+    write_partition_sidecars,
+)
+from hipslake.errors import ConflictError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.pixels import starts, stops
+from hipslake.storage import Storage
+
+
+@dataclass(frozen=True)
+class GroupChange:
+    """What a write changes in one column group.
+
+    Attributes
+    ----------
+    removed, added : pyarrow.Table
+        Partitions, as `PARTITION_SCHEMA`. The added ones lie where no leaf is, or where removed ones were.
+    """
+
+    removed: pa.Table
+    added: pa.Table
+
+
+def changed_group(
+    group: GroupMetadata | None,
+    change: GroupChange,
+    *,
+    spec: CatalogSpec,
+    name: str,
+    schema: pa.Schema,
+    storage: Storage,
+    write_id: str,
+    max_inline: int = MAX_INLINE,
+) -> GroupMetadata:
+    """Describe a column group after a change; write the sidecars that differ, and none that do not.
+
+    Parameters
+    ----------
+    group : GroupMetadata or None
+        The group in the version that the change is applied to; None if there is no version yet.
+    change : GroupChange
+    spec, name, schema
+        The group as it will be.
+    storage : Storage
+        At the catalog's root.
+    write_id : str
+        The write that makes the change.
+    max_inline : int
+        As for `describe_group`.
+
+    Raises
+    ------
+    ConflictError
+        The version is not one that the change fits to: a file that it replaces is not there any more, or
+        another leaf stands where it adds one.
+    """
+    if group is None or group.sidecars is None:
+        table = PARTITION_SCHEMA.empty_table() if group is None else group.table(storage)
+        partitions = _applied(table, change, name)
+        return describe_group(
+            spec, name, schema, partitions, storage=storage, write_id=write_id, max_inline=max_inline
+        )
+    near = _near(group.sidecars, change)
+    table = read_partition_sidecars(storage, [group.sidecars[at] for at in near])
+    fresh = write_partition_sidecars(
+        storage, write_id, f"partitions_{name}", _applied(table, change, name), most=max_inline
+    )
+    others = [sidecar for at, sidecar in enumerate(group.sidecars) if at not in set(near.tolist())]
+    sidecars = tuple(sorted([*others, *fresh], key=lambda sidecar: sidecar.start))
+    order, npix = _pixels(group, change)
+    return group.model_copy(
+        update={
+            "rows": group.rows + _difference(change, "rows"),
+            "bytes": group.bytes + _difference(change, "bytes"),
+            "leaves": len(npix),
+            "threshold": spec.threshold_of(name),
+            "parquet": spec.parquet,
+            "columns": describe_columns(schema),
+            "arrow_schema": base64.b64encode(schema.serialize().to_pybytes()).decode(),
+            "pixels": pixel_ranges(order, npix),
+            "sidecars": sidecars,
+        }
+    )
+
+
+def _applied(table: pa.Table, change: GroupChange, group: str) -> pa.Table:
+    """The partitions after the change, along the curve."""
+    gone = pc.is_in(table["path"], value_set=change.removed["path"].combine_chunks())
+    if (pc.sum(gone).as_py() or 0) != change.removed.num_rows:
+        raise ConflictError(f"column group {group!r}: a file that is to be replaced is not there any more")
+    after = curve_sorted(pa.concat_tables([table.filter(pc.invert(gone)), change.added]))
+    order, npix = after["order"].to_numpy(), after["npix"].to_numpy()
+    if np.any(starts(order, npix)[1:] < stops(order, npix)[:-1]):
+        raise ConflictError(f"column group {group!r}: another leaf stands where one is to be added")
+    return after
+
+
+def _near(sidecars: tuple[PartitionSidecar, ...], change: GroupChange) -> np.ndarray:
+    """The places of the sidecars that a change concerns: where its pixels lie, or else come to lie."""
+    both = pa.concat_tables([change.removed, change.added])
+    order, npix = both["order"].to_numpy(), both["npix"].to_numpy()
+    start, stop = starts(order, npix), stops(order, npix)
+    begin = np.array([sidecar.start for sidecar in sidecars])
+    end = np.array([sidecar.stop for sidecar in sidecars])
+    first = np.searchsorted(end, start, side="right")
+    last = np.searchsorted(begin, stop, side="left") - 1
+    home = np.clip(np.minimum(first, last), 0, len(sidecars) - 1)  # between two: the one before
+    met = np.zeros(len(sidecars) + 1, np.int64)
+    np.add.at(met, home, 1)
+    np.add.at(met, np.maximum(last, home) + 1, -1)
+    return np.flatnonzero(np.cumsum(met[:-1]) > 0)
+
+
+def _pixels(group: GroupMetadata, change: GroupChange) -> tuple[np.ndarray, np.ndarray]:
+    order, npix = pixels_in(group.pixels)
+    removed = starts(change.removed["order"].to_numpy(), change.removed["npix"].to_numpy())
+    kept = ~np.isin(starts(order, npix), removed)  # leaves are disjoint: no two start at the same place
+    return (
+        np.concatenate([order[kept], change.added["order"].to_numpy().astype(np.int64)]),
+        np.concatenate([npix[kept], change.added["npix"].to_numpy()]),
+    )
+
+
+def _difference(change: GroupChange, column: str) -> int:
+    return int((pc.sum(change.added[column]).as_py() or 0) - (pc.sum(change.removed[column]).as_py() or 0))

@@ -1,0 +1,132 @@
+"""Whether an increment fits to the catalog that it is added to, and what its schema becomes."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN, check_columns
+from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.sources.unification import join_fields
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+_WAY_OUT = "undo the change, or ingest into a catalog of another name"
+
+
+def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
+    """The source schema of a catalog after an increment.
+
+    The catalog's columns keep their types. Columns that the increment brings come last and are null in the
+    rows before; columns that it lacks are null in its own rows.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+        The version that is added to.
+    spec : CatalogSpec
+        Of the run.
+    schema : pyarrow.Schema
+        Of the increment's files.
+
+    Raises
+    ------
+    SpecError
+        If the spec was changed in a way that the files of the catalog do not follow.
+    SchemaMismatchError
+        If a column has another type than in the catalog, or is missing where it may not be.
+    """
+    _check_spec(metadata, spec)
+    standing = source_schema(metadata)
+    fields = []
+    for field in standing:
+        if field.name in schema.names:
+            fields.append(_kept(field, schema.field(field.name), spec.name))
+        elif spec.source.missing_columns == "null":
+            fields.append(field.with_nullable(True))
+        else:
+            raise SchemaMismatchError(
+                f"catalog {spec.name} has a column {field.name!r}, and the files of this run have not; write "
+                "'missing_columns: null' into the spec's source to fill it with nulls"
+            )
+    fields += [field.with_nullable(True) for field in schema if field.name not in standing.names]
+    evolved = pa.schema(fields)
+    _check_groups(metadata, spec, evolved)
+    return evolved
+
+
+def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:
+    joined = join_fields(standing, given)
+    if joined is None or not joined.type.equals(standing.type):
+        raise SchemaMismatchError(
+            f"column {standing.name!r} is {standing.type} in catalog {catalog}, which cannot hold the "
+            f"{given.type} of this run's files; store it in the catalog's type"
+        )
+    return joined
+
+
+def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
+    """Hold the spec against what cannot change under files that stay."""
+    position = {name: value for name, value in metadata.position if not name.startswith("icrs_")}
+    pairs = {
+        "layout": (metadata.layout, spec.layout),
+        "position": (position, spec.position.model_dump()),
+        "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
+        "co_partitioned": (list(metadata.co_partitioned), list(spec.co_partitioned)),
+    }
+    for key, (standing, given) in pairs.items():
+        if standing != given:
+            raise SpecError(
+                f"{spec.name}: {key} is {given}, but version {metadata.version} was made with {standing}; "
+                f"{_WAY_OUT}"
+            )
+    for group in metadata.groups:
+        threshold = spec.threshold_of(group.name)
+        if threshold.unit is not group.threshold.unit or threshold.value < group.threshold.value:
+            raise SpecError(
+                f"{spec.name}: the threshold of column group {group.name!r} is {threshold}, but version "
+                f"{metadata.version} has leaves of up to {group.threshold}, which an append does not split; "
+                f"{_WAY_OUT}"
+            )
+        if ROW_COLUMN not in group.to_arrow().names:
+            raise SpecError(
+                f"{spec.name}: version {metadata.version} was not made by mode append and does not store "
+                f"{ROW_COLUMN}, so no increment can be told from another; {_WAY_OUT}"
+            )
+
+
+def source_schema(metadata: CatalogMetadata) -> pa.Schema:
+    """The columns that a catalog has from its source, as its leaves hold them."""
+    added = {HEALPIX_COLUMN, ROW_COLUMN}
+    if metadata.position.icrs_ra == ICRS_COLUMNS[0]:
+        added |= set(ICRS_COLUMNS)
+    fields: dict[str, pa.Field] = {}
+    for group in metadata.groups:
+        for field in group.to_arrow():
+            if field.name not in added:
+                fields.setdefault(field.name, field)
+    return pa.schema(list(fields.values()))
+
+
+def _check_groups(metadata: CatalogMetadata, spec: CatalogSpec, evolved: pa.Schema) -> None:
+    for name, schema in check_columns(spec, evolved).items():
+        standing = metadata.group(name).to_arrow().names
+        lost = [column for column in standing if column not in schema.names]
+        moved = [column for column in schema.names if column not in standing and column in _names(metadata)]
+        if lost or moved:
+            raise SpecError(
+                f"{spec.name}: column group {name!r} would "
+                + " and ".join(
+                    part
+                    for part in (
+                        f"lose {', '.join(lost)}" if lost else "",
+                        f"take {', '.join(moved)} from another group" if moved else "",
+                    )
+                    if part
+                )
+                + f", but the leaves of version {metadata.version} are as they are; {_WAY_OUT}"
+            )
+
+
+def _names(metadata: CatalogMetadata) -> set[str]:
+    return {name for group in metadata.groups for name in group.to_arrow().names}

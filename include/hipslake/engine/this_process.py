@@ -1,0 +1,114 @@
+"""The engine for little work: tasks run as threads of this process, and blocks wait in its memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+import pyarrow as pa
+
+from hipslake.engine.blocks import cut
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Task
+from hipslake.engine.progress import reported
+
+_SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
+
+
+class ThisProcess:
+    """Runs tasks in threads; most of their time is spent in numpy and Arrow, which let others run.
+
+    All rows of an exchange are held at once: it is for what a machine takes lightly.
+
+    Parameters
+    ----------
+    cores : int, optional
+        Tasks that run at once; by default one per core.
+    """
+
+    def __init__(self, cores: int | None = None) -> None:
+        self._cores = cores or os.cpu_count() or 1
+        self._done = 0
+
+    @property
+    def cores(self) -> int:
+        return self._cores
+
+    def counter(self) -> Counter:
+        return _Counter()
+
+    def progress(
+        self, what: str, *, tasks: int, rows: int | None, done: Counter
+    ) -> AbstractContextManager[None]:
+        return reported(what, tasks=tasks, rows=rows, done=done, stages=lambda: f"{self._done} tasks done")
+
+    def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
+        return self._together(lambda number: list(task(number)), list(range(tasks)), result)
+
+    def exchange(
+        self,
+        *,
+        sources: int,
+        mapper: Mapper,
+        targets: int,
+        reducer: Reducer,
+        result: pa.Schema,
+        block_bytes: int = MAX_BLOCK_BYTES,
+        scratch: Scratch | None = None,
+    ) -> pa.Table:
+        waiting: dict[int, list[Block]] = {}
+        lock = threading.Lock()
+
+        def route(number: int) -> list[pa.RecordBatch]:
+            for origin, (target, part) in enumerate(_parts(mapper, number, block_bytes)):
+                with lock:
+                    waiting.setdefault(target, []).append(Block(number << _SOURCE_SHIFT | origin, part))
+            return []
+
+        def gather(target: int) -> list[pa.RecordBatch]:
+            blocks = waiting.pop(target)
+            blocks.sort(key=lambda block: block.source)
+            return list(reducer(target, blocks))
+
+        self._together(route, list(range(sources)), pa.schema([]))
+        assert all(0 <= target < targets for target in waiting), "a target that was not announced"
+        return self._together(gather, sorted(waiting), result)
+
+    def _together(
+        self, work: Callable[[int], list[pa.RecordBatch]], numbers: list[int], schema: pa.Schema
+    ) -> pa.Table:
+        def counted(number: int) -> list[pa.RecordBatch]:
+            found = work(number)
+            self._done += 1
+            return found
+
+        self._done = 0
+        with ThreadPoolExecutor(self._cores, thread_name_prefix="task") as pool:
+            try:
+                found = list(pool.map(counted, numbers))
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
+
+
+class _Counter:
+    def __init__(self) -> None:
+        self._value = 0
+        self._lock = threading.Lock()
+
+    def add(self, term: int) -> None:
+        with self._lock:
+            self._value += term
+
+    @property
+    def value(self) -> int:
+        return self._value
+
+
+def _parts(mapper: Mapper, number: int, block_bytes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for target, rows in mapper(number):
+        for part in cut(rows, min(block_bytes, MAX_BLOCK_BYTES)):
+            yield target, part

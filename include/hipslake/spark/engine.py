@@ -1,0 +1,86 @@
+"""The engine that runs tasks in Spark, on whatever master its session has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import pyarrow as pa
+from pyspark import Accumulator
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from hipslake.engine.model import MAX_BLOCK_BYTES, Counter, Mapper, Reducer, Scratch, Task
+from hipslake.engine.progress import reported
+from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
+from hipslake.spark.kernel import bytes_kept_unwritten
+from hipslake.spark.transport import ThroughFiles, Transport
+
+
+class SparkEngine:
+    """Runs the tasks of a step as stages of a Spark session.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @property
+    def cores(self) -> int:
+        return int(self._spark.sparkContext.defaultParallelism)
+
+    def counter(self) -> Accumulator[int]:
+        return self._spark.sparkContext.accumulator(0)
+
+    def progress(
+        self, what: str, *, tasks: int, rows: int | None, done: Counter
+    ) -> AbstractContextManager[None]:
+        return reported(what, tasks=tasks, rows=rows, done=done, stages=self._stages)
+
+    def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
+        frame = run_tasks(self._spark, sources=tasks, task=task, result=from_arrow_schema(result))
+        return collected(frame)
+
+    def exchange(
+        self,
+        *,
+        sources: int,
+        mapper: Mapper,
+        targets: int,
+        reducer: Reducer,
+        result: pa.Schema,
+        block_bytes: int = MAX_BLOCK_BYTES,
+        scratch: Scratch | None = None,
+    ) -> pa.Table:
+        with self._transport(scratch) as transport:
+            frame = exchange(
+                self._spark,
+                sources=sources,
+                mapper=mapper,
+                targets=targets,
+                reducer=reducer,
+                result=from_arrow_schema(result),
+                block_bytes=block_bytes,
+                transport=transport,
+            )
+            return collected(frame)
+
+    @contextmanager
+    def _transport(self, scratch: Scratch | None) -> Iterator[Transport]:
+        """Blocks take the short way where all tasks run on this machine."""
+        context = self._spark.sparkContext
+        if scratch is None or not context.master.startswith("local"):
+            yield THROUGH_SHUFFLE
+            return
+        write_out = scratch.bytes > bytes_kept_unwritten()
+        with ThroughFiles.freeing(context, scratch.folder, write_out=write_out) as transport:
+            yield transport
+
+    def _stages(self) -> str:
+        tracker = self._spark.sparkContext.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        active = [stage for stage in stages if stage is not None]
+        return ", ".join(f"stage {s.stageId}: {s.numCompletedTasks} of {s.numTasks} tasks" for s in active)

@@ -1,0 +1,321 @@
+"""The append step: merge a run's rows into the newest version, and commit; start over when others were first.
+
+One job does both, since a merge is only right for the version that it was made with. If others commit while
+it works, its change is applied to their version where nobody touched the same leaves; else it merges again.
+Every merge writes into a folder of its own, so that nothing which might still be committed is written twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.change import GroupChange
+from hipslake.catalog.evolution import evolved_schema, source_schema
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
+from hipslake.catalog.schema import check_columns
+from hipslake.engine.model import Engine
+from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
+from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.spark.append_state import (
+    Attempt,
+    regions_of_group,
+    store_attempt,
+)
+from hipslake.spark.append_tasks import ADDED, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.spark.scratch import blocks_in_write
+from hipslake.sphere.tree import PixelTree
+from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
+from hipslake.steps.draft import draft_increment
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.plan import rows_and_limit
+from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.report import Phases
+from hipslake.steps.run import FrozenRun, RunFolder, now_utc
+from hipslake.steps.tables import read_table
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
+from hipslake.versions.log import VersionLog
+from hipslake.versions.ordinals import claim_ordinal
+from hipslake.versions.orphans import delete_temporary_files
+
+log = logging.getLogger(__name__)
+
+_BACKOFF_SECONDS = (0.2, 20.0)  # before the second merge, and at most
+
+
+def run(request: AppendRequest, engine: Engine) -> AppendReport:
+    """Add a run's rows to its catalog.
+
+    Run again, also after it was killed between the commit and its report, it finds the version that one of
+    its attempts has committed, and only mends the pointers.
+
+    Raises
+    ------
+    SpecError, SchemaMismatchError
+        If the rows do not fit to the catalog.
+    PlanError
+        If a leaf is over its threshold and cannot be split.
+    ConflictError
+        If others kept changing the same leaves.
+    CommitStateUnknownError
+        If the store does not say whether the commit stands.
+    """
+    job = _Job(request, engine)
+    committed = job.committed()
+    if committed is None and job.has_nothing():
+        log.info("No row has come, and nothing is published yet: there is nothing to do.")
+        return AppendReport(catalog_uri=job.catalog.uri(), key=job.key)
+    merges = 0
+    while committed is None:
+        if merges == request.merges:
+            raise ConflictError(
+                f"{job.frozen.catalog_uri}: others changed the same leaves {merges} times while this run "
+                "merged its rows; try again later"
+            )
+        if merges:
+            _wait(merges)
+        merges += 1
+        committed = job.merge_and_commit()
+    return job.conclude(committed, merges)
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """What a merge has made."""
+
+    attempt: Attempt
+    schema: pa.Schema
+    changes: dict[str, GroupChange]
+
+
+class _Job:
+    def __init__(self, request: AppendRequest, engine: Engine) -> None:
+        self.request = request
+        self.folder = request.folder
+        self.frozen: FrozenRun = self.folder.run()
+        self.key = self.frozen.start.isoformat()
+        self.catalog = Storage.at(self.frozen.catalog_uri)
+        self.versions = VersionLog(self.catalog)
+        self.engine = engine
+        self.phases = Phases()
+        self.changes: dict[str, GroupChange] = {}  # of the last merge
+        self.counted = self.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+
+    def committed(self) -> int | None:
+        """The version that an earlier attempt has committed."""
+        for entry in self.folder.storage.list(ATTEMPTS):
+            version = self.versions.find(entry.path.rpartition("/")[2])
+            if version is not None:
+                return version
+        return None
+
+    def has_nothing(self) -> bool:
+        """Whether not even a schema is known for the first version."""
+        return self.counted.rows_in == 0 and self.versions.newest() is None
+
+    def merge_and_commit(self) -> int | None:
+        """Merge into the newest version and commit; None if others were first and touched the same leaves."""
+        write_id = claim_write(self.catalog, now_utc())
+        base = self._newest()
+        with Heartbeat(self.catalog, write_id, rest=False) as heartbeat:
+            merged = self._merge(base, write_id)
+            with self.phases("commit"):
+                delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
+                version = self._commit(merged, heartbeat)
+        if version is None:
+            self.catalog.delete_tree(write_id)
+        return version
+
+    def conclude(self, version: int, merges: int) -> AppendReport:
+        """Mend the pointers, and say what became of the run."""
+        with self.phases("pointers"):
+            newest = point_at_newest(self.catalog)
+        # The folder that the run drew at its start was never written into.
+        self.catalog.delete(self.catalog.join(self.frozen.write_id, HEARTBEAT))
+        log.info("Version %d of %s is published; the newest is %d.", version, self.frozen.catalog_uri, newest)
+        metadata = CatalogMetadata.from_json(self.versions.read(version))
+        increment = metadata.increment(self.key)
+        if increment is None:
+            raise VerificationError(
+                f"{self.catalog.uri()}: version {version} does not hold increment {self.key}"
+            )
+        return AppendReport(
+            rows_in=increment.sources.rows,
+            rows_out=increment.rows,
+            rows_rejected=increment.rejects.rows,
+            version=version,
+            parent=metadata.parent,
+            catalog_uri=self.catalog.uri(),
+            ordinal=increment.ordinal,
+            key=increment.key,
+            total_rows=metadata.total_rows,
+            replaced_rows=self._replaced_rows(metadata),
+            files=sum(change.added.num_rows for change in self.changes.values()),
+            removed_files=sum(change.removed.num_rows for change in self.changes.values()),
+            bytes=sum(pc.sum(change.added["bytes"]).as_py() or 0 for change in self.changes.values()),
+            merges=merges,
+            seconds=self.phases.seconds,
+        )
+
+    def _replaced_rows(self, metadata: CatalogMetadata) -> int:
+        with suppress(VersionNotFoundError):  # vacuumed meanwhile
+            if metadata.parent is not None:
+                before = CatalogMetadata.from_json(self.versions.read(metadata.parent)).increment(self.key)
+                return before.rows if before else 0
+        return 0
+
+    def _newest(self) -> CatalogMetadata | None:
+        newest = self.versions.newest()
+        return None if newest is None else CatalogMetadata.from_json(self.versions.read(newest))
+
+    def _merge(self, base: CatalogMetadata | None, write_id: str) -> _Merged:
+        spec, storage = self.frozen.spec, self.folder.storage
+        with self.phases("plan"):
+            schema = self._schema(base)
+            earlier = base.increment(self.key) if base else None
+            attempt = Attempt(
+                write_id=write_id,
+                version=base.version if base else None,
+                ordinal=earlier.ordinal if earlier else self._ordinal(base),
+                replaces=(earlier.ordinal,) if earlier else (),
+            )
+            coverage = self._coverage(earlier)
+            cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+            regions, standing = {}, {}
+            for group in check_columns(spec, schema):
+                described = base.group(group) if base else None
+                leaves = PixelTree(*described.leaf_pixels()) if described else PixelTree([], [])
+                weight = self.counted.row_bytes.get(group)  # none where there are no rows
+                weights, limit = rows_and_limit(spec, group, cells, weight) if weight else (cells.rows, 0)
+                found = regions_of_group(spec, leaves, cells, weights, limit, coverage)
+                regions[group] = found
+                standing[group] = (
+                    described.table_near(self.catalog, found.start, found.stop)
+                    if described
+                    else PARTITION_SCHEMA.empty_table()
+                )
+            store_attempt(storage, attempt, schema, regions, standing, coverage)
+        self.changes = self._changes(attempt, earlier, list(regions))
+        return _Merged(attempt, schema, self.changes)
+
+    def _changes(
+        self, attempt: Attempt, earlier: Increment | None, groups: list[str]
+    ) -> dict[str, GroupChange]:
+        """Run the tasks, and check that they took every row, and took out what they had to."""
+        engine, counted = self.engine, self.counted
+        weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
+        size = sum(memory for _, memory in weights) * counted.rows_out
+        target_bytes = max(1, min(self.request.target_bytes, int(size / (2 * engine.cores)) + 1))
+        task = AppendTask(
+            self.folder.uri, attempt.write_id, target_bytes, weights, engine.cores, engine.counter()
+        )
+        rows = len(groups) * counted.rows_out
+        with (
+            self.phases("merge"),
+            engine.progress("append", tasks=task.state.targets, rows=rows, done=task.merged),
+            blocks_in_write(self.catalog, attempt.write_id, size) as scratch,
+        ):
+            files = engine.exchange(
+                sources=task.sources,
+                mapper=task.route,
+                targets=task.state.targets,
+                reducer=task.merge,
+                result=RESULT_SCHEMA,
+                block_bytes=self.request.block_bytes,
+                scratch=scratch,
+            )
+        changes = {}
+        for group in groups:
+            mine = files.filter(pc.equal(files["group"], group))
+            added, removed = (mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, REMOVED))
+            taken_out = pc.sum(removed["taken_out"]).as_py() or 0
+            # A leaf that is split over several regions is told by each of them.
+            once = removed.group_by(PARTITION_SCHEMA.names).aggregate([])
+            change = GroupChange(
+                removed=once.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+                added=added.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+            )
+            _check_rows(group, change, counted.rows_out, taken_out, earlier.rows if earlier else 0)
+            changes[group] = change
+        return changes
+
+    def _commit(self, merged: _Merged, heartbeat: Heartbeat) -> int | None:
+        """Apply the change to the newest version until it is committed; None if it does not fit any more."""
+        while True:
+            base = self._newest()
+            try:
+                evolved = merged.schema
+                if base is not None and base.version != merged.attempt.version:
+                    self._check_key(base, merged.attempt)
+                    evolved = self._schema(base)
+                metadata = draft_increment(
+                    self.folder,
+                    base,
+                    merged.changes,
+                    schema=evolved,
+                    write_id=merged.attempt.write_id,
+                    ordinal=merged.attempt.ordinal,
+                    created=now_utc(),
+                )
+            except ConflictError as conflict:
+                log.info("Version %d was committed by others: %s; merging again.", base.version, conflict)
+                return None
+            heartbeat.confirm()
+            number = metadata.version
+            if self.versions.commit(number, metadata.to_json(), merged.attempt.write_id) == "committed":
+                return number
+            log.info("Version %d was committed by another run; applying the change to it.", number)
+
+    def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
+        """The source schema of the catalog with the increment."""
+        if base is None:
+            return self.folder.schema()
+        given = self.folder.schema() if self.counted.rows_in else source_schema(base)
+        return evolved_schema(base, self.frozen.spec, given)
+
+    def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
+        standing = base.increment(self.key)
+        if (() if standing is None else (standing.ordinal,)) != attempt.replaces:
+            raise ConflictError(f"another run has added or replaced increment {self.key}")
+
+    def _ordinal(self, base: CatalogMetadata | None) -> int:
+        """The ordinal that this run has claimed, maybe in an earlier attempt."""
+        if self.folder.storage.exists(ORDINAL):
+            return self.folder.read(ORDINAL, ClaimedOrdinal).ordinal
+        first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
+        owner = f"{self.frozen.dag_id} {self.frozen.run_id} {secrets.token_hex(4)}"
+        ordinal = claim_ordinal(self.catalog, first, owner)
+        self.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal))
+        return ordinal
+
+    def _coverage(self, earlier: Increment | None) -> PixelTree:
+        """The pixels that rows to be taken out lie in."""
+        if earlier is None:
+            return PixelTree([], [])
+        table = read_sidecar(self.catalog, earlier.coverage, COVERAGE_SCHEMA)
+        return PixelTree(table["order"].to_numpy(), table["npix"].to_numpy())
+
+
+def _check_rows(group: str, change: GroupChange, added: int, taken_out: int, expected_out: int) -> None:
+    difference = (pc.sum(change.added["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
+    if difference != added - expected_out or taken_out != expected_out:
+        raise VerificationError(
+            f"column group {group!r}: {added} rows were to be added and {expected_out} taken out, but there "
+            f"are {difference} more, and {taken_out} were taken out; nothing is published. Did a source file "
+            "change in mid-run? Run it again"
+        )
+
+
+def _wait(merges: int) -> None:
+    """Let others finish, the longer the more often they were first; not all for the same time."""
+    first, most = _BACKOFF_SECONDS
+    time.sleep(min(first * 2 ** (merges - 1), most) * random.uniform(0.5, 1.5))

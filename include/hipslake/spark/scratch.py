@@ -1,0 +1,35 @@
+"""Where the blocks of an exchange wait, if they need not pass through Spark's shuffle."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hipslake.catalog.layouts import exchange_root
+from hipslake.engine.model import Scratch
+from hipslake.storage import Storage
+
+
+@contextmanager
+def blocks_in_write(catalog: Storage, write_id: str, size: float) -> Iterator[Scratch | None]:
+    """A place for blocks in the folder of a write, where the catalog lies on disks of this machine.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    write_id : str
+    size : float
+        Bytes of all blocks together, about.
+    """
+    if not catalog.is_local:
+        yield None
+        return
+    # What a killed job leaves goes with the folder, at the retry or with the sweep of orphans.
+    # A folder of its own for each attempt: one that was given up may still be running.
+    folder = Path(catalog.uri(exchange_root(write_id)), secrets.token_hex(4))
+    yield Scratch(folder, size)
+    with suppress(OSError):  # another attempt's blocks lie there
+        folder.parent.rmdir()

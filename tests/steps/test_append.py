@@ -1,0 +1,115 @@
+"""Increments: added, replaced, split, and equal in the end to what one ingest of all would be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from tests.steps.nights import Survey, night_rows
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Survey:
+    return Survey(tmp_path)
+
+
+def test_nights_add_up_whatever_their_order(survey: Survey) -> None:
+    for number in (3, 0, 7, 1, 2):
+        survey.night(number)
+        survey.assert_holds_what_landed()
+    catalog = survey.catalog
+    assert catalog.versions() == [1, 2, 3, 4, 5]
+    assert [increment.ordinal for increment in catalog.metadata.increments] == [0, 1, 2, 3, 4]
+
+
+def test_leaves_are_those_of_one_ingest_of_all(survey: Survey, tmp_path: Path) -> None:
+    for number in range(5):
+        survey.night(number)
+    together = Survey(tmp_path / "together")
+    together.land(0, pa.concat_tables([survey.landed[number] for number in range(5)]))
+    together.append(0)
+    assert survey.catalog.pixels == together.catalog.pixels
+
+
+def test_a_night_that_comes_again_replaces_itself(survey: Survey) -> None:
+    for number in range(4):
+        survey.night(number)
+    report = survey.night(1, rows=150, seed=9)
+    survey.assert_holds_what_landed()
+    assert report.replaced_rows == 400
+    survey.night(1, rows=0)
+    survey.assert_holds_what_landed()
+    assert [increment.rows for increment in survey.catalog.metadata.increments] == [400, 0, 400, 400]
+
+
+def test_older_versions_stay_as_they_were(survey: Survey) -> None:
+    survey.night(0)
+    first = survey.catalog
+    before = first.read()
+    survey.night(0, rows=50, seed=3)
+    survey.night(1)
+    assert first.read().equals(before)
+    assert type(first).open(survey.root, version=1).read().equals(before)
+
+
+def test_a_night_of_many_more_rows_than_a_leaf_may_have(survey: Survey) -> None:
+    survey.threshold = "40 rows"
+    survey.night(0, rows=60)
+    survey.night(1, rows=5000)
+    survey.assert_holds_what_landed()
+    assert max(survey.catalog.metadata.partitions(None, survey.catalog.storage)["rows"].to_pylist()) <= 40
+
+
+def test_groups_follow(survey: Survey) -> None:
+    survey.more = """
+column_groups:
+  - name: main
+    columns: [id, ra, dec]
+  - name: light
+    columns: "*"
+    threshold: 77 rows
+"""
+    for number in (0, 1, 2, 1):
+        survey.night(number, seed=number)
+        survey.assert_holds_what_landed()
+
+
+def test_the_same_rows_stand_in_the_order_of_their_increments(survey: Survey) -> None:
+    one_place = pa.table(
+        {
+            "id": np.arange(30),
+            "ra": np.full(30, 10.0),
+            "dec": np.full(30, 20.0),
+            "mag": np.arange(30.0),
+            "night": np.zeros(30, np.int32),
+        }
+    )
+    for number in (0, 1, 2):
+        survey.land(number, one_place.set_column(0, "id", pa.array(np.arange(30) + 100 * number)))
+        survey.append(number)
+    survey.land(1, one_place.set_column(0, "id", pa.array(np.arange(30) + 500)))
+    survey.append(1)
+    survey.assert_holds_what_landed()
+    ids = survey.catalog.read(columns=["id"])["id"].to_pylist()
+    assert ids == [*range(30), *range(500, 530), *range(200, 230)]
+
+
+def test_an_empty_first_night_publishes_nothing(survey: Survey) -> None:
+    report = survey.night(0, rows=0)
+    assert report.version is None
+    assert not (survey.root / "metadata.json").exists()
+
+
+def test_a_column_that_comes_later_is_null_before(survey: Survey) -> None:
+    survey.night(0)
+    later = night_rows(1)
+    survey.land(1, later.append_column("colour", pa.array(np.ones(400))))
+    survey.append(1)
+    catalog = survey.catalog
+    catalog.verify().raise_if_failed()
+    rows = catalog.read(columns=["night", "colour"])
+    assert rows.filter(pa.compute.equal(rows["night"], 0))["colour"].null_count == 400
+    assert rows.filter(pa.compute.equal(rows["night"], 1))["colour"].null_count == 0
