@@ -11,10 +11,10 @@ import pyarrow as pa
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.hats import write_hats_group
 from hipslake.catalog.hats_properties import collection_properties
-from hipslake.catalog.layouts import HATS, layout_paths
+from hipslake.catalog.layouts import HATS, layout_paths, sidecar_path
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog import CatalogSpec
@@ -79,8 +79,16 @@ def write_little(
         total_rows=len(index),
         total_bytes=sum(group.bytes for group in groups),
         groups=tuple(groups),
-        increments=(Increment(ordinal=0, rows=len(index), write_id=WRITE),),
-        sources=describe_sources(files, storage=storage, write_id=WRITE),
+        increments=(
+            Increment(
+                ordinal=0,
+                rows=len(index),
+                write_id=WRITE,
+                fingerprint="f" * 64,
+                sources=describe_sources(files, storage=storage, write_id=WRITE),
+                coverage=Sidecar(path=sidecar_path(WRITE, "coverage"), rows=0, sha256=""),
+            ),
+        ),
         spec=spec.model_dump(mode="json"),
     )
     if spec.layout == "hats":

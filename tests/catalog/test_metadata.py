@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.metadata import CatalogMetadata, Increment, json_schema
-from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, pixels_in, sha256_sums
+from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, pixel_ranges, pixels_in, sha256_sums
 from hipslake.catalog.schema import group_schema
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import CatalogSpec
@@ -76,8 +76,16 @@ def metadata(storage: Storage, table: pa.Table | None = None, **options: Any) ->
         total_rows=group.rows,
         total_bytes=group.bytes,
         groups=(group,),
-        increments=(Increment(ordinal=0, key=None, rows=group.rows, write_id=WRITE),),
-        sources=describe_sources(SOURCES, storage=storage, write_id=WRITE, **options),
+        increments=(
+            Increment(
+                ordinal=0,
+                rows=group.rows,
+                write_id=WRITE,
+                fingerprint="f" * 64,
+                sources=describe_sources(SOURCES, storage=storage, write_id=WRITE, **options),
+                coverage=Sidecar(path=f"{WRITE}/_sidecars/coverage.parquet", rows=0, sha256=""),
+            ),
+        ),
         spec=SPEC.model_dump(mode="json"),
     )
 
@@ -125,7 +133,7 @@ def test_long_tables_move_to_sidecars_and_read_the_same(storage: Storage) -> Non
     inline = metadata(storage)
     beside = metadata(storage, max_inline=1)
     assert beside.groups[0].partitions is None
-    assert beside.sources.entries is None
+    assert beside.increments[0].sources.entries is None
     assert beside.partitions("main", storage).equals(inline.partitions("main", storage))
     assert beside.source_files(storage).equals(inline.source_files(storage))
     assert beside == metadata(storage, max_inline=1)  # written again: the same bytes, the same sha256
@@ -134,12 +142,12 @@ def test_long_tables_move_to_sidecars_and_read_the_same(storage: Storage) -> Non
 
 def test_a_changed_sidecar_is_noticed(storage: Storage) -> None:
     beside = metadata(storage, max_inline=1)
-    sidecar = beside.groups[0].sidecar
-    assert sidecar is not None
+    assert beside.groups[0].sidecars is not None
+    sidecar = beside.groups[0].sidecars[0]
     data = bytearray(storage.read(sidecar.path))
     data[10] ^= 1
     storage.write(sidecar.path, bytes(data))
-    with pytest.raises(CatalogFormatError, match=r"partitions_main\.parquet: sha256"):
+    with pytest.raises(CatalogFormatError, match=r"partitions_main_00000\.parquet: sha256"):
         beside.partitions("main", storage)
 
 

@@ -133,11 +133,13 @@ def test_rows_of_several_increments_are_told_apart(tmp_path: Path) -> None:
         for group in ("main", "details")
         for number in range(len(leaves(published, group)))
     }
-    write = published.metadata.write_id
-    increments = (
-        Increment(ordinal=0, rows=1000, write_id=write),
-        Increment(ordinal=1, rows=2000, write_id=write),
-    )
+    [whole] = published.metadata.increments
+
+    def part(ordinal: int, rows: int) -> Increment:
+        sources = whole.sources.model_copy(update={"rows": rows})
+        return whole.model_copy(update={"ordinal": ordinal, "rows": rows, "sources": sources})
+
+    increments = (part(0, 1000), part(1, 2000))
     both = rewrite(published, changes, increments=increments)
     assert verify(both).problems == ()
     short = both.metadata.model_copy(
@@ -155,7 +157,9 @@ def test_rejected_rows_leave_gaps_in_the_row_numbers(grouped: Published) -> None
         for group in ("main", "details")
         for number in range(len(leaves(grouped, group)))
     }
-    rejects = grouped.metadata.rejects.model_copy(update={"rows": 5, "reasons": {"position null or NaN": 5}})
-    sources = grouped.metadata.sources.model_copy(update={"rows": 3005})
-    shifted = rewrite(grouped, changes, rejects=rejects, sources=sources)
+    [increment] = grouped.metadata.increments
+    rejects = increment.rejects.model_copy(update={"rows": 5, "reasons": {"position null or NaN": 5}})
+    sources = increment.sources.model_copy(update={"rows": 3005})
+    increment = increment.model_copy(update={"rejects": rejects, "sources": sources})
+    shifted = rewrite(grouped, changes, increments=(increment,))
     assert verify(shifted, expected=ExpectedTotals(rows_read=3005, rows_rejected=5)).problems == ()

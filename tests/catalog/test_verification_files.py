@@ -51,8 +51,10 @@ def test_rows_that_were_read_but_are_not_there_are_found(published: Published) -
         "the run read 3001 rows and rejected 0, but the catalog says 3000"
     ]
     assert kinds(verify(published, expected=ExpectedTotals(rows_read=3001, rows_rejected=1))) == {K.TOTALS}
-    sources = published.metadata.sources.model_copy(update={"rows": 2999})
-    metadata = published.metadata.model_copy(update={"sources": sources})
+    [increment] = published.metadata.increments
+    sources = increment.sources.model_copy(update={"rows": 2999})
+    increments = (increment.model_copy(update={"sources": sources}),)
+    metadata = published.metadata.model_copy(update={"increments": increments})
     assert of_kind(verify_catalog(published.storage, metadata), K.TOTALS)
 
 
@@ -275,9 +277,10 @@ def test_a_damaged_sidecar_is_found(single: Published) -> None:
         write_id=single.metadata.write_id,
         max_inline=3,
     )
-    assert described.sidecar is not None
+    assert described.sidecars is not None
+    damaged = described.sidecars[1].path
     metadata = single.metadata.model_copy(update={"groups": (described,)})
     assert verify_catalog(single.storage, metadata).ok
-    single.storage.write(described.sidecar.path, single.storage.read(described.sidecar.path)[:-1])
+    single.storage.write(damaged, single.storage.read(damaged)[:-1])
     [problem] = verify_catalog(single.storage, metadata).problems
-    assert problem.path == described.sidecar.path
+    assert problem.path == damaged

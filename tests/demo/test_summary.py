@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Partition, Position, Sources
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Partition, Position, Sources
+from hipslake.catalog.partitions import Sidecar
 from hipslake.specs.catalog import CatalogSpec, Layout
 from hipslake.steps.report import Report
 from hipslake.steps.run import FrozenRun, RunFolder, run_uri
@@ -77,7 +78,16 @@ def warehouse(tmp_path: Path) -> Path:
         total_rows=1234,
         total_bytes=3 << 20,
         groups=(group,),
-        sources=Sources(files=1, rows=1234, bytes=1),
+        increments=(
+            Increment(
+                ordinal=0,
+                rows=1234,
+                write_id="20261121T0100-aaaa",
+                fingerprint="f",
+                sources=Sources(files=1, rows=1234, bytes=1),
+                coverage=Sidecar(path="c", rows=1, sha256=""),
+            ),
+        ),
         spec={},
     )
     log = VersionLog(Storage.at(f"{tmp_path}/catalogs/stars"))

@@ -78,15 +78,14 @@ def test_metadata_says_what_was_done(warehouse: Path, spec_file: Path, catalog: 
     assert metadata["total_rows"] == 3000
     assert metadata["fingerprint"] == folder.inputs().fingerprint
     assert metadata["spec"]["threshold"] == "200 rows"
-    assert [entry["rows"] for entry in metadata["sources"]["entries"]] == [1000, 1000, 1000]
-    assert metadata["increments"] == [
-        {
-            "ordinal": 0,
-            "key": "2026-11-20T00:00:00+00:00",
-            "rows": 3000,
-            "write_id": metadata["write_id"],
-        }
-    ]
+    assert [entry["rows"] for entry in metadata["increments"][0]["sources"]["entries"]] == [1000, 1000, 1000]
+    [increment] = metadata["increments"]
+    assert {name: increment[name] for name in ("ordinal", "key", "rows", "write_id")} == {
+        "ordinal": 0,
+        "key": "2026-11-20T00:00:00+00:00",
+        "rows": 3000,
+        "write_id": metadata["write_id"],
+    }
     assert "parent" not in metadata
 
 

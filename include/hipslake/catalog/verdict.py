@@ -154,7 +154,8 @@ class Verification:
         try:
             table = self._metadata.partitions(group.name, self._storage)
         except (CatalogFormatError, FileNotFoundError) as error:
-            self._problems.append(Problem.of(ProblemKind.UNREADABLE, "", str(error)))
+            path = next((s.path for s in group.sidecars or () if s.path in str(error)), "")
+            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table

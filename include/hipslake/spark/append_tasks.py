@@ -137,7 +137,9 @@ class _Merge:
 
         Equal positions stand in the order of `_row`: so the new rows belong between the two.
         """
-        before, after, taken_out = [], [], 0
+        before: list[pa.RecordBatch] = []
+        after: list[pa.RecordBatch] = []
+        taken_out = 0
         ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
         for path in self._standing.files(leaf)["path"].to_pylist():
             for rows in leaf_batches(self._state.catalog, path, self._plan.schema, pixel.interval):

@@ -267,7 +267,7 @@ class _Job:
                     created=now_utc(),
                 )
             except ConflictError as conflict:
-                log.info("Version %d was committed by others: %s; merging again.", base.version, conflict)
+                log.info("Others have committed first: %s; merging again.", conflict)
                 return None
             heartbeat.confirm()
             number = metadata.version

@@ -136,7 +136,8 @@ class LeafWriter:
         self._options = write_options(state.spec.parquet, plan.schema)
         threshold = state.spec.threshold_of(plan.group)
         in_bytes = threshold.unit is ThresholdUnit.BYTES
-        self._most_bytes, self._most_rows = (threshold.value, None) if in_bytes else (None, threshold.value)
+        self._most_bytes = threshold.value if in_bytes else None
+        self._most_rows = None if in_bytes else threshold.value
 
     def __enter__(self) -> LeafWriter:
         return self

@@ -88,7 +88,7 @@ def _build_tree(
         table = metadata.partitions(group.name, catalog)
         pairs = _elsewhere(metadata.write_id, group.name, table)
         with ThreadPoolExecutor(_THREADS) as pool:
-            made = list(pool.map(lambda pair: _second_name(catalog, *pair, unchanged), pairs))
+            made = list(pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs))
         linked += len(made)
         copied += made.count(False)
         write_hats_group(catalog, metadata, group.name, point_map)
@@ -100,16 +100,17 @@ def _build_tree(
 
 def _elsewhere(write_id: str, group: str, table: pa.Table) -> list[tuple[str, str]]:
     """The leaf files of other writes, each with its path in the tree of this one."""
-    columns = (table[name].to_pylist() for name in ("order", "npix", "path"))
+    order, npix, paths = (table[name].to_pylist() for name in ("order", "npix", "path"))
     pairs = (
-        (path, HATS.partition_path(write_id, group, Pixel(order, npix)))
-        for order, npix, path in zip(*columns, strict=True)
+        (path, HATS.partition_path(write_id, group, Pixel(*pixel)))
+        for path, pixel in zip(paths, zip(order, npix, strict=True), strict=True)
     )
     return [(path, target) for path, target in pairs if path != target]
 
 
-def _second_name(catalog: Storage, path: str, target: str, unchanged: Unchanged) -> bool:
+def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:
     """Put a file into the tree; True if it is linked there."""
+    path, target = pair
     if catalog.exists(target):  # by an earlier attempt; names are made in one step
         return True
     if unchanged is Unchanged.COPY:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hipslake.steps.inputs import InputsReport
     from hipslake.steps.plan import PlanReport
     from hipslake.steps.publish import PublishReport
-    from hipslake.steps.report import Report, Request
+    from hipslake.steps.report import Report
     from hipslake.steps.resolve import ResolveReport
     from hipslake.steps.run import Window
     from hipslake.steps.verify import VerifyReport, VerifyRequest
@@ -129,12 +129,13 @@ class HistogramCatalogOperator(SparkStepOperator):
 
         return HistogramReport
 
-    def without_spark(self, request: Request) -> Report:
+    def without_spark(self) -> Report:
         from hipslake.engine.this_process import ThisProcess
         from hipslake.spark import histogram
         from hipslake.steps.report import perform
 
-        return perform(lambda asked: histogram.run(asked, ThisProcess()), request, self.report_type())
+        engine = ThisProcess()
+        return perform(lambda asked: histogram.run(asked, engine), self.request(), self.report_type())
 
 
 class PlanPixelsOperator(StepOperator):
@@ -204,16 +205,16 @@ class VerifyCatalogOperator(SparkStepOperator):
 
         return VerifyReport
 
-    def bytes_to_handle(self, request: Request) -> int:
+    def bytes_to_handle(self) -> int:
         from hipslake.steps.verify import bytes_to_read
 
-        return bytes_to_read(request)
+        return bytes_to_read(self.request())
 
-    def without_spark(self, request: Request) -> Report:
+    def without_spark(self) -> Report:
         from hipslake.steps import verify
         from hipslake.steps.report import perform
 
-        return perform(verify.run, request, verify.VerifyReport)
+        return perform(verify.run, self.request(), verify.VerifyReport)
 
 
 class AppendIncrementOperator(SparkStepOperator):
@@ -241,14 +242,15 @@ class AppendIncrementOperator(SparkStepOperator):
 
         return AppendReport
 
-    def without_spark(self, request: Request) -> Report:
+    def without_spark(self) -> Report:
         from hipslake.engine.this_process import ThisProcess
         from hipslake.spark import increments
         from hipslake.steps.report import perform
 
-        return perform(lambda asked: increments.run(asked, ThisProcess()), request, self.report_type())
+        engine = ThisProcess()
+        return perform(lambda asked: increments.run(asked, engine), self.request(), self.report_type())
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         summary = super().execute(context)
         if summary["version"] is None:
             raise AirflowSkipException("No row has come, and nothing is published yet.")

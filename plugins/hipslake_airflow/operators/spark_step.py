@@ -89,19 +89,19 @@ class SparkStepOperator(SparkSubmitOperator):
         if finished is not None:
             self.log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
             return finished
-        if self.bytes_to_handle(request) < self.spark_above_bytes:
-            return self.without_spark(request)
+        if self.spark_above_bytes and self.bytes_to_handle() < self.spark_above_bytes:
+            return self.without_spark()
         report = self._submitted(request, context)
         if report.error is not None:
             self.log.error("The job says:\n%s", report.error.trace or report.error.message)
             raise failure_to_raise(report.error)
         return report
 
-    def bytes_to_handle(self, request: Request) -> int:
+    def bytes_to_handle(self) -> int:
         """Return how much the step has to do; only asked where the task's own process may do it."""
-        return request.folder.inputs().total_bytes
+        return self.request().folder.inputs().total_bytes
 
-    def without_spark(self, request: Request) -> Report:
+    def without_spark(self) -> Report:
         """Perform the step in this process; of steps that can do so."""
         raise NotImplementedError(f"{self.job} needs Spark")
 
