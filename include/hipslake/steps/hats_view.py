@@ -130,8 +130,8 @@ def _point_map(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetada
         start = [PointMap.from_fits(catalog.read(name))]
     came = [_coverage(catalog, now[key]) for key in now.keys() - before.keys()]
     went = [_coverage(catalog, before[key]) for key in before.keys() - now.keys()]
-    first, *others = [*start, *came]
-    return first.plus(*others).plus(*went, sign=-1)
+    maps = start + came
+    return maps[0].plus(*maps[1:]).plus(*went, sign=-1)
 
 
 def _coverage(catalog: Storage, increment: Increment) -> PointMap:
