@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
+from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.partitions import (
     PARTITION_SCHEMA,
     SOURCE_SCHEMA,
@@ -195,6 +196,7 @@ class CatalogMetadata(Frozen):
     description: str = ""
     attribution: str = Field(default="", description="licence and credit of the data")
     layout: Layout
+    leaf_folders: bool = Field(default=False, description="layout hats: whether a leaf is a folder of files")
     position: Position
     total_rows: int
     total_bytes: int
@@ -245,6 +247,11 @@ class CatalogMetadata(Frozen):
             else _table(sources.entries or (), SOURCE_SCHEMA)
             for sources in (increment.sources for increment in self.increments)
         )
+
+    @property
+    def paths(self) -> LayoutPaths:
+        """Where the files of the version's own write lie."""
+        return layout_paths(self.layout, leaf_folders=self.leaf_folders)
 
     @property
     def rows_read(self) -> int:

@@ -148,7 +148,7 @@ def extra_files(
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
     if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
-        known += [_tree_paths(metadata.write_id, group, table) for group, table in tables.items()]
+        known += [_tree_paths(metadata.write_id, table) for table in tables.values()]
     known += [_margin_paths(storage, metadata), pa.array([i.path for i in metadata.indices], pa.string())]
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
@@ -158,9 +158,8 @@ def extra_files(
         )
 
 
-def _tree_paths(write_id: str, group: str, table: pa.Table) -> pa.Array:
-    pixels = zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True)
-    return pa.array([HATS.partition_path(write_id, group, Pixel(*pixel)) for pixel in pixels], pa.string())
+def _tree_paths(write_id: str, table: pa.Table) -> pa.Array:
+    return pa.array([HATS.path_in_tree(write_id, path) for path in table["path"].to_pylist()], pa.string())
 
 
 def _margin_paths(storage: Storage, metadata: CatalogMetadata) -> pa.Array:

@@ -194,6 +194,12 @@ class CatalogSpec(Frozen):
             raise ValueError(f"co_partitioned: {', '.join(repeated)} stands twice")
         return self
 
+    @property
+    def leaf_folders(self) -> bool:
+        """Whether leaves are folders from the first version on, since they may gather several files."""
+        gathers = self.mode is Mode.APPEND and self.append is AppendMode.ADD_FILE
+        return gathers and self.layout is Layout.HATS
+
     def group(self, name: str) -> ColumnGroupSpec:
         """Return the column group of this name; `KeyError` lists those that there are."""
         for group in self.column_groups:
