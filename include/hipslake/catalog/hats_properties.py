@@ -49,7 +49,7 @@ def group_properties(metadata: CatalogMetadata, group: GroupMetadata, point_map:
             "hats_col_dec": position.icrs_dec,
             "hats_col_healpix": HEALPIX_COLUMN,
             "hats_col_healpix_order": MAX_ORDER,
-            "hats_npix_suffix": HATS_FOLDERS.SUFFIX if metadata.leaf_folders else HATS.SUFFIX,
+            "hats_npix_suffix": HATS_FOLDERS.SUFFIX if metadata.gathers else HATS.SUFFIX,
             "hats_order": max(group.pixels),
             largest: group.threshold.value,
             "hats_skymap_order": point_map.order,

@@ -129,18 +129,18 @@ HATS_FOLDERS = HatsFoldersLayout()
 HIPSCAT = HipscatLayout()
 
 
-def layout_paths(layout: Layout | str, *, leaf_folders: bool = False) -> LayoutPaths:
+def layout_paths(layout: Layout | str, *, gathers: bool = False) -> LayoutPaths:
     """The paths of a layout, by its name in the spec.
 
     Parameters
     ----------
     layout : Layout or str
-    leaf_folders : bool
+    gathers : bool
         Whether leaves of layout hats may gather several files; those of layout hipscat can anyway.
     """
     if Layout(layout) is Layout.HIPSCAT:
         return HIPSCAT
-    return HATS_FOLDERS if leaf_folders else HATS
+    return HATS_FOLDERS if gathers else HATS
 
 
 def sidecar_path(write_id: str, name: str) -> str:

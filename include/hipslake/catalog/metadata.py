@@ -62,6 +62,7 @@ class GroupMetadata(Frozen):
     rows: int
     bytes: int
     leaves: int
+    files: int = Field(description="as many as leaves, unless leaves gather files")
     threshold: Threshold
     parquet: ParquetSpec
     columns: tuple[Column, ...]
@@ -196,7 +197,7 @@ class CatalogMetadata(Frozen):
     description: str = ""
     attribution: str = Field(default="", description="licence and credit of the data")
     layout: Layout
-    leaf_folders: bool = Field(default=False, description="layout hats: whether a leaf is a folder of files")
+    gathers: bool = Field(default=False, description="whether a leaf may have several files")
     position: Position
     total_rows: int
     total_bytes: int
@@ -251,7 +252,7 @@ class CatalogMetadata(Frozen):
     @property
     def paths(self) -> LayoutPaths:
         """Where the files of the version's own write lie."""
-        return layout_paths(self.layout, leaf_folders=self.leaf_folders)
+        return layout_paths(self.layout, gathers=self.gathers)
 
     @property
     def rows_read(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.merging import keys_of, within
@@ -19,10 +20,10 @@ from hipslake.spark.append_state import AppendState, Standing, load_append_state
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.spark.write_state import GroupPlan
 from hipslake.spark.write_tasks import LeafWriter, route_split
-from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.sphere.tree import PixelTree
 
-ADDED, REMOVED = "added", "removed"
+ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
     [("group", pa.string()), ("change", pa.string()), ("taken_out", pa.int64()), *PARTITION_SCHEMA]
 )
@@ -83,7 +84,8 @@ class AppendTask:
                 merge.region(Pixel(int(plan.order[place]), int(plan.npix[place])), mine)
                 self.merged.add(int(plan.rows[place]))
         yield pa.RecordBatch.from_pylist(
-            [{**file, "change": ADDED, "taken_out": 0} for file in writer.files] + merge.removed,
+            [{**file, "change": merge.change_of(file), "taken_out": 0} for file in writer.files]
+            + merge.removed,
             schema=RESULT_SCHEMA,
         )
 
@@ -101,6 +103,9 @@ class _Merge:
         self._plan = plan
         self._writer = writer
         self._standing: Standing = state.standing[plan.group]
+        self._beside: set[Pixel] = set()
+        threshold = state.spec.threshold_of(plan.group)
+        self._unit, self._most = threshold.unit, threshold.value
 
     def region(self, pixel: Pixel, new: list[pa.RecordBatch]) -> None:
         """Bring a region to what it is after the append."""
@@ -117,8 +122,25 @@ class _Merge:
         for leaf in range(first, last):
             begin, end = int(tree.start[leaf]), int(tree.stop[leaf])
             mine = [within(batch, begin, end) for batch in new]
-            if any(batch.num_rows for batch in mine) or self._state.may_lose(begin, end):
+            losing = self._state.may_lose(begin, end)
+            comes = any(batch.num_rows for batch in mine)
+            if losing or (comes and not self._add_file(leaf, mine)):
                 self._rewrite(tree[leaf], leaf, mine)
+
+    def change_of(self, file: dict[str, object]) -> str:
+        """What a file that was written is to its leaf."""
+        return BESIDE if (file["order"], file["npix"]) in self._beside else ADDED
+
+    def _add_file(self, leaf: int, new: list[pa.RecordBatch]) -> bool:
+        """Write new rows as a further file of a leaf, if the spec says so and the leaf may hold them."""
+        if not self._state.spec.gathers:
+            return False
+        pixel, files = self._standing.tree[leaf], self._standing.files(leaf)
+        room = self._most - pc.sum(files[self._unit.value]).as_py()
+        if not self._writer.write_if_fits(pixel, new, room):
+            return False
+        self._beside.add(pixel)
+        return True
 
     def _rewrite(self, pixel: Pixel, leaf: int, new: list[pa.RecordBatch]) -> None:
         """Write what a pixel, a leaf or a part of one, holds from now on."""
@@ -141,18 +163,28 @@ class _Merge:
         after: list[pa.RecordBatch] = []
         taken_out = 0
         ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
-        for path in self._standing.files(leaf)["path"].to_pylist():
-            for rows in leaf_batches(self._state.catalog, path, self._plan.schema, pixel.interval):
-                ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
-                goes = np.isin(ordinals, replaces)
-                taken_out += int(goes.sum())
-                for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
-                    kept &= ~goes
-                    if kept.all():
-                        side.append(rows)
-                    elif kept.any():
-                        side.append(rows.filter(pa.array(kept)))
+        for rows in self._standing_rows(leaf, pixel):
+            ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
+            goes = np.isin(ordinals, replaces)
+            taken_out += int(goes.sum())
+            for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
+                kept &= ~goes
+                if kept.all():
+                    side.append(rows)
+                elif kept.any():
+                    side.append(rows.filter(pa.array(kept)))
         return before, after, taken_out
+
+    def _standing_rows(self, leaf: int, pixel: Pixel) -> list[pa.RecordBatch]:
+        """The rows of a leaf that lie in a pixel, ordered by (`_healpix_29`, `_row`) over all its files."""
+        catalog, schema = self._state.catalog, self._plan.schema
+        paths = self._standing.files(leaf)["path"].to_pylist()
+        batches = [batch for path in paths for batch in leaf_batches(catalog, path, schema, pixel.interval)]
+        if len(paths) == 1:
+            return batches
+        order = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
+        found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(order).to_batches()
+        return found
 
 
 def _free_pixels(pixel: Pixel, tree: PixelTree, keys: NDArray[np.int64]) -> Iterator[Pixel]:

@@ -30,7 +30,7 @@ from hipslake.spark.append_state import (
     regions_of_group,
     store_attempt,
 )
-from hipslake.spark.append_tasks import ADDED, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
@@ -159,9 +159,9 @@ class _Job:
             key=increment.key,
             total_rows=metadata.total_rows,
             replaced_rows=self._replaced_rows(metadata),
-            files=sum(change.added.num_rows for change in self.changes.values()),
+            files=sum(change.came.num_rows for change in self.changes.values()),
             removed_files=sum(change.removed.num_rows for change in self.changes.values()),
-            bytes=sum(pc.sum(change.added["bytes"]).as_py() or 0 for change in self.changes.values()),
+            bytes=sum(pc.sum(change.came["bytes"]).as_py() or 0 for change in self.changes.values()),
             merges=merges,
             seconds=self.phases.seconds,
         )
@@ -236,13 +236,16 @@ class _Job:
         changes = {}
         for group in groups:
             mine = files.filter(pc.equal(files["group"], group))
-            added, removed = (mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, REMOVED))
+            added, beside, removed = (
+                mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, BESIDE, REMOVED)
+            )
             taken_out = pc.sum(removed["taken_out"]).as_py() or 0
             # A leaf that is split over several regions is told by each of them.
             once = removed.group_by(PARTITION_SCHEMA.names).aggregate([])
             change = GroupChange(
                 removed=once.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
                 added=added.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+                beside=beside.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
             )
             _check_rows(group, change, counted.rows_out, taken_out, earlier.rows if earlier else 0)
             changes[group] = change
@@ -306,7 +309,7 @@ class _Job:
 
 
 def _check_rows(group: str, change: GroupChange, added: int, taken_out: int, expected_out: int) -> None:
-    difference = (pc.sum(change.added["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
+    difference = (pc.sum(change.came["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
     if difference != added - expected_out or taken_out != expected_out:
         raise VerificationError(
             f"column group {group!r}: {added} rows were to be added and {expected_out} taken out, but there "

@@ -94,7 +94,7 @@ class WriteState:
 
     @property
     def layout(self) -> LayoutPaths:
-        return layout_paths(self.spec.layout, leaf_folders=self.spec.leaf_folders)
+        return layout_paths(self.spec.layout, gathers=self.spec.gathers)
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:

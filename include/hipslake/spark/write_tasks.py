@@ -164,13 +164,30 @@ class LeafWriter:
             self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
             self._split(pixel, batches)
             return
-        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
-        content = encode_leaf(row_groups, self._plan.schema, self._options)
+        content = self._encoded(batches)
         if self._most_bytes is not None and content.size > self._most_bytes:
             self._check_can_split(pixel, rows, content.size)
             del content
             self._split(pixel, batches)
             return
+        self._hand_over(pixel, rows, content)
+
+    def write_if_fits(self, pixel: Pixel, batches: list[pa.RecordBatch], room: int) -> bool:
+        """Write a file if it takes no more than the room, in the unit of the threshold; whether it did."""
+        rows = sum(batch.num_rows for batch in batches)
+        if self._most_rows is not None and rows > room:
+            return False
+        content = self._encoded(batches)
+        if self._most_bytes is not None and content.size > room:
+            return False
+        self._hand_over(pixel, rows, content)
+        return True
+
+    def _encoded(self, batches: list[pa.RecordBatch]) -> pa.Buffer:
+        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
+        return encode_leaf(row_groups, self._plan.schema, self._options)
+
+    def _hand_over(self, pixel: Pixel, rows: int, content: pa.Buffer) -> None:
         self._collect()  # one file at a time is held beside the one that is encoded
         self._stored = self._pool.submit(self._store, pixel, rows, content)
 

@@ -195,10 +195,9 @@ class CatalogSpec(Frozen):
         return self
 
     @property
-    def leaf_folders(self) -> bool:
-        """Whether leaves are folders from the first version on, since they may gather several files."""
-        gathers = self.mode is Mode.APPEND and self.append is AppendMode.ADD_FILE
-        return gathers and self.layout is Layout.HATS
+    def gathers(self) -> bool:
+        """Whether a leaf may have several files."""
+        return self.mode is Mode.APPEND and self.append is AppendMode.ADD_FILE
 
     def group(self, name: str) -> ColumnGroupSpec:
         """Return the column group of this name; `KeyError` lists those that there are."""
