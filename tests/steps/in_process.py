@@ -16,10 +16,11 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
+from hipslake.spark import compaction, increments
 from hipslake.spark import histogram as histogram_work
-from hipslake.spark import increments
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
+from hipslake.steps import compact as compact_step
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
@@ -200,3 +201,9 @@ def append(folder: RunFolder) -> append_step.AppendReport:
     ):
         found = perform(lambda asked, step=step: step(asked, engine), request(run_uri=folder.uri), report)
     return found
+
+
+def compact(folder: RunFolder, **knobs: int) -> compact_step.CompactReport:
+    """Compact, by the engine that needs no Spark."""
+    request = compact_step.CompactRequest(run_uri=folder.uri, **knobs)
+    return perform(lambda asked: compaction.run(asked, ThisProcess()), request, compact_step.CompactReport)

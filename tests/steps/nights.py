@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.steps.append import AppendReport
+from hipslake.steps.compact import CompactReport
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process
@@ -100,6 +101,12 @@ class Survey:
     def append(self, number: int) -> AppendReport:
         """Append a landed night."""
         return in_process.append(self.start(number))
+
+    def compact(self, **knobs: int) -> CompactReport:
+        """Compact the newest version."""
+        self.runs += 1
+        folder = in_process.start(self.place / "warehouse", self.spec, f"compact-{self.runs}")
+        return in_process.compact(folder, **knobs)
 
     def night(self, number: int, rows: int = 400, seed: int = 0) -> AppendReport:
         """Land a night and append it."""

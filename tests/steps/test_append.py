@@ -157,3 +157,39 @@ def test_rows_are_read_in_order_from_gathered_files(gathering: Survey) -> None:
         gathering.night(number, rows=60)
     table = gathering.catalog.read(columns=["_healpix_29", "_row"])
     assert table.equals(table.sort_by([("_healpix_29", "ascending"), ("_row", "ascending")]))
+
+
+def test_compaction_changes_files_and_no_rows(gathering: Survey) -> None:
+    for number in range(4):
+        gathering.night(number, rows=60)
+    before = gathering.catalog
+    report = gathering.compact()
+    gathering.assert_holds_what_landed()
+    after = gathering.catalog
+    assert after.read().equals(before.read())
+    assert after.metadata.increments == before.metadata.increments
+    [group] = after.metadata.groups
+    assert group.files == group.leaves
+    assert report.leaves > 0
+    assert report.removed_files == before.metadata.groups[0].files - group.files + report.leaves
+    assert before.read().num_rows == 240
+    assert gathering.compact().version is None
+
+
+def test_a_night_is_replaced_after_compaction(gathering: Survey) -> None:
+    for number in range(4):
+        gathering.night(number, rows=60)
+    gathering.compact()
+    gathering.night(2, rows=100, seed=8)
+    gathering.assert_holds_what_landed()
+
+
+def test_only_leaves_with_many_files_are_compacted(gathering: Survey) -> None:
+    gathering.threshold = "100 rows"
+    for number in range(5):
+        gathering.night(number, rows=60)
+    gathering.compact(min_files=4)
+    gathering.assert_holds_what_landed()
+    table = gathering.catalog.metadata.partitions(None, gathering.catalog.storage)
+    files = table.group_by(["order", "npix"]).aggregate([("path", "count")])["path_count"].to_pylist()
+    assert 1 < max(files) < 4

@@ -27,10 +27,11 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Intervals, Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
-from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, starts, stops
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
+_ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,26 @@ def leaf_batches(
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
 
 
+def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pixel) -> list[pa.RecordBatch]:
+    """The rows of a leaf that lie in a pixel, ordered by (`_healpix_29`, `_row`) over all its files.
+
+    Parameters
+    ----------
+    storage, schema
+        As for `leaf_batches`.
+    files : pyarrow.Table
+        The partitions of the leaf.
+    pixel : Pixel
+        The leaf or a part of it.
+    """
+    paths = files["path"].to_pylist()
+    batches = [batch for path in paths for batch in leaf_batches(storage, path, schema, pixel.interval)]
+    if len(paths) == 1:
+        return batches
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
+    return found
+
+
 def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
     """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
     statistics = row_group.column(0).statistics
@@ -214,7 +235,7 @@ def _read_part(
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
         table = pa.concat_tables(leaves) if leaves else None
         if table is not None and gathered:
-            table = table.sort_by([(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")])
+            table = table.sort_by(_ALONG)
         tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
     if several and selection.filter is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.merging import keys_of, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.catalog.reading import leaf_batches
+from hipslake.catalog.reading import sorted_rows
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed
@@ -20,7 +20,7 @@ from hipslake.spark.append_state import AppendState, Standing, load_append_state
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.spark.write_state import GroupPlan
 from hipslake.spark.write_tasks import LeafWriter, route_split
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
+from hipslake.sphere.pixels import Pixel
 from hipslake.sphere.tree import PixelTree
 
 ADDED, BESIDE, REMOVED = "added", "beside", "removed"
@@ -77,7 +77,7 @@ class AppendTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()
-        with LeafWriter(state, plan) as writer:
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
             merge = _Merge(state, plan, writer)
             for place in plan.leaves_of(target):
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]
@@ -163,7 +163,8 @@ class _Merge:
         after: list[pa.RecordBatch] = []
         taken_out = 0
         ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
-        for rows in self._standing_rows(leaf, pixel):
+        files = self._standing.files(leaf)
+        for rows in sorted_rows(self._state.catalog, files, self._plan.schema, pixel):
             ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
             goes = np.isin(ordinals, replaces)
             taken_out += int(goes.sum())
@@ -174,17 +175,6 @@ class _Merge:
                 elif kept.any():
                     side.append(rows.filter(pa.array(kept)))
         return before, after, taken_out
-
-    def _standing_rows(self, leaf: int, pixel: Pixel) -> list[pa.RecordBatch]:
-        """The rows of a leaf that lie in a pixel, ordered by (`_healpix_29`, `_row`) over all its files."""
-        catalog, schema = self._state.catalog, self._plan.schema
-        paths = self._standing.files(leaf)["path"].to_pylist()
-        batches = [batch for path in paths for batch in leaf_batches(catalog, path, schema, pixel.interval)]
-        if len(paths) == 1:
-            return batches
-        order = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
-        found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(order).to_batches()
-        return found
 
 
 def _free_pixels(pixel: Pixel, tree: PixelTree, keys: NDArray[np.int64]) -> Iterator[Pixel]:

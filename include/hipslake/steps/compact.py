@@ -1,0 +1,45 @@
+"""Compact: leaves that have gathered many files get one sorted file each; the content stays as it is.
+
+The work is in `hipslake.spark.compaction`; here is what it is told and what it says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar
+
+from pydantic import Field
+
+from hipslake.steps.report import Report, Request
+
+COMPACTIONS = "compact/attempts"
+"""The folder of the attempts, in the run folder; each is named by its write id."""
+
+
+class CompactRequest(Request):
+    """Compact the newest version of a run's catalog."""
+
+    step: ClassVar[str] = "compact"
+
+    min_files: int = Field(default=2, ge=2)  # leaves with fewer files stay as they are
+    task_bytes: int = Field(default=128 << 20, ge=1)  # of leaf files that one task reads
+    merges: int = Field(
+        default=10, ge=1
+    )  # how often it starts over after others have changed the same leaves
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request; what it finds to do is the catalog's newest version."""
+        text = "\n".join([self.folder.run().write_id, self.step, self.model_dump_json(exclude={"run_uri"})])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class CompactReport(Report):
+    """Rows in and out: the rows of the leaves that were compacted, summed over the column groups."""
+
+    step: str = CompactRequest.step
+    version: int | None = None  # None: there was nothing to compact
+    parent: int | None = None
+    catalog_uri: str = ""
+    total_rows: int = 0  # of the version
+    leaves: int = 0  # that were compacted
+    removed_files: int = 0
