@@ -185,8 +185,8 @@ def test_a_night_is_replaced_after_compaction(gathering: Survey) -> None:
 
 
 def test_only_leaves_with_many_files_are_compacted(gathering: Survey) -> None:
-    gathering.threshold = "100 rows"
-    for number in range(5):
+    gathering.threshold = "60 rows"
+    for number in range(6):
         gathering.night(number, rows=60)
     gathering.compact(min_files=4)
     gathering.assert_holds_what_landed()
