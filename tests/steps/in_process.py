@@ -192,9 +192,9 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
     )
 
 
-def append(folder: RunFolder) -> append_step.AppendReport:
+def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:
     """Count and append, by the engine that needs no Spark."""
-    engine = ThisProcess()
+    engine = ThisProcess(cores)
     for request, step, report in (
         (histogram.HistogramRequest, histogram_work.run, histogram.HistogramReport),
         (append_step.AppendRequest, increments.run, append_step.AppendReport),

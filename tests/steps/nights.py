@@ -108,6 +108,11 @@ class Survey:
         folder = in_process.start(self.place / "warehouse", self.spec, f"compact-{self.runs}")
         return in_process.compact(folder, **knobs)
 
+    def newest_write(self) -> str:
+        """The write id that the last run drew when it started."""
+        runs = self.place / "warehouse" / "_runs" / "catalog_ingest__stars"
+        return RunFolder(str(runs / f"run-{self.runs}")).run().write_id
+
     def night(self, number: int, rows: int = 400, seed: int = 0) -> AppendReport:
         """Land a night and append it."""
         self.land(number, night_rows(number, rows, seed))
