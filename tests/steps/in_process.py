@@ -192,15 +192,16 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
     )
 
 
+def count_by_tasks(folder: RunFolder) -> histogram.HistogramReport:
+    """The histogram step itself, by the engine that needs no Spark."""
+    request = histogram.HistogramRequest(run_uri=folder.uri)
+    return perform(lambda asked: histogram_work.run(asked, ThisProcess()), request, histogram.HistogramReport)
+
+
 def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:
-    """Count and append, by the engine that needs no Spark."""
-    engine = ThisProcess(cores)
-    for request, step, report in (
-        (histogram.HistogramRequest, histogram_work.run, histogram.HistogramReport),
-        (append_step.AppendRequest, increments.run, append_step.AppendReport),
-    ):
-        found = perform(lambda asked, step=step: step(asked, engine), request(run_uri=folder.uri), report)
-    return found
+    """Append a counted run, by the engine that needs no Spark."""
+    request = append_step.AppendRequest(run_uri=folder.uri)
+    return perform(lambda asked: increments.run(asked, ThisProcess(cores)), request, append_step.AppendReport)
 
 
 def compact(folder: RunFolder, **knobs: int) -> compact_step.CompactReport:

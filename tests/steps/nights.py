@@ -90,12 +90,13 @@ class Survey:
         self.landed[number] = table
 
     def start(self, number: int) -> RunFolder:
-        """Resolve a run of a night and freeze its files."""
+        """Resolve a run of a night, freeze its files and count them."""
         self.runs += 1
         start = FIRST + timedelta(days=number)
         window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
         folder = in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}", window=window)
         in_process.freeze(folder)
+        in_process.count_by_tasks(folder)
         return folder
 
     def append(self, number: int) -> AppendReport:

@@ -1,4 +1,4 @@
-"""An append, killed at every moment: readers see the version before or the one after, and its retry ends it."""
+"""An append, killed at every moment: readers see the version before or the one after; its retry ends it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = ["id", "ra", "dec", "mag", "night"]
 
 
 def append_and_show(folder: RunFolder) -> None:
-    """What the tasks of a run do after its files were frozen."""
+    """What is left of a counted run."""
     in_process.append(folder, cores=1)  # in one thread, so that the moments are the same each time
     in_process.show(folder)
 
@@ -95,7 +95,9 @@ def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
         catalog = stage.survey.catalog
         catalog.verify().raise_if_failed()
         stage.survey.start(0)  # the next run sweeps
-        needed = {increment.write_id for increment in catalog.metadata.increments} | {catalog.metadata.write_id}
+        needed = {increment.write_id for increment in catalog.metadata.increments} | {
+            catalog.metadata.write_id
+        }
         for version in catalog.versions():
             needed.add(Catalog.open(catalog.uri, version=version).metadata.write_id)
         found = {path.name for path in stage.survey.root.iterdir() if is_write_id(path.name)}
