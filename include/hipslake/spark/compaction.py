@@ -21,9 +21,8 @@ from hipslake.planning.splits import assign_targets
 from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.sphere.pixels import starts
 from hipslake.steps.committing import commit_change, newest_version, wait_for_others
-from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest
+from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
@@ -55,7 +54,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     tries = 0
     while version is None:
         base = newest_version(catalog)
-        work = _crowded(base, catalog, request.min_files) if base else {}
+        work = files_to_compact(base, catalog, request.min_files) if base else {}
         if base is None or not work:
             log.info("No leaf of %s has %d files.", catalog.uri(), request.min_files)
             return report
@@ -87,29 +86,6 @@ def _committed(folder: RunFolder, catalog: Storage) -> int | None:
     tried = (entry.path.rpartition("/")[2] for entry in folder.storage.list(COMPACTIONS))
     found = (VersionLog(catalog).find(write_id) for write_id in tried)
     return next((number for number in found if number is not None), None)
-
-
-def bytes_to_compact(request: CompactRequest) -> int:
-    """Return how many bytes of leaf files a compaction would read; who asks decides where it runs."""
-    catalog = Storage.at(request.folder.run().catalog_uri)
-    base = newest_version(catalog)
-    work = {} if base is None else _crowded(base, catalog, request.min_files)
-    return sum(pc.sum(table["bytes"]).as_py() for table in work.values())
-
-
-def _crowded(base: CatalogMetadata, catalog: Storage, min_files: int) -> dict[str, pa.Table]:
-    """The files of the leaves that have enough of them, per column group that has such leaves."""
-    found = {}
-    for group in base.groups:
-        if group.files - group.leaves < min_files - 1:
-            continue
-        table = group.table(catalog)
-        start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
-        _, of_leaf, counts = np.unique(start, return_inverse=True, return_counts=True)
-        crowded = table.filter(pa.array(counts[of_leaf] >= min_files))
-        if crowded.num_rows:
-            found[group.name] = crowded
-    return found
 
 
 def _compact(

@@ -8,9 +8,16 @@ from __future__ import annotations
 import hashlib
 from typing import ClassVar
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import Field
 
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.sphere.pixels import starts
+from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
+from hipslake.storage import Storage
 
 COMPACTIONS = "compact/attempts"
 """The folder of the attempts, in the run folder; each is named by its write id."""
@@ -43,3 +50,35 @@ class CompactReport(Report):
     total_rows: int = 0  # of the version
     leaves: int = 0  # that were compacted
     removed_files: int = 0
+
+
+def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) -> dict[str, pa.Table]:
+    """Return the files of the leaves that have enough of them, per column group that has such leaves.
+
+    Parameters
+    ----------
+    base : CatalogMetadata
+        The version to look at.
+    catalog : Storage
+        At the catalog's root.
+    min_files : int
+    """
+    found = {}
+    for group in base.groups:
+        if group.files - group.leaves < min_files - 1:
+            continue
+        table = group.table(catalog)
+        start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
+        _, of_leaf, counts = np.unique(start, return_inverse=True, return_counts=True)
+        crowded = table.filter(pa.array(counts[of_leaf] >= min_files))
+        if crowded.num_rows:
+            found[group.name] = crowded
+    return found
+
+
+def bytes_to_compact(request: CompactRequest) -> int:
+    """Return how many bytes of leaf files a compaction reads; who asks decides where it runs."""
+    catalog = Storage.at(request.folder.run().catalog_uri)
+    base = newest_version(catalog)
+    work = {} if base is None else files_to_compact(base, catalog, request.min_files)
+    return sum(pc.sum(table["bytes"]).as_py() for table in work.values())

@@ -6,6 +6,7 @@ older writes; here they get a second name in the newest write, where HATS reader
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -34,6 +35,10 @@ class HatsViewRequest(Request):
 
     step: ClassVar[str] = "view"
     reusable: ClassVar[bool] = False  # another run may have published since
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request: it is about the catalog, also after a run that had no input."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
 class HatsViewReport(Report):
