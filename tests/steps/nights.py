@@ -103,11 +103,14 @@ class Survey:
         """Append a landed night."""
         return in_process.append(self.start(number))
 
+    def begin(self) -> RunFolder:
+        """Resolve a run that is not of any night."""
+        self.runs += 1
+        return in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}")
+
     def compact(self, **knobs: int) -> CompactReport:
         """Compact the newest version."""
-        self.runs += 1
-        folder = in_process.start(self.place / "warehouse", self.spec, f"compact-{self.runs}")
-        return in_process.compact(folder, **knobs)
+        return in_process.compact(self.begin(), **knobs)
 
     def newest_write(self) -> str:
         """The write id that the last run drew when it started."""
