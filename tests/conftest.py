@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,18 @@ from pathlib import Path
 import fsspec
 import pytest
 from hipslake.storage import Storage
+
+from tests import airflow_home
+
+
+@pytest.fixture(scope="session")
+def peers_python() -> str:
+    """The interpreter of the environment that holds LSDB, hats and DuckDB."""
+    default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"
+    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or default)
+    if not python.exists():
+        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
+    return str(python)
 
 
 @pytest.fixture(params=["local", "memory"])
