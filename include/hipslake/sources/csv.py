@@ -1,25 +1,24 @@
-"""CSV sources, plain or gzipped: split by byte ranges, types found from all of the data."""
+"""CSV sources, plain or compressed: split by byte ranges, types found from all of the data."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import BinaryIO, ClassVar, cast
 
 import pyarrow as pa
 
-from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError, StorageError
+from hipslake.errors import SchemaMismatchError
 from hipslake.sources.arrow_types import arrow_type
+from hipslake.sources.compression import compression_of, decompressed, explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv_blocks import Block, cut_blocks, cut_quoted_blocks
 from hipslake.sources.csv_header import CsvHeader, read_header
 from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv_parsing import CsvParser
-from hipslake.sources.files import check_unchanged, located
+from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
 from hipslake.sources.unification import unify
@@ -32,8 +31,8 @@ _CHUNK_BYTES = 8 << 20
 class CsvSource(Source):
     """Reads CSV files.
 
-    A plain file is read by several tasks: a split has the lines that start in its bytes. A gzipped file, and
-    one whose values hold line ends, is read by one task, as a stream.
+    A plain file is read by several tasks: a split has the lines that start in its bytes. A compressed file,
+    and one whose values hold line ends, is read by one task, as a stream.
     """
 
     format: ClassVar[str] = "csv"
@@ -46,7 +45,7 @@ class CsvSource(Source):
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
         for file in files:
-            whole = self._is_gzipped(file) or self._options.newlines_in_values
+            whole = self._is_compressed(file) or self._options.newlines_in_values
             step = max(file.size if whole else target_bytes, 1)
             for start in range(0, file.size, step):
                 stop = min(start + step, file.size)
@@ -70,7 +69,7 @@ class CsvSource(Source):
 
     def infer(self, split: Split) -> pa.Schema:
         check_unchanged(split.file)
-        with _explained(split.file), self._text(split.file) as text:
+        with explained(split.file), self._text(split.file) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:
                 return pa.schema([])
@@ -105,7 +104,7 @@ class CsvSource(Source):
     ) -> Iterator[pa.RecordBatch]:
         wanted = selected(schema, columns)
         check_unchanged(split.file)
-        with _explained(split.file), self._text(split.file) as text:
+        with explained(split.file), self._text(split.file) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:
                 return
@@ -119,7 +118,7 @@ class CsvSource(Source):
                     yield conform(batch, wanted, split.file.uri)
 
     def _header(self, file: SourceFile) -> CsvHeader | None:
-        with _explained(file), self._text(file) as text:
+        with explained(file), self._text(file) as text:
             return read_header(text, self._options, file.uri)
 
     def _parser(self, file: SourceFile, header: CsvHeader) -> CsvParser:
@@ -129,23 +128,14 @@ class CsvSource(Source):
         uri = split.file.uri
         if self._options.newlines_in_values and self._options.quote is not None:
             return cut_quoted_blocks(text, first=header.start, quote=self._options.quote.encode(), uri=uri)
-        stop = None if self._is_gzipped(split.file) else split.stop
+        stop = None if self._is_compressed(split.file) else split.stop
         return cut_blocks(text, split.start, stop, first=header.start, uri=uri)
 
-    def _is_gzipped(self, file: SourceFile) -> bool:
-        if self._options.compression == "auto":
-            return file.uri.lower().endswith((".gz", ".gzip"))
-        return self._options.compression == "gzip"
+    def _is_compressed(self, file: SourceFile) -> bool:
+        return compression_of(file, self._options.compression) != "none"
 
-    @contextmanager
-    def _text(self, file: SourceFile) -> Iterator[BinaryIO]:
-        storage, name = located(file)
-        with storage.open(name) as raw:
-            if not self._is_gzipped(file):
-                yield raw
-                return
-            with gzip.GzipFile(fileobj=raw) as unzipped:
-                yield cast("BinaryIO", unzipped)
+    def _text(self, file: SourceFile) -> AbstractContextManager[BinaryIO]:
+        return decompressed(file, self._options.compression)
 
     def _lines_before(self, file: SourceFile, offset: int) -> int:
         lines = 0
@@ -164,17 +154,3 @@ def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) ->
     hexadecimal = may_be_hexadecimal(block.data)
     for name in held:
         held[name] &= fits(table.column(name), hexadecimal, partial(parser.probe, block, name))
-
-
-@contextmanager
-def _explained(file: SourceFile) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise CorruptFileError(
-            f"{file.uri} is truncated or damaged, or no gzip file: {str(error).rstrip('.')}; replace it"
-        ) from error
-    except OSError as error:
-        raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error
