@@ -143,7 +143,7 @@ class VotableParser:
             case "STREAM":
                 if "href" in attributes or attributes.get("encoding", "base64") != "base64":
                     raise InputError(
-                        f"{self._uri}: the rows lie in another file, or are not encoded as base64; write them "
+                        f"{self._uri}: the rows lie in another file, or are no base64; write them "
                         "as TABLEDATA, or within the file"
                     )
                 self._in_stream = True
