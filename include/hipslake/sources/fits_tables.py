@@ -149,6 +149,8 @@ def _table(hdu: _Hdu, uri: str) -> FitsTable:
             columns = read_columns(header, where)
         rows, row_bytes = int(header["NAXIS2"]), int(header["NAXIS1"])
         gap = int(header.get("THEAP", rows * row_bytes))
+        if rows < 0 or row_bytes < 0 or gap < rows * row_bytes:
+            raise ValueError(f"{rows} rows of {row_bytes} bytes, and the heap at byte {gap}")
     except (KeyError, TypeError, ValueError, VerifyError) as error:
         raise CorruptFileError(f"{where}: the header is damaged: {error}") from error
     return FitsTable(columns, rows, row_bytes, hdu.start, hdu.start + gap, hdu.stop)

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.fits_columns import FitsColumn
 
-_TRUE, _FALSE, _BLANK = ord("T"), ord("F"), ord(" ")
+_TRUE, _FALSE = ord("T"), ord("F")
 
 
 class Reading(NamedTuple):
@@ -66,7 +67,7 @@ def decode(
         values = pa.array(bits[:, : column.repeat].reshape(-1).astype(bool))
     elif column.code == "A":
         texts = _cells(rows, column, np.dtype("u1"), column.width).reshape(-1, column.text_bytes)
-        values = _texts(np.ascontiguousarray(texts), column, reading)
+        values = _texts(texts.copy(), column, reading)
     else:
         per_value = 2 if column.code in "CM" else 1
         dtype = np.dtype("u1") if column.code == "L" else column.dtype
@@ -136,15 +137,14 @@ def _texts(texts: NDArray[np.uint8], column: FitsColumn, reading: Reading) -> pa
 
     A text that begins with a zero byte is null.
     """
-    room = texts.shape[1]
-    ended = texts == 0
-    null = ended[:, 0].copy()
-    np.logical_or.accumulate(ended, axis=1, out=ended)
-    told = ~(ended | (texts == _BLANK))
-    lengths = np.where(told.any(axis=1), room - np.argmax(told[:, ::-1], axis=1), 0)
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    data = texts[np.arange(room) < lengths[:, None]]
-    return _text_array(data, offsets, null if null.any() else None, column, reading)
+    count, room = texts.shape
+    zero = texts == 0
+    null = zero[:, 0]
+    if (zero[:, :-1] & ~zero[:, 1:]).any():
+        texts[np.logical_or.accumulate(zero, axis=1)] = 0  # what stands behind the end means nothing
+    offsets = np.arange(0, (count + 1) * room, room, dtype=np.int32)
+    whole = _text_array(texts.reshape(-1), offsets, null if null.any() else None, column, reading)
+    return pc.ascii_rtrim(whole, characters="\0 ")
 
 
 def _text_array(
