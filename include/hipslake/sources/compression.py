@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal, cast
 
@@ -38,16 +38,17 @@ def decompressed(file: SourceFile, given: Compression) -> Iterator[BinaryIO]:
     A compressed one can seek too, but backwards only by reading once more from the beginning.
     """
     storage, name = located(file)
-    with storage.open(name) as raw:
-        match compression_of(file, given):
-            case "none":
+    match compression_of(file, given):
+        case "none":
+            with storage.open(name) as raw:
                 yield raw
-            case "gzip":
-                with gzip.GzipFile(fileobj=raw) as unzipped:
-                    yield cast("BinaryIO", unzipped)
-            case "zstd":
-                with io.BufferedReader(_Zstandard(raw), _BUFFER_BYTES) as unpacked:
-                    yield unpacked
+        case "gzip":
+            with storage.open(name) as raw, gzip.GzipFile(fileobj=raw) as unzipped:
+                yield cast("BinaryIO", unzipped)
+        case "zstd":
+            unpacking = _Zstandard(lambda: storage.open(name))
+            with io.BufferedReader(unpacking, _BUFFER_BYTES) as unpacked:
+                yield unpacked
 
 
 @contextmanager
@@ -74,11 +75,12 @@ class _ZstandardError(ValueError):
 
 
 class _Zstandard(io.RawIOBase):
-    """The content of a Zstandard stream."""
+    """The content of a Zstandard stream; `opened` opens the stream, once more for every step back."""
 
-    def __init__(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._rewind()
+    def __init__(self, opened: Callable[[], BinaryIO]) -> None:
+        self._opened = opened
+        self._stream = pa.BufferReader(b"")
+        self._begin()
 
     def readable(self) -> bool:
         return True
@@ -95,10 +97,15 @@ class _Zstandard(io.RawIOBase):
         elif whence != io.SEEK_SET:
             raise io.UnsupportedOperation("the end of a stream is not known before it is read")
         if offset < self._position:
-            self._rewind()
+            self._stream.close()
+            self._begin()
         while self._position < offset and self._next(min(offset - self._position, _BUFFER_BYTES)):
             pass
         return self._position
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
@@ -116,7 +123,6 @@ class _Zstandard(io.RawIOBase):
         self._position += len(data)
         return data
 
-    def _rewind(self) -> None:
-        self._raw.seek(0)
-        self._stream = pa.CompressedInputStream(pa.PythonFile(self._raw, mode="r"), "zstd")
+    def _begin(self) -> None:
+        self._stream = pa.CompressedInputStream(pa.PythonFile(self._opened(), mode="r"), "zstd")
         self._position = 0

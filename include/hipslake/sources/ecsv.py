@@ -88,7 +88,10 @@ class EcsvSource(TextSource):
 
 
 def _type_in_text(header: EcsvHeader, name: str) -> pa.DataType:
-    return pa.string() if name in header.json else header.schema.field(name).type
+    kind = header.schema.field(name).type
+    if name in header.json:
+        return pa.string()
+    return pa.float32() if kind == pa.float16() else kind  # Arrow reads no shorter floats from text
 
 
 def _with_arrays(batch: pa.RecordBatch, header: EcsvHeader, uri: str) -> pa.RecordBatch:

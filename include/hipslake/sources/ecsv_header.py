@@ -22,7 +22,7 @@ _TYPES = {
         for sign in ("", "u")
         for bits in (8, 16, 32, 64)
     },
-    "float16": pa.float32(),  # holds it exactly, and Arrow reads no shorter one from text
+    "float16": pa.float16(),
     "float32": pa.float32(),
     "float64": pa.float64(),
     "string": pa.string(),

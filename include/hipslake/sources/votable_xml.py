@@ -116,7 +116,7 @@ class VotableParser:
             raise CorruptFileError(f"{self._uri} is no VOTable: its root element is {name}")
         self._depth += 1
         if name == "INFO" and attributes.get("name") == "QUERY_STATUS" and attributes.get("value") == "ERROR":
-            self._complaint = "; QUERY_STATUS is ERROR"
+            self._complaint = "; QUERY_STATUS is ERROR: "
         if name == "TABLE":
             self._inside = self.fields is None and self._is_asked_for(attributes)
             self._passed.append(attributes.get("name", attributes.get("ID", "")))
@@ -154,8 +154,11 @@ class VotableParser:
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
+        name = tag.rpartition(":")[2]
+        if name == "INFO" and self._complaint.endswith(": "):
+            self._complaint += "".join(self._text).strip() or "(no reason given)"
         if self._inside:
-            self._end_in_table(tag.rpartition(":")[2])
+            self._end_in_table(name)
 
     def _end_in_table(self, name: str) -> None:
         match name:
