@@ -338,6 +338,12 @@ def test_the_table_is_named_by_number_or_name_and_else_the_first(
     assert read(fits_source(tmp_path, hdu=hdu)).column_names == [column]
 
 
+@pytest.mark.parametrize("cards", range(30, 42))
+def test_headers_may_end_anywhere_in_a_block(tmp_path: Path, cards: int) -> None:
+    comments = {f"HOLD{number}": number for number in range(cards)}
+    assert table_of(tmp_path, fits.Column("v", "J", array=[1, 2]), **comments).to_pydict() == {"v": [1, 2]}
+
+
 def test_files_are_read_as_one_table_by_name(tmp_path: Path) -> None:
     for name, columns in (("a", ("x", "y")), ("b", ("y", "x"))):
         made = [fits.Column(column, "J", array=[ord(column)]) for column in columns]

@@ -19,6 +19,7 @@ _BLOCK = 2880
 _CARD = 80
 _END = b"END" + b" " * (_CARD - 3)
 _LONGEST_HEADER = 16 << 20
+_DAMAGE = (KeyError, TypeError, ValueError, VerifyError)  # what astropy raises about cards
 
 
 class FitsTable(NamedTuple):
@@ -42,20 +43,19 @@ class _Hdu(NamedTuple):
     header: fits.Header
     start: int  # of the data
     stop: int  # of the data, without padding
-
-    @property
-    def kind(self) -> str:
-        return str(self.header.get("XTENSION", "primary")).strip()
-
-    @property
-    def name(self) -> str:
-        return str(self.header.get("EXTNAME", "")).strip()
+    kind: str
+    name: str
+    in_tiles: bool  # an image or a table that is compressed in tiles, and so no table of its own rows
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a binary table of rows; images and tables that are compressed in tiles are not."""
-        tiles = self.header.get("ZIMAGE", False) or self.header.get("ZTABLE", False)
-        return self.kind in ("BINTABLE", "A3DTABLE") and not tiles
+        """Whether it is a binary table of rows."""
+        return self.kind in ("BINTABLE", "A3DTABLE") and not self.in_tiles
+
+    @property
+    def told(self) -> str:
+        """What it is, for messages."""
+        return "compressed in tiles" if self.in_tiles else self.kind
 
 
 def find_table(data: FitsBytes, options: FitsOptions, uri: str) -> FitsTable | None:
@@ -72,7 +72,7 @@ def find_table(data: FitsBytes, options: FitsOptions, uri: str) -> FitsTable | N
     for hdu in _hdus(data, uri):
         if _is_asked_for(hdu, options.hdu):
             return _table(hdu, uri)
-        passed.append(f"{hdu.number} {hdu.name or '(no name)'}: {_told(hdu)}")
+        passed.append(f"{hdu.number} {hdu.name or '(no name)'}: {hdu.told}")
     if not passed:
         return None
     what = "binary table" if options.hdu is None else f"HDU {options.hdu!r}"
@@ -87,28 +87,42 @@ def _is_asked_for(hdu: _Hdu, asked: int | str | None) -> bool:
     return hdu.number == asked if isinstance(asked, int) else hdu.name.casefold() == asked.strip().casefold()
 
 
-def _told(hdu: _Hdu) -> str:
-    if hdu.kind == "primary":
-        return "primary"
-    return hdu.kind if hdu.kind != "BINTABLE" or hdu.is_table else "compressed in tiles"
-
-
 def _hdus(data: FitsBytes, uri: str) -> Iterator[_Hdu]:
     at, number = 0, 0
-    while (found := _header(data, at, number, uri)) is not None:
-        header, start = found
+    while (found := _header_text(data, at, number, uri)) is not None:
         try:
-            size = header.data_size
-            if size < 0:
-                raise ValueError(f"its data have {size} bytes")
-        except (KeyError, TypeError, ValueError, VerifyError) as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore"
+                )  # of cards that are not quite of the standard, yet can be read
+                hdu = _hdu(number, fits.Header.fromstring(found), at + _padded(len(found)))
+        except _DAMAGE as error:
             raise CorruptFileError(f"{uri}: the header of HDU {number} is damaged: {error}") from error
-        yield _Hdu(number, header, start, start + size)
-        at, number = start + -(-size // _BLOCK) * _BLOCK, number + 1
+        yield hdu
+        at, number = hdu.start + _padded(hdu.stop - hdu.start), number + 1
 
 
-def _header(data: FitsBytes, at: int, number: int, uri: str) -> tuple[fits.Header, int] | None:
-    """Read the header that begins at a byte: the header, and where its data begin. None: the file ends."""
+def _hdu(number: int, header: fits.Header, start: int) -> _Hdu:
+    size = header.data_size
+    if size < 0:
+        raise ValueError(f"its data have {size} bytes")
+    return _Hdu(
+        number=number,
+        header=header,
+        start=start,
+        stop=start + size,
+        kind=str(header.get("XTENSION", "primary")).strip(),
+        name=str(header.get("EXTNAME", "")).strip(),
+        in_tiles=bool(header.get("ZIMAGE", False) or header.get("ZTABLE", False)),
+    )
+
+
+def _padded(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
+
+
+def _header_text(data: FitsBytes, at: int, number: int, uri: str) -> bytes | None:
+    """Read the cards of the header that begins at a byte, END with them. None: the file ends."""
     text = data.read(at, at + _BLOCK)
     if at > 0 and not text.startswith(b"XTENSION"):
         return None  # the end of the file, or what the standard calls special records
@@ -125,9 +139,7 @@ def _header(data: FitsBytes, at: int, number: int, uri: str) -> tuple[fits.Heade
             )
         text, seen = text + more, len(text)
         end = _end(text, seen)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of cards that are not quite of the standard and yet can be read
-        return fits.Header.fromstring(text[:end]), at + len(text)
+    return text[: end + _CARD]
 
 
 def _end(text: bytes, start: int) -> int:
@@ -141,7 +153,7 @@ def _end(text: bytes, start: int) -> int:
 def _table(hdu: _Hdu, uri: str) -> FitsTable:
     where = f"{uri}: HDU {hdu.number}" + (f" ({hdu.name})" if hdu.name else "")
     if not hdu.is_table:
-        raise InputError(f"{where} is no binary table ({_told(hdu)}); name one in source.options.hdu")
+        raise InputError(f"{where} is no binary table ({hdu.told}); name one in source.options.hdu")
     header = hdu.header
     try:
         with warnings.catch_warnings():
@@ -151,6 +163,6 @@ def _table(hdu: _Hdu, uri: str) -> FitsTable:
         gap = int(header.get("THEAP", rows * row_bytes))
         if rows < 0 or row_bytes < 0 or gap < rows * row_bytes:
             raise ValueError(f"{rows} rows of {row_bytes} bytes, and the heap at byte {gap}")
-    except (KeyError, TypeError, ValueError, VerifyError) as error:
+    except _DAMAGE as error:
         raise CorruptFileError(f"{where}: the header is damaged: {error}") from error
     return FitsTable(columns, rows, row_bytes, hdu.start, hdu.start + gap, hdu.stop)
