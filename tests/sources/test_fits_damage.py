@@ -135,6 +135,7 @@ def test_a_file_without_tables_is_told_with_what_it_has(tmp_path: Path) -> None:
         ({"TTYPE1": "name"}, ReservedColumnError, r"'name' stands twice"),
         ({"TDIM2": "(5,2)"}, CorruptFileError, r"column 'name': TDIM '\(5,2\)' is no shape of 6 values"),
         ({"TDIM2": "six"}, CorruptFileError, r"column 'name': TDIM 'six'"),
+        ({"TNULL1": "none"}, CorruptFileError, r"the header is damaged"),
         ({"TSCAL1": "much"}, CorruptFileError, r"the header is damaged"),
         ({"THEAP": 10**9}, CorruptFileError, r"column 'list', row 1 points out of the heap"),
     ],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, Protocol
+from contextlib import ExitStack, contextmanager
+from typing import BinaryIO, Protocol, cast
 
 from hipslake.sources.compression import compression_of, decompressed
 from hipslake.sources.files import located
@@ -33,8 +33,8 @@ def opened(file: SourceFile, given: Compression) -> Iterator[FitsBytes]:
     if compression_of(file, given) == "none":
         yield _PlainBytes(file)
         return
-    with decompressed(file, given) as stream, tempfile.TemporaryFile(prefix="hipslake-") as spool:
-        yield _StreamBytes(stream, spool)
+    with ExitStack() as stack:
+        yield _StreamBytes(stack.enter_context(decompressed(file, given)), stack)
 
 
 class _PlainBytes:
@@ -57,8 +57,8 @@ class _PlainBytes:
 
 
 class _StreamBytes:
-    def __init__(self, stream: BinaryIO, spool: BinaryIO) -> None:
-        self._stream, self._spool = stream, spool
+    def __init__(self, stream: BinaryIO, stack: ExitStack) -> None:
+        self._stream, self._stack = stream, stack
         self._position = 0
 
     def read(self, start: int, stop: int) -> bytes:
@@ -68,9 +68,10 @@ class _StreamBytes:
 
     def any_range(self) -> FitsBytes:
         """Unpack what follows into a temporary file: a heap lies behind the rows that point into it."""
-        begin = self._position
-        shutil.copyfileobj(self._stream, self._spool, _SKIP_BYTES)
-        return _SpooledBytes(self._spool, begin)
+        spool = tempfile.TemporaryFile(prefix="hipslake-")  # noqa: SIM115: the stack closes it
+        self._stack.callback(spool.close)
+        shutil.copyfileobj(self._stream, spool, _SKIP_BYTES)
+        return _SpooledBytes(cast("BinaryIO", spool), self._position)
 
     def _next(self, size: int) -> bytes:
         data = self._stream.read(size)

@@ -179,7 +179,7 @@ def _column(
         text_bytes=text_bytes,
         scale=scale,
         zero=zero,
-        null=header.get(f"TNULL{number}") if code in "BIJK" else None,
+        null=int(header[f"TNULL{number}"]) if code in "BIJK" and f"TNULL{number}" in header else None,
         unit=str(header.get(f"TUNIT{number}", "")).strip(),
         description=str(header.get(f"TCOMM{number}", "")).strip() or descriptions.get(name, ""),
     )

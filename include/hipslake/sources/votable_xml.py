@@ -67,6 +67,8 @@ class VotableParser:
             When the rows stand where they are not read.
         """
         self._parse(data, last=False)
+        if not self._inside:
+            self._text.clear()  # another table's rows may be one text of any size
 
     def close(self) -> None:
         """Say that the file ends here.
