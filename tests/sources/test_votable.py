@@ -303,6 +303,12 @@ def test_selected_columns_come_alone_and_rows_count_without_any(tmp_path: Path) 
             CorruptFileError,
             r"line 2: a row with 2 cells, but there are 1 fields",
         ),
+        (
+            'name="v" datatype="int"',
+            text_rows("1").replace("<TD>", "<TD encoding='base64'>"),
+            InputError,
+            r"encoded cells are not read",
+        ),
         ('name="v" datatype="int"', "<FITS/>", InputError, r"rows within FITS are not read"),
         (
             'name="v" datatype="int"',

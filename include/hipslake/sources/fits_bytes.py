@@ -68,7 +68,7 @@ class _StreamBytes:
 
     def any_range(self) -> FitsBytes:
         """Unpack what follows into a temporary file: a heap lies behind the rows that point into it."""
-        spool = tempfile.TemporaryFile(prefix="hipslake-")  # noqa: SIM115: the stack closes it
+        spool = tempfile.TemporaryFile(prefix="hipslake-")  # noqa: SIM115
         self._stack.callback(spool.close)
         shutil.copyfileobj(self._stream, spool, _SKIP_BYTES)
         return _SpooledBytes(cast("BinaryIO", spool), self._position)

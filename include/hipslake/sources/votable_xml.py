@@ -138,7 +138,13 @@ class VotableParser:
                 self._null = attributes["null"]
             case "DATA":
                 self.fields = tuple(self._found)
-            case "TABLEDATA" | "BINARY" | "BINARY2":
+            case "TABLEDATA":
+                self.serialization = name
+                self._parser.StartElementHandler, self._parser.EndElementHandler = (
+                    self._start_cell,
+                    self._end_cell,
+                )
+            case "BINARY" | "BINARY2":
                 self.serialization = name
             case "FITS" | "PARQUET":
                 raise InputError(f"{self._uri}: rows within {name} are not read; write them as TABLEDATA")
@@ -149,10 +155,23 @@ class VotableParser:
                         "as TABLEDATA, or within the file"
                     )
                 self._in_stream = True
-            case "TR":
-                self._row = []
-            case "TD" if "encoding" in attributes:
-                raise InputError(f"{self._uri}: encoded cells are not read; write them as text")
+
+    def _start_cell(self, tag: str, attributes: dict[str, str]) -> None:
+        """Within TABLEDATA, which has few elements and very many of them."""
+        self._text.clear()
+        if "encoding" in attributes:
+            raise InputError(f"{self._uri}: encoded cells are not read; write them as text")
+
+    def _end_cell(self, tag: str) -> None:
+        if tag.endswith("TD"):
+            self._row.append("".join(self._text))
+        elif tag.endswith("TR"):
+            self._check_row()
+            self.rows.append(self._row)
+            self._row = []
+        else:
+            self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+            self._end(tag)
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
@@ -164,11 +183,6 @@ class VotableParser:
 
     def _end_in_table(self, name: str) -> None:
         match name:
-            case "TD":
-                self._row.append("".join(self._text))
-            case "TR":
-                self._check_row()
-                self.rows.append(self._row)
             case "DESCRIPTION" if self._attributes is not None:
                 self._description = "".join(self._text)
             case "FIELD" if self._attributes is not None:
