@@ -167,6 +167,11 @@ def test_empty_files_and_files_without_rows_are_fine_among_others(tmp_path: Path
             InputError,
             r"column 'a' has subtype 'x\['",
         ),
+        (
+            HEADER.replace("int32", "string, subtype: 'int8[9999999999]'") + "a b\n",
+            CorruptFileError,
+            r"column 'a': subtype 'int8\[9999999999\]' is more than an array can have",
+        ),
         (HEADER + "# delimiter: ';'\na;b\n", CorruptFileError, r"delimiter is ';'"),
         (
             HEADER.replace("int32", "string, subtype: 'int8[2]'") + "a b\n[1,2] 1\n[1,2,3] 1\n",

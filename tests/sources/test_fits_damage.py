@@ -124,6 +124,7 @@ def test_a_file_without_tables_is_told_with_what_it_has(tmp_path: Path) -> None:
     ("cards", "error", "message"),
     [
         ({"TFORM1": "9Z"}, CorruptFileError, r"column 'id': TFORM '9Z' is no format"),
+        ({"TFORM1": "9999999999J"}, CorruptFileError, r"column 'id': 9999999999 values in a cell are more"),
         ({"TFORM1": "2J"}, CorruptFileError, r"the columns take 22 bytes of a row, but a row has 18"),
         ({"TFORM1": None}, CorruptFileError, r"HDU 1: the header is damaged: .*TFORM1"),
         ({"TFORM3": "PX"}, InputError, r"column 'list' holds bit arrays of variable length"),

@@ -286,6 +286,7 @@ def test_selected_columns_come_alone_and_rows_count_without_any(tmp_path: Path) 
             CorruptFileError,
             r"column 'v': arraysize 'x' is no size",
         ),
+        ('name="v" datatype="int" arraysize="99999x99999"', "", CorruptFileError, r"'99999x99999' is more"),
         ('name="v" datatype="char" arraysize="3x*"', "", InputError, r"column 'v' holds arrays of texts"),
         ('datatype="int"', "", SchemaMismatchError, r"a FIELD has no name"),
         ('name="v" datatype="int"', text_rows("q"), CorruptFileError, r"from row 1 on: column 'v': .*'q'"),
@@ -337,6 +338,8 @@ def test_names_that_differ_only_by_case_are_refused(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("hello", r"a\.vot is truncated, damaged, or no XML: .*line 1"),
+        ("<?xml version='1.0' encoding='utf-9'?><VOTABLE/>", r"a\.vot is .*no XML: unknown encoding"),
+        ("<?xml version='1.0' encoding='shift-jis'?><VOTABLE/>", r"a\.vot is .*no XML: multi-byte"),
         ("<html></html>", r"a\.vot is no VOTable: its root element is html"),
     ],
 )

@@ -28,6 +28,7 @@ _TYPES = {
     "string": pa.string(),
 }
 _SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d+|null)\s*(?:,\s*(?:\d+|null)\s*)*)\]")
+_MOST_VALUES = 2**31 - 1
 _BOM = b"\xef\xbb\xbf"
 _READ_BYTES = 1 << 16
 _LONGEST = 16 << 20
@@ -143,8 +144,13 @@ def _type(datatype: str, subtype: str | None, where: str) -> pa.DataType:
     if datatype != "string" or match is None:
         raise InputError(f"{where} has subtype {subtype!r}, which is not read; write the column as numbers")
     kind = _plain(match[1], where)
-    for size in reversed([size.strip() for size in match[2].split(",")]):
-        kind = pa.list_(kind) if size == "null" else pa.list_(kind, int(size))
+    sizes = [None if size.strip() == "null" else int(size) for size in match[2].split(",")]
+    if max(size or 0 for size in sizes) > _MOST_VALUES:
+        raise CorruptFileError(
+            f"{where}: subtype {subtype!r} is more than an array can have; mend the header"
+        )
+    for size in reversed(sizes):
+        kind = pa.list_(kind) if size is None else pa.list_(kind, size)
     return kind
 
 

@@ -22,6 +22,7 @@ _DIM = re.compile(r"\( *\d+ *(?:, *\d+ *)*\)")
 _NUMBERS = {"B": "u1", "I": ">i2", "J": ">i4", "K": ">i8", "E": ">f4", "D": ">f8", "C": ">f4", "M": ">f8"}
 _ELEMENT_BYTES = {"L": 1, "A": 1, "C": 8, "M": 16}
 _POINTER_BYTES = {"P": 8, "Q": 16}
+_MOST_VALUES = 2**31 - 1
 _BEGIN, _END = "--BEGIN-ASTROPY-SERIALIZED-COLUMNS--", "--END-ASTROPY-SERIALIZED-COLUMNS--"
 
 
@@ -107,8 +108,10 @@ class FitsColumn(NamedTuple):
     @property
     def decoded_width(self) -> int:
         """Size of a cell in memory, in bytes; without what it points to."""
-        if self.code in "LX" or self.pointer:
-            return self.repeat * 8
+        if self.pointer:
+            return self.width
+        if self.code in "LX":
+            return self.repeat * 2  # a byte each, twice while they are turned into bits
         return self.repeat * max(self.element_bytes, 8 if self.scaled else 0)
 
 
@@ -153,6 +156,8 @@ def _column(
         raise SchemaMismatchError(f"{where}: column {number} has no name (TTYPE{number}); give it one")
     where = f"{where}: column {name!r}"
     count, code, pointer, text_bytes = _form(str(header[f"TFORM{number}"]).strip(), where)
+    if count > _MOST_VALUES:
+        raise CorruptFileError(f"{where}: {count} values in a cell are more than an array can have")
     shape: tuple[int, ...] = (count,) if count > 1 and not pointer else ()
     if f"TDIM{number}" in header and not pointer:
         shape = _shape(str(header[f"TDIM{number}"]), count, where)

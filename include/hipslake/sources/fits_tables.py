@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -91,11 +90,7 @@ def _hdus(data: FitsBytes, uri: str) -> Iterator[_Hdu]:
     at, number = 0, 0
     while (found := _header_text(data, at, number, uri)) is not None:
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # of cards that are not quite of the standard, yet can be read
-                hdu = _hdu(number, fits.Header.fromstring(found), at + _padded(len(found)))
+            hdu = _hdu(number, fits.Header.fromstring(found), at + _padded(len(found)))
         except _DAMAGE as error:
             raise CorruptFileError(f"{uri}: the header of HDU {number} is damaged: {error}") from error
         yield hdu
@@ -156,9 +151,7 @@ def _table(hdu: _Hdu, uri: str) -> FitsTable:
         raise InputError(f"{where} is no binary table ({hdu.told}); name one in source.options.hdu")
     header = hdu.header
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            columns = read_columns(header, where)
+        columns = read_columns(header, where)
         rows, row_bytes = int(header["NAXIS2"]), int(header["NAXIS1"])
         gap = int(header.get("THEAP", rows * row_bytes))
         if rows < 0 or row_bytes < 0 or gap < rows * row_bytes:

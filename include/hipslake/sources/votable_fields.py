@@ -26,6 +26,7 @@ _NUMBERS = {
     "doubleComplex": ">f8",
 }
 _TEXTS = {"char": 1, "unicodeChar": 2}  # bytes of a character
+_MOST_VALUES = 2**31 - 1
 _ARRAYSIZE = re.compile(r"(?:\d+x)*(?:\d+\*?|\*)")
 
 
@@ -131,6 +132,10 @@ def read_field(attributes: Mapping[str, str], null: str | None, description: str
         raise CorruptFileError(f"{where}: arraysize {arraysize!r} is no size of an array; mend the FIELD")
     varies = arraysize.endswith("*")
     axes = [int(axis) for axis in re.findall(r"\d+", arraysize)]
+    if math.prod(axes) > _MOST_VALUES:
+        raise CorruptFileError(
+            f"{where}: arraysize {arraysize!r} is more than an array can have; mend the FIELD"
+        )
     if varies and axes and not arraysize.endswith("x*"):
         axes.pop()  # 16*: at most so many
     room: int | None = None

@@ -106,7 +106,7 @@ class VotableParser:
     def _parse(self, data: bytes, *, last: bool) -> None:
         try:
             self._parser.Parse(data, last)
-        except expat.ExpatError as error:
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: of an unknown encoding
             raise CorruptFileError(
                 f"{self._uri} is truncated, damaged, or no XML: {error}; replace it"
             ) from None
