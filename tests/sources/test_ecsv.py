@@ -136,6 +136,7 @@ def test_selected_columns_come_alone_and_rows_count_without_any(tmp_path: Path) 
 
 def test_empty_files_and_files_without_rows_are_fine_among_others(tmp_path: Path) -> None:
     (tmp_path / "a.ecsv").touch()
+    (tmp_path / "d.ecsv.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(EmptySourceError):
         read(ecsv_source(tmp_path))
     (tmp_path / "b.ecsv").write_text(HEADER + "a b\n")

@@ -259,6 +259,7 @@ def test_prefixes_of_namespaces_do_not_matter(tmp_path: Path) -> None:
 
 def test_tables_without_rows_and_empty_files_are_fine_among_others(tmp_path: Path) -> None:
     (tmp_path / "b.vot").touch()
+    (tmp_path / "d.vot.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(EmptySourceError):
         read(votable_source(tmp_path))
     field = '<FIELD name="v" datatype="int"/>'

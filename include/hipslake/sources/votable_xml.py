@@ -40,6 +40,7 @@ class VotableParser:
         self._asked, self._uri = 0 if table is None else table, uri
         self._passed: list[str] = []  # names of the tables before
         self._complaint = ""  # what a service says went wrong
+        self._fed = False
         self._inside = False  # the table that is asked for
         self._found: list[VotableField] = []
         self._attributes: Mapping[str, str] | None = None  # of the FIELD that is open
@@ -66,6 +67,7 @@ class VotableParser:
         InputError
             When the rows stand where they are not read.
         """
+        self._fed = True
         self._parse(data, last=False)
         if not self._inside:
             self._text.clear()  # another table's rows may be one text of any size
@@ -80,6 +82,8 @@ class VotableParser:
         InputError
             When the table was not met.
         """
+        if not self._fed:  # an empty file among others is a night without data, not damage
+            return
         self._parse(b"", last=True)
         if self.fields is None:
             tables = (
