@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up down shell bench-ingest setup peers lock clean
+.PHONY: help demo test lint up down shell bench-ingest bench-fits setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -34,6 +34,10 @@ shell: setup ## Open a shell where airflow, python and spark-submit are this pro
 
 bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick" takes 2M rows only)
 	@$(with) python -m benchmarks.ingest $(ARGS)
+
+bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 2 GB file
+	@$(with) python -m benchmarks.fits_reading
+	@$(with) python -m benchmarks.fits_ingest
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

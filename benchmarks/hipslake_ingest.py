@@ -39,7 +39,7 @@ SESSION_PHASES = ("session",)  # a report may tell what its session took to star
 
 SPEC = """\
 name: {name}
-source: {{uri: "{source}/*.parquet", format: parquet}}
+source: {{uri: "{source}/*.{format}", format: {format}}}
 position: {{ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}}
 layout: hats
 threshold: {threshold} rows
@@ -91,7 +91,9 @@ class Ingest:
         self.wall[request.step] = time.perf_counter() - started
 
 
-def ingest(source: Path, output: Path, *, threshold: int, level: int) -> dict[str, Any]:
+def ingest(
+    source: Path, output: Path, *, threshold: int, level: int, source_format: str = "parquet"
+) -> dict[str, Any]:
     """Ingest the files of a folder into a new warehouse; return what every step took."""
     output.mkdir(parents=True)
     spec_file = output / f"{NAME}.yaml"
@@ -99,6 +101,7 @@ def ingest(source: Path, output: Path, *, threshold: int, level: int) -> dict[st
         SPEC.format(
             name=NAME,
             source=source.resolve(),
+            format=source_format,
             threshold=threshold,
             level=level,
             row_group_rows=ROW_GROUP_ROWS,

@@ -30,6 +30,18 @@ def test_what_is_written_is_read(storage: Storage) -> None:
         assert file.read() == b"second"
 
 
+@pytest.mark.parametrize(
+    ("start", "stop", "found"), [(0, 3, b"abc"), (2, 4, b"cd"), (4, 9, b"ef"), (3, 3, b""), (0, 6, b"abcdef")]
+)
+def test_a_range_is_read_up_to_the_end_of_the_file(
+    storage: Storage, start: int, stop: int, found: bytes
+) -> None:
+    storage.write("a", b"abcdef")
+    assert storage.read_range("a", start, stop) == found
+    with pytest.raises(FileNotFoundError):
+        storage.read_range("b", 0, 1)
+
+
 def test_a_block_that_ends_publishes_the_file(storage: Storage) -> None:
     with storage.open("a/big", "wb") as file:
         file.write(b"1" * 1000)

@@ -10,13 +10,17 @@ from hipslake.sources import Source, open_source
 from hipslake.specs.source import SourceSpec
 
 
-def csv_source(folder: Path, **options: Any) -> Source:
-    missing = options.pop("missing_columns", "error")
+def source(format_: str, uri: Path | str, *, missing_columns: str = "error", **options: Any) -> Source:
+    """A source of files of one format, with options of that format."""
     return open_source(
         SourceSpec.model_validate(
-            {"uri": f"{folder}/*", "format": "csv", "options": options, "missing_columns": missing}
+            {"uri": str(uri), "format": format_, "options": options, "missing_columns": missing_columns}
         )
     )
+
+
+def csv_source(folder: Path, **options: Any) -> Source:
+    return source("csv", f"{folder}/*", **options)
 
 
 def read(source: Source, target_bytes: int = 1 << 28, columns: list[str] | None = None) -> pa.Table:
@@ -33,3 +37,10 @@ def read(source: Source, target_bytes: int = 1 << 28, columns: list[str] | None 
 def csv_table(folder: Path, content: str | bytes, name: str = "a.csv", **options: Any) -> pa.Table:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     return read(csv_source(folder, **options))
+
+
+def told(table: pa.Table, name: str) -> tuple[str | None, str | None]:
+    """Unit and description of a column."""
+    metadata = table.schema.field(name).metadata or {}
+    unit, description = (metadata.get(key) for key in (b"unit", b"description"))
+    return unit and unit.decode(), description and description.decode()

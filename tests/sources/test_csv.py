@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hipslake.errors import (
     EmptySourceError,
@@ -120,6 +121,17 @@ def test_gzip_members_are_one_stream_and_one_split(tmp_path: Path) -> None:
 )
 def test_dialects(tmp_path: Path, content: str, options: dict[str, Any]) -> None:
     assert csv_table(tmp_path, content, **options).to_pydict() == {"a": [1], "b": [2]}
+
+
+@pytest.mark.parametrize("newlines", [False, True])
+def test_zstd_is_one_stream_and_one_split(tmp_path: Path, newlines: bool) -> None:
+    content = ("a,b\n" + "".join(f"{row},x\n" for row in range(300_000))).encode()
+    codec = pa.Codec("zstd")
+    halves = (content[:100_000], content[100_000:])
+    (tmp_path / "a.csv.zst").write_bytes(b"".join(codec.compress(half, asbytes=True) for half in halves))
+    reader = csv_source(tmp_path, newlines_in_values=newlines)
+    assert len(reader.splits(reader.list_files(), 1000)) == 1
+    assert read(reader, 1000)["a"].to_pylist() == list(range(300_000))
 
 
 def test_gzip_may_hide_behind_any_name(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from astropy.table import Table
 from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources import check_names, open_source
 from hipslake.sources.registry import READERS
@@ -116,17 +117,30 @@ def test_files_with_odd_names_are_read(tmp_path: Path) -> None:
     assert read(open_source(SourceSpec(uri=f"{tmp_path}/*.csv", format="csv"))).num_rows == 4
 
 
-def test_objects_are_read_as_files_are() -> None:
+def test_objects_are_read_as_files_are(tmp_path: Path) -> None:
     files = fsspec.filesystem("memory")
-    files.pipe_file("/landing/a.csv", b"x,y\n1,2\n3,4\n")
-    with files.open("/landing/a.parquet", "wb") as sink:
-        pq.write_table(pa.table({"x": [1, 3], "y": [2, 4]}), sink)
+    rows = Table({"x": [1, 3], "y": [2, 4]})
+    for name in FORMATS:
+        path = tmp_path / f"a.{name}"
+        rows.write(path, format={"ecsv": "ascii.ecsv", "csv": "ascii.csv"}.get(name, name))
+        files.pipe_file(f"/landing/a.{name}", path.read_bytes())
+        files.pipe_file(f"/landing/a.{name}.gz", gzip.compress(path.read_bytes()))
     try:
         for name in FORMATS:
-            source = open_source(
-                SourceSpec.model_validate({"uri": f"memory://landing/*.{name}", "format": name})
-            )
-            assert [file.uri for file in source.list_files()] == [f"memory://landing/a.{name}"]
-            assert read(source, 5).to_pydict() == {"x": [1, 3], "y": [2, 4]}
+            for suffix in ("", ".gz")[: 1 if name == "parquet" else 2]:
+                source = open_source(
+                    SourceSpec.model_validate({"uri": f"memory://landing/*.{name}{suffix}", "format": name})
+                )
+                assert [file.uri for file in source.list_files()] == [f"memory://landing/a.{name}{suffix}"]
+                assert read(source, 5).to_pydict() == {"x": [1, 3], "y": [2, 4]}
     finally:
         files.rm("/landing", recursive=True)
+
+
+@pytest.mark.parametrize("name", ["fits", "votable", "ecsv"])
+def test_names_are_checked_in_every_format(tmp_path: Path, name: str) -> None:
+    columns = {"ra": [1.0], "dec": [2.0], "Npix": [3]}
+    Table(columns).write(tmp_path / "a", format={"ecsv": "ascii.ecsv"}.get(name, name))
+    source = open_source(SourceSpec.model_validate({"uri": f"{tmp_path}/a", "format": name}))
+    with pytest.raises(ReservedColumnError, match="columns named 'Npix'"):
+        check_names(source.schema(source.list_files()) or pa.schema([]), spec(name))

@@ -124,6 +124,17 @@ def test_every_format_has_options() -> None:
         assert SourceSpec.model_validate({"uri": "x", "format": name}).options.format == name
 
 
+@pytest.mark.parametrize("given", [True, -1, "", " ", 1.5, [1]])
+def test_tables_within_files_are_named_by_number_or_name(given: Any) -> None:
+    for name, key in (("fits", "hdu"), ("votable", "table")):
+        with pytest.raises(ValidationError, match="neither a number from 0 on nor a name"):
+            SourceSpec.model_validate({"uri": "x", "format": name, "options": {key: given}})
+        for sound in (0, 3, "STARS", "1", None):
+            source = SourceSpec.model_validate({"uri": "x", "format": name, "options": {key: sound}})
+            assert source.options.model_dump()[key] == sound
+            assert SourceSpec.model_validate_json(source.model_dump_json()) == source
+
+
 def test_spec_is_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         spec().name = "other"  # type: ignore[misc]

@@ -30,6 +30,11 @@ class LocalFiles:
     def read(self, uri: str) -> bytes:
         return Path(uri).read_bytes()
 
+    def read_range(self, uri: str, start: int, stop: int) -> bytes:
+        with Path(uri).open("rb") as file:
+            file.seek(start)
+            return file.read(max(stop - start, 0))
+
     def entry(self, uri: str, path: str) -> Entry:
         # An unfinished link stands for itself: what it names may be a folder, or gone.
         status = Path(uri).stat(follow_symlinks=not atomic.is_unfinished(Path(uri).name))

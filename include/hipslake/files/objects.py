@@ -35,6 +35,9 @@ class ObjectFiles:
     def read(self, uri: str) -> bytes:
         return bytes(self._fs.cat_file(uri))
 
+    def read_range(self, uri: str, start: int, stop: int) -> bytes:
+        return bytes(self._fs.cat_file(uri, start=start, end=stop)) if start < stop else b""
+
     def entry(self, uri: str, path: str) -> Entry:
         return Entry.from_info(path, self._fs.info(uri))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,20 @@ _VALUE_MESSAGE = re.compile(r"In CSV column #(\d+):.*?CSV conversion error to ([
 _COUNT_MESSAGE = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 
+class Mends(NamedTuple):
+    """What messages about a line tell the user to do."""
+
+    counts: str  # about too many or too few values
+    values: str  # about a value that is not of its column's type
+
+
+CSV_MENDS = Mends(
+    counts="mend the line, or check source.options.delimiter and quote",
+    values="mend the line, add the text to source.options.null_values, or give the column another type in "
+    "source.options.types",
+)
+
+
 class QuoteError(ValueError):
     """A quoted value does not end in its row."""
 
@@ -35,11 +50,19 @@ class CsvParser:
         The file's columns.
     lines_before
         Counts the lines before an offset of the file; called when something is wrong, to say where.
+    mends
+        What a user can do about a line that cannot be read.
     """
 
     def __init__(
-        self, header: CsvHeader, options: CsvOptions, uri: str, lines_before: Callable[[int], int]
+        self,
+        header: CsvHeader,
+        options: CsvOptions,
+        uri: str,
+        lines_before: Callable[[int], int],
+        mends: Mends | None = None,
     ) -> None:
+        self._mends = mends or CSV_MENDS
         self._header = header
         self._options = options
         self._uri = uri
@@ -150,10 +173,14 @@ class CsvParser:
             except (pa.ArrowInvalid, QuoteError) as earlier:
                 high, error = middle, earlier
         line = self._lines_before(block.offset) + high
-        return _error_of_line(f"{self._uri}: line {line}", error, self._header.names, self._options)
+        return _error_of_line(
+            f"{self._uri}: line {line}", error, self._header.names, self._options, self._mends
+        )
 
 
-def _error_of_line(where: str, error: Exception, names: Sequence[str], options: CsvOptions) -> HipslakeError:
+def _error_of_line(
+    where: str, error: Exception, names: Sequence[str], options: CsvOptions, mends: Mends
+) -> HipslakeError:
     if isinstance(error, QuoteError):
         mend = "double the quotes within values"
         if not options.newlines_in_values:
@@ -161,13 +188,11 @@ def _error_of_line(where: str, error: Exception, names: Sequence[str], options: 
         return CorruptFileError(f"{where}: a quoted value is not closed in its line; {mend}")
     if count := _COUNT_MESSAGE.search(str(error)):
         return CorruptFileError(
-            f"{where}: {count[2]} values, but there are {count[1]} columns; mend the line, or check "
-            "source.options.delimiter and quote"
+            f"{where}: {count[2]} values, but there are {count[1]} columns; {mends.counts}"
         )
     if value := _VALUE_MESSAGE.search(str(error)):
         name = names[int(value[1])]
         return SchemaMismatchError(
-            f"{where}: column {name!r}: {value[3].strip()} for type {value[2]}; mend the line, add the text "
-            "to source.options.null_values, or give the column another type in source.options.types"
+            f"{where}: column {name!r}: {value[3].strip()} for type {value[2]}; {mends.values}"
         )
     return CorruptFileError(f"{where}: {error}")

@@ -17,10 +17,10 @@ class SourceFile(Frozen):
 
 
 class Split(Frozen):
-    """The part of a source file that one task reads: row groups [start, stop), or bytes [start, stop)."""
+    """The part of a source file that one task reads: row groups, bytes or rows [start, stop)."""
 
     ordinal: int  # its place in the source order, over all files
     file: SourceFile
-    unit: Literal["row_groups", "bytes"]
+    unit: Literal["row_groups", "bytes", "rows"]
     start: int
     stop: int

@@ -13,6 +13,9 @@ from hipslake.specs.source import SourceSpec
 READERS = {
     "parquet": "hipslake.sources.parquet.ParquetSource",
     "csv": "hipslake.sources.csv.CsvSource",
+    "fits": "hipslake.sources.fits.FitsSource",
+    "votable": "hipslake.sources.votable.VotableSource",
+    "ecsv": "hipslake.sources.ecsv.EcsvSource",
 }
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hipslake.errors import EmptySourceError, SchemaMismatchError
 from hipslake.sources.names import check_distinct
+from hipslake.sources.units import check_unit
 from hipslake.sources.widening import widen, with_joint_dictionaries, without_views
 
 Join = Callable[[pa.Field, pa.Field], "pa.Field | None"]
@@ -50,7 +51,7 @@ def unify(
     Raises
     ------
     SchemaMismatchError
-        Naming file and column, when columns are missing or types do not widen to a common one.
+        Naming file and column, when columns are missing, types do not widen to a common one, or units differ.
     EmptySourceError
         When no file has a schema.
     """
@@ -92,6 +93,7 @@ def _joined(column: _Column | None, field: pa.Field, uri: str, join: Join) -> _C
             f"column {field.name!r} is {field.type} in {uri} but {column.field.type} in {column.uri}, "
             "and no type holds both; rewrite one of the files"
         )
+    check_unit(column.field, column.uri, field, uri)
     return _Column(joined, column.uri if joined.type.equals(column.field.type) else uri)
 
 

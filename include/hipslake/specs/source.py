@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -44,7 +44,18 @@ def _null_of_yaml(given: Any) -> Any:
     return "null" if given is None else given  # `missing_columns: null` without quotes is YAML's null
 
 
+def _check_number_or_name(given: Any) -> Any:
+    named = isinstance(given, str) and given.strip()
+    numbered = isinstance(given, int) and not isinstance(given, bool) and given >= 0
+    if not (named or numbered or given is None):
+        raise ValueError(f"{given!r} is neither a number from 0 on nor a name")
+    return given
+
+
 ArrowTypeText = Annotated[str, AfterValidator(_check_type)]
+NumberOrName = Annotated[int | str, BeforeValidator(_check_number_or_name)]
+Compression = Literal["auto", "none", "gzip", "zstd"]
+"""How source files are compressed; auto: by the ending of a file's name."""
 OneCharacter = Annotated[str, AfterValidator(_check_character)]
 
 
@@ -71,7 +82,7 @@ class CsvOptions(Frozen):
     null_values: tuple[str, ...] = ("", "null", "NULL", r"\N")
     quoted_nulls: bool = False  # for files that quote every value, also numbers
     types: dict[str, ArrowTypeText] = Field(default_factory=dict)  # columns that are not to be inferred
-    compression: Literal["auto", "none", "gzip"] = "auto"  # auto: by the ending of the file's name
+    compression: Compression = "auto"
     newlines_in_values: bool = False  # quoted values may hold line ends; such a file is read by one task
 
     @model_validator(mode="after")
@@ -89,15 +100,45 @@ class CsvOptions(Frozen):
         return self
 
 
-SourceOptions = Annotated[ParquetOptions | CsvOptions, Field(discriminator="format")]
-FORMATS = ("parquet", "csv")
+class FitsOptions(Frozen):
+    """How the binary tables of FITS files are read."""
+
+    format: Literal["fits"] = Field(default="fits", exclude=True, repr=False)
+    hdu: NumberOrName | None = None  # 0 is the primary; None: the first binary table
+    encoding: Literal["utf-8", "latin-1"] = "utf-8"  # of text columns; ASCII is both
+    nan_is_null: bool = True  # as the standard has it; false keeps NaN as a value
+    compression: Compression = "auto"
+
+
+class VotableOptions(Frozen):
+    """How VOTable files are read."""
+
+    format: Literal["votable"] = Field(default="votable", exclude=True, repr=False)
+    table: NumberOrName | None = None  # counted from 0 through the file, or ID or name; None: the first one
+    nan_is_null: bool = True  # as the standard has it; false keeps NaN as a value
+    compression: Compression = "auto"
+
+
+class EcsvOptions(Frozen):
+    """How ECSV files are read."""
+
+    format: Literal["ecsv"] = Field(default="ecsv", exclude=True, repr=False)
+    newlines_in_values: bool = False  # quoted values may hold line ends; such a file is read by one task
+    compression: Compression = "auto"
+
+
+SourceOptions = Annotated[
+    ParquetOptions | CsvOptions | FitsOptions | VotableOptions | EcsvOptions, Field(discriminator="format")
+]
+Format = Literal["parquet", "csv", "fits", "votable", "ecsv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 class SourceSpec(Frozen):
     """Where the source files lie and how they are read."""
 
     uri: str = Field(min_length=1)  # a glob; ${NAME} takes environment variables, see specs/environment.py
-    format: Literal["parquet", "csv"]
+    format: Format
     options: SourceOptions = None  # type: ignore[assignment]  # filled below: the defaults of the format
     # A column that some files lack: refuse the files, or fill it with nulls.
     missing_columns: Annotated[Literal["error", "null"], BeforeValidator(_null_of_yaml)] = "error"
