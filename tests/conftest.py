@@ -5,20 +5,44 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
 from hipslake.storage import Storage
 
+if TYPE_CHECKING:
+    from tests.stores.s3_server import S3Server
 
-@pytest.fixture(params=["local", "memory"])
+
+@pytest.fixture(params=["local", "memory", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    """A storage of either kind: POSIX files, and objects."""
+    """A storage of each kind: POSIX files, objects in memory, objects behind a real client and server."""
     if request.param == "local":
         yield Storage.at(tmp_path)
+        return
+    if request.param == "s3":
+        yield Storage.at(f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}")
         return
     root = f"memory://{uuid.uuid4().hex}"
     yield Storage.at(root)
     memory = fsspec.filesystem("memory")
     if memory.exists(root):
         memory.rm(root, recursive=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server that takes any keys; this process and those it starts reach it by their environment."""
+    from tests.stores.s3_server import running_s3
+
+    with running_s3() as server, pytest.MonkeyPatch.context() as environment:
+        for name, value in server.environment.items():
+            environment.setenv(name, value)
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bucket(s3_server: S3Server) -> str:
+    """The URI of a bucket that the tests share."""
+    return f"s3://{s3_server.make_bucket()}"
