@@ -76,6 +76,8 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
         ) as file:
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)
+    except StorageError:
+        raise
     except Exception as error:
         damage = _damage(storage, partition.path, error, "the footer cannot be read")
         problems.append(Problem.of(ProblemKind.UNREADABLE, partition.path, damage))

@@ -60,7 +60,7 @@ class ObjectFiles:
             return
         for info in infos:
             path = self._below(uri, info["name"])
-            if path:  # else the marker object of the folder itself
+            if path and not info["name"].endswith("/"):  # else the marker object of a folder
                 yield Entry.from_info(path, info)
 
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]:

@@ -86,7 +86,7 @@ class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
     """fsspec for pyarrow, which reads files by ranges of its own choice."""
 
     def open_input_file(self, path: str) -> pa.PythonFile:
-        return pa.PythonFile(RangedFile(self.fs, path), mode="r")
+        return pa.PythonFile(RangedFile(self.fs, self.fs.unstrip_protocol(path)), mode="r")
 
     def open_input_stream(self, path: str) -> pa.PythonFile:
         return self.open_input_file(path)
