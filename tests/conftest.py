@@ -13,6 +13,7 @@ from hipslake.storage import Storage
 
 if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
+    from tests.stores.web import WebServer
 
 
 @pytest.fixture(params=["local", "memory", "s3"])
@@ -36,9 +37,7 @@ def s3_server() -> Iterator[S3Server]:
     """An S3 server that takes any keys; this process and those it starts reach it by their environment."""
     from tests.stores.s3_server import running_s3
 
-    with running_s3() as server, pytest.MonkeyPatch.context() as environment:
-        for name, value in server.environment.items():
-            environment.setenv(name, value)
+    with running_s3() as server, server.reached():
         yield server
 
 
@@ -46,3 +45,21 @@ def s3_server() -> Iterator[S3Server]:
 def bucket(s3_server: S3Server) -> str:
     """The URI of a bucket that the tests share."""
     return f"s3://{s3_server.make_bucket()}"
+
+
+@pytest.fixture(scope="session")
+def web_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder whose files `web` serves."""
+    return tmp_path_factory.mktemp("web-root")
+
+
+@pytest.fixture(scope="session")
+def web(web_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A static web server that knows ranges."""
+    from tests.stores.web import find_nginx, running_nginx
+
+    nginx = find_nginx()
+    if nginx is None:
+        pytest.skip("there is no nginx; on Debian and Ubuntu, include/setup/setup.sh nginx gets it")
+    with running_nginx(nginx, web_root, tmp_path_factory.mktemp("nginx")) as server:
+        yield server

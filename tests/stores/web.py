@@ -100,9 +100,7 @@ def running_nginx(nginx: str, root: Path, place: Path) -> Iterator[WebServer]:
     try:
         for one in (port, rangeless):
             _wait_for(one, process)
-        yield WebServer(
-            f"http://127.0.0.1:{port}", f"http://127.0.0.1:{rangeless}", place / "access.log"
-        )
+        yield WebServer(f"http://127.0.0.1:{port}", f"http://127.0.0.1:{rangeless}", place / "access.log")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait()

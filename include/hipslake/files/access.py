@@ -1,4 +1,4 @@
-"""What a store has to know of who asks: keys, endpoint, region; given on through the environment."""
+"""How an S3 store is reached: keys, endpoint, region; passed on through the environment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 CONNECTION = "HIPSLAKE_STORAGE_CONN"
-"""Names the connection that credentials come from. Where it is set, they are the task's, not the machine's."""
+"""Names the connection that credentials come from; then they are the task's own, not the machine's."""
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _PLACES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3")

@@ -75,8 +75,8 @@ class RangedFile(io.RawIOBase):
                     return data
                 if len(data) != self._size:
                     raise OSError(
-                        f"bytes {start} to {stop} of {self._size} were asked for, and {len(data)} bytes came: "
-                        "it was replaced meanwhile, or the answer was cut off"
+                        f"bytes {start} to {stop} of {self._size} were asked for, and {len(data)} came: it "
+                        "was replaced meanwhile, or the answer was cut off"
                     )
             self._whole = data
         return self._whole[start:stop]

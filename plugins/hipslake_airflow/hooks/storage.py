@@ -1,8 +1,8 @@
 """The object store's connection: where credentials come from, and how they reach the work.
 
-`HIPSLAKE_STORAGE_CONN` names an Airflow connection of type `aws`. A task puts it into the environment of its own
-process: the library's clients find it there, and so does the driver of a Spark job, which inherits it. It is
-never part of a command line, a configuration, a request or a run folder.
+`HIPSLAKE_STORAGE_CONN` names an Airflow connection of type `aws`. A task puts it into the environment of its
+own process: the library's clients find it there, and so does the driver of a Spark job, which inherits it and
+hands it to its executors. It is never part of a command line, a request, a log or a run folder.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ def access_of(connection: Connection) -> StoreAccess:
     elif unknown:
         problem = f"has {', '.join(unknown)} in its extra, which is not supported here"
     if problem:
-        raise AirflowFailException(f"Connection {connection.conn_id!r} {problem}; {_mend(connection.conn_id)}")
+        raise AirflowFailException(
+            f"Connection {connection.conn_id!r} {problem}; {_mend(connection.conn_id)}"
+        )
     of_s3 = extra.get("service_config", {}).get("s3", {})
     return StoreAccess(
         key=connection.login or None,
