@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -23,10 +20,10 @@ from tests.stores.s3_server import S3Server, running_s3
 from tests.system.agreeing import difference, source
 from tests.system.dag_runs import Lake
 from tests.system.environment import environment
+from tests.system.stores import on_s3, watched_commands
 from tests.system.trees import started
 
 CATALOG = "gaia_dr3"
-LOOK_SECONDS = 0.05
 PEER = """\
 import sys, lsdb, upath
 catalog = lsdb.open_catalog(upath.UPath(sys.argv[1], anon=False))  # without it, hats asks as nobody
@@ -54,19 +51,6 @@ class Ingest:
         return f"s3://{self.bucket}/warehouse/catalogs/{CATALOG}"
 
 
-def on_s3(server: S3Server, bucket: str, **changed: str) -> dict[str, str]:
-    """The environment of Airflow where everything lies in a bucket; no key in it but the connection's."""
-    variables = environment(
-        HIPSLAKE_LANDING=f"s3://{bucket}/landing",
-        HIPSLAKE_WAREHOUSE=f"s3://{bucket}/warehouse",
-        HIPSLAKE_STORAGE_CONN="survey_store",
-        AIRFLOW_CONN_SURVEY_STORE=json.dumps(server.connection),
-        AWS_EC2_METADATA_DISABLED="true",
-    )
-    machine = [name for name in variables if name.startswith("AWS_") and name in server.environment]
-    return {name: value for name, value in variables.items() if name not in machine} | changed
-
-
 def dag_command() -> list[str]:
     return [sys.executable, "-m", "airflow", "dags", "test", f"catalog_ingest__{CATALOG}"]
 
@@ -74,24 +58,6 @@ def dag_command() -> list[str]:
 def upload(server: S3Server, bucket: str, folder: Path) -> None:
     for path in sorted((folder / CATALOG).glob("*.parquet")):
         server.client().upload_file(str(path), bucket, f"landing/{CATALOG}/{path.name}")
-
-
-@contextmanager
-def watched_commands() -> Iterator[set[str]]:
-    """Every command line that any process of this machine has, as long as the block runs."""
-    seen: set[str] = set()
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(LOOK_SECONDS):
-            for process in psutil.process_iter(["cmdline"]):
-                seen.add("\0".join(process.info["cmdline"] or []))
-
-    thread = threading.Thread(target=watch, name="command lines", daemon=True)
-    thread.start()
-    yield seen
-    done.set()
-    thread.join()
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while oth
 _ASKS = 8
 _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
+_AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
 
 
@@ -44,7 +45,7 @@ class ObjectFiles:
         return io.BufferedReader(RangedFile(self._fs, uri), _AHEAD)
 
     def read(self, uri: str) -> bytes:
-        return bytes(self._fs.cat_file(uri))
+        return bytes(self._fs.cat_file(uri, **_AT_ONCE.get(self._protocol, {})))
 
     def entry(self, uri: str, path: str) -> Entry:
         return Entry.from_info(path, self._fs.info(uri))
