@@ -89,5 +89,7 @@ def _storage_error(error: OSError, uri: str, doing: Doing, foreign: bool) -> Sto
         mend = f"grant this user {access}" + (", or choose another place" if doing == "write" else "")
         if foreign:
             mend = f"check the credentials (HIPSLAKE_STORAGE_CONN, or AWS_...), and that they give {access}"
+        if uri.startswith(("http://", "https://")):
+            mend = "check the address, and that everybody may read there"
         return refused(f"{uri}: may not be {done} ({error}); {mend}")
     return StorageError(f"{uri}: could not be {done} ({error}); check the file system or store, then retry")
