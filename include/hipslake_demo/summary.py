@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from hipslake.catalog.layouts import layout_paths
 from hipslake.specs.catalog import Layout
 
 from hipslake_demo.outcome import STEPS, Outcome
@@ -56,7 +55,7 @@ def how_to_open(outcome: Outcome) -> str:
     metadata = outcome.metadata
     lines = [f"{metadata.catalog}: {outcome.root}"]
     lines += [f"  sky map   {path}" for path in outcome.skymaps]
-    paths = layout_paths(metadata.layout)
+    paths = metadata.paths
     globs = {
         group.name: f"{outcome.root}/{paths.leaf_glob(metadata.write_id, group.name)}"
         for group in metadata.groups

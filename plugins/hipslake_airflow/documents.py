@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, Mode
+
+_STEPS = {
+    Mode.REPLACE: """\
+`resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
+them and skips the run if nothing changed since the newest version. `histogram` counts rows per pixel, `plan`
+splits the sky into leaves, `write` writes them, `verify` reads everything back, `publish` commits the version
+and emits the catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.""",
+    Mode.APPEND: """\
+A run adds the files of its interval; run again, it puts them in the place of those that it added before.
+`resolve` freezes the spec, the params and the interval of the run. `wait` waits for the files, `inputs` lists
+them and skips the run if they are what was added before. `histogram` counts rows per pixel, `append` merges
+them into the leaves that they touch, commits the version and emits the catalog's asset, `view` shows the
+version to HATS readers. Several intervals may be appended at the same time.""",
+}
 
 
 def ingest_document(spec: CatalogSpec, path: Path) -> str:
@@ -34,8 +48,15 @@ def ingest_document(spec: CatalogSpec, path: Path) -> str:
 |---|---|---|
 {groups}
 
-`resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
-them and skips the run if nothing changed since the newest version. `histogram` counts rows per pixel, `plan`
-splits the sky into leaves, `write` writes them, `verify` reads everything back, `publish` commits the version
-and emits the catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.
+{_STEPS[spec.mode]}
+"""
+
+
+def compact_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's compaction DAG, in Markdown."""
+    return f"""### Compact {spec.name}
+
+Nights that put files beside (`append: add_file`) leave leaves with many small files. `compact` merges those
+of every leaf that has at least `min_files` into one sorted file, all in one commit; the rows stay as they
+are. `view` shows the new version to HATS readers. Runs may append at the same time.
 """

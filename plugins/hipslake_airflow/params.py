@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-from hipslake.specs.catalog import CatalogSpec, Layout
+from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$"
@@ -11,7 +11,26 @@ _MAX_WAIT_MINUTES = 7 * 24 * 60
 
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
-    """Return the params of a run that builds a whole new version, with types, bounds and help."""
+    """Return the params of a run that ingests files, with types, bounds and help."""
+    return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+
+
+def compact_params() -> dict[str, Param]:
+    """Return the params of a compaction."""
+    return {
+        "min_files": Param(
+            4,
+            type="integer",
+            minimum=2,
+            maximum=10_000,
+            title="Files of a leaf",
+            description="Leaves with at least as many files are compacted; 2: all that have several.",
+        )
+    }
+
+
+def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
+    """What only a run that builds a whole new version may choose."""
     thresholds = ", ".join(f"{group.name}: {spec.threshold_of(group.name)}" for group in spec.column_groups)
     return {
         "threshold": Param(
@@ -32,11 +51,20 @@ def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
             title="Layout",
             description="hats: every column group is a HATS catalog, for LSDB. hipscat: a folder per pixel.",
         ),
+    }
+
+
+def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
+    whole = spec.mode is Mode.REPLACE
+    made_of = "files, spec and library are those of the newest version"
+    stands = "the interval was appended from the very same files"
+    waits = "the spec lets empty intervals pass" if spec.on_empty == "skip" else "the run fails"
+    return {
         "force": Param(
             False,
             type="boolean",
             title="Force",
-            description="Publish a new version even if files, spec and library are those of the newest one.",
+            description=f"Publish a new version even if {made_of if whole else stands}.",
         ),
         "wait_minutes": Param(
             60,
@@ -44,7 +72,10 @@ def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
             minimum=0,
             maximum=_MAX_WAIT_MINUTES,
             title="Wait for files (minutes)",
-            description="How long to wait for the first source file. No worker slot is held meanwhile.",
+            description=(
+                "How long to wait for the first source file. No worker slot is held meanwhile."
+                + ("" if whole else f" If none comes, {waits}.")
+            ),
         ),
         "window_start": _moment(
             "Window start", "The time that the run stands for, where no data interval says it."

@@ -5,14 +5,14 @@ from __future__ import annotations
 import fnmatch
 
 import pytest
-from hipslake.catalog.layouts import HATS, HIPSCAT, LayoutPaths, layout_paths
+from hipslake.catalog.layouts import HATS, HATS_FOLDERS, HIPSCAT, LayoutPaths, layout_paths
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.pixels import Pixel
 from hypothesis import given
 from hypothesis import strategies as st
 
 WRITE = "20261121T0330-7f3a"
-both = pytest.mark.parametrize("paths", [HATS, HIPSCAT], ids=lambda paths: paths.layout.value)
+every = pytest.mark.parametrize("paths", [HATS, HATS_FOLDERS, HIPSCAT], ids=["hats", "folders", "hipscat"])
 pixels = st.integers(0, 29).flatmap(
     lambda order: st.builds(Pixel, st.just(order), st.integers(0, 12 * 4**order - 1))
 )
@@ -23,12 +23,16 @@ def test_paths_are_those_of_the_formats() -> None:
         HATS.partition_path(WRITE, "main", Pixel(6, 44033))
         == f"{WRITE}/main/dataset/Norder=6/Dir=40000/Npix=44033.parquet"
     )
+    assert (
+        HATS_FOLDERS.partition_path(WRITE, "main", Pixel(6, 44033))
+        == f"{WRITE}/main/dataset/Norder=6/Dir=40000/Npix=44033/{WRITE}.parquet"
+    )
     assert HIPSCAT.partition_path(WRITE, "details", Pixel(2, 5)) == f"{WRITE}/Norder=2/Npix=5/details.parquet"
     assert layout_paths("hats") is HATS
     assert layout_paths("hipscat") is HIPSCAT
 
 
-@both
+@every
 @given(pixel=pixels)
 def test_a_path_says_what_it_was_made_from(paths: LayoutPaths, pixel: Pixel) -> None:
     path = paths.partition_path(WRITE, "main", pixel)
@@ -38,11 +42,12 @@ def test_a_path_says_what_it_was_made_from(paths: LayoutPaths, pixel: Pixel) -> 
     assert not fnmatch.fnmatch(path, paths.leaf_glob(WRITE, "details"))
 
 
-@both
+@every
 @pytest.mark.parametrize(
     "path",
     [
         "metadata.json",
+        "w/main/dataset/Norder=2/Dir=0/Npix=5/x.parquet",
         "w/main/dataset/Norder=2/Dir=10000/Npix=5.parquet",
         "w/main/dataset/Norder=2/Dir=0/Npix=05.parquet",
         "w/main/dataset/Norder=0/Dir=0/Npix=12.parquet",

@@ -55,6 +55,7 @@ def warehouse(tmp_path: Path) -> Path:
         rows=1234,
         bytes=3 << 20,
         leaves=3,
+        files=3,
         threshold=SPEC.threshold_of("main"),
         parquet=SPEC.parquet,
         columns=(),

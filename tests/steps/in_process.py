@@ -16,10 +16,11 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
+from hipslake.spark import compaction, increments
 from hipslake.spark import histogram as histogram_work
-from hipslake.spark import increments
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
+from hipslake.steps import compact as compact_step
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
@@ -191,12 +192,19 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
     )
 
 
-def append(folder: RunFolder) -> append_step.AppendReport:
-    """Count and append, by the engine that needs no Spark."""
-    engine = ThisProcess()
-    for request, step, report in (
-        (histogram.HistogramRequest, histogram_work.run, histogram.HistogramReport),
-        (append_step.AppendRequest, increments.run, append_step.AppendReport),
-    ):
-        found = perform(lambda asked, step=step: step(asked, engine), request(run_uri=folder.uri), report)
-    return found
+def count_by_tasks(folder: RunFolder) -> histogram.HistogramReport:
+    """The histogram step itself, by the engine that needs no Spark."""
+    request = histogram.HistogramRequest(run_uri=folder.uri)
+    return perform(lambda asked: histogram_work.run(asked, ThisProcess()), request, histogram.HistogramReport)
+
+
+def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:
+    """Append a counted run, by the engine that needs no Spark."""
+    request = append_step.AppendRequest(run_uri=folder.uri)
+    return perform(lambda asked: increments.run(asked, ThisProcess(cores)), request, append_step.AppendReport)
+
+
+def compact(folder: RunFolder, **knobs: int) -> compact_step.CompactReport:
+    """Compact, by the engine that needs no Spark."""
+    request = compact_step.CompactRequest(run_uri=folder.uri, **knobs)
+    return perform(lambda asked: compaction.run(asked, ThisProcess()), request, compact_step.CompactReport)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.steps.append import AppendReport
+from hipslake.steps.compact import CompactReport
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process
@@ -89,17 +90,32 @@ class Survey:
         self.landed[number] = table
 
     def start(self, number: int) -> RunFolder:
-        """Resolve a run of a night and freeze its files."""
+        """Resolve a run of a night, freeze its files and count them."""
         self.runs += 1
         start = FIRST + timedelta(days=number)
         window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
         folder = in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}", window=window)
         in_process.freeze(folder)
+        in_process.count_by_tasks(folder)
         return folder
 
     def append(self, number: int) -> AppendReport:
         """Append a landed night."""
         return in_process.append(self.start(number))
+
+    def begin(self) -> RunFolder:
+        """Resolve a run that is not of any night."""
+        self.runs += 1
+        return in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}")
+
+    def compact(self, **knobs: int) -> CompactReport:
+        """Compact the newest version."""
+        return in_process.compact(self.begin(), **knobs)
+
+    def newest_write(self) -> str:
+        """The write id that the last run drew when it started."""
+        runs = self.place / "warehouse" / "_runs" / "catalog_ingest__stars"
+        return RunFolder(str(runs / f"run-{self.runs}")).run().write_id
 
     def night(self, number: int, rows: int = 400, seed: int = 0) -> AppendReport:
         """Land a night and append it."""

@@ -10,10 +10,19 @@ import pytest
 
 from tests.steps.nights import Survey, night_rows
 
+LAYOUTS = ["hats", "hipscat"]
+ADD_FILE = "append: add_file"
+
 
 @pytest.fixture
 def survey(tmp_path: Path) -> Survey:
     return Survey(tmp_path)
+
+
+@pytest.fixture(params=LAYOUTS)
+def gathering(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
+    """A survey whose leaves gather files."""
+    return Survey(tmp_path, layout=request.param, more=ADD_FILE)
 
 
 def test_nights_add_up_whatever_their_order(survey: Survey) -> None:
@@ -113,3 +122,74 @@ def test_a_column_that_comes_later_is_null_before(survey: Survey) -> None:
     rows = catalog.read(columns=["night", "colour"])
     assert rows.filter(pa.compute.equal(rows["night"], 0))["colour"].null_count == 400
     assert rows.filter(pa.compute.equal(rows["night"], 1))["colour"].null_count == 0
+
+
+def test_cheap_nights_put_files_beside(gathering: Survey) -> None:
+    for number in (0, 1, 2, 3):
+        report = gathering.night(number, rows=60)
+        gathering.assert_holds_what_landed()
+        assert report.removed_files == 0 or report.files > 0
+    [group] = gathering.catalog.metadata.groups
+    assert group.files > group.leaves
+
+
+def test_a_leaf_that_gathered_too_much_is_split(gathering: Survey) -> None:
+    for number in range(8):
+        gathering.night(number, rows=200)
+        gathering.assert_holds_what_landed()
+    whole = Survey(gathering.place / "whole")
+    whole.land(0, pa.concat_tables([gathering.landed[number] for number in range(8)]))
+    whole.append(0)
+    assert gathering.catalog.pixels == whole.catalog.pixels
+
+
+def test_a_night_is_replaced_among_gathered_files(gathering: Survey) -> None:
+    for number in range(4):
+        gathering.night(number, rows=60)
+    gathering.night(2, rows=30, seed=4)
+    gathering.assert_holds_what_landed()
+    gathering.night(1, rows=0)
+    gathering.assert_holds_what_landed()
+
+
+def test_rows_are_read_in_order_from_gathered_files(gathering: Survey) -> None:
+    for number in range(3):
+        gathering.night(number, rows=60)
+    table = gathering.catalog.read(columns=["_healpix_29", "_row"])
+    assert table.equals(table.sort_by([("_healpix_29", "ascending"), ("_row", "ascending")]))
+
+
+def test_compaction_changes_files_and_no_rows(gathering: Survey) -> None:
+    for number in range(4):
+        gathering.night(number, rows=60)
+    before = gathering.catalog
+    report = gathering.compact()
+    gathering.assert_holds_what_landed()
+    after = gathering.catalog
+    assert after.read().equals(before.read())
+    assert after.metadata.increments == before.metadata.increments
+    [group] = after.metadata.groups
+    assert group.files == group.leaves
+    assert report.leaves > 0
+    assert report.removed_files == before.metadata.groups[0].files - group.files + report.leaves
+    assert before.read().num_rows == 240
+    assert gathering.compact().version is None
+
+
+def test_a_night_is_replaced_after_compaction(gathering: Survey) -> None:
+    for number in range(4):
+        gathering.night(number, rows=60)
+    gathering.compact()
+    gathering.night(2, rows=100, seed=8)
+    gathering.assert_holds_what_landed()
+
+
+def test_only_leaves_with_many_files_are_compacted(gathering: Survey) -> None:
+    gathering.threshold = "60 rows"
+    for number in range(6):
+        gathering.night(number, rows=60)
+    gathering.compact(min_files=4)
+    gathering.assert_holds_what_landed()
+    table = gathering.catalog.metadata.partitions(None, gathering.catalog.storage)
+    files = table.group_by(["order", "npix"]).aggregate([("path", "count")])["path_count"].to_pylist()
+    assert 1 < max(files) < 4

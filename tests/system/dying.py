@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -59,9 +60,12 @@ def _record(
 ) -> None:
     found: list[Change] = []
 
+    one_at_a_time = threading.Lock()
+
     def copy(change: Change) -> None:
-        shutil.copytree(root, f"{copies}/{len(found)}", symlinks=True)
-        found.append(change)
+        with one_at_a_time:
+            shutil.copytree(root, f"{copies}/{len(found)}", symlinks=True)
+            found.append(change)
 
     _on_change(root, copy)
     task(*arguments)

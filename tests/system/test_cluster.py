@@ -57,7 +57,7 @@ def test_a_catalog_made_by_the_cluster_is_the_one_made_locally(
 
 def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_path: Path) -> None:
     source = in_process.write_source(tmp_path / "landing", rows=400_000, files=16)
-    spec = write_spec(tmp_path / "stars.yaml", "800 rows")
+    spec = write_spec(tmp_path / "stars.yaml", "400 rows")
     folder = in_process.start(tmp_path / "warehouse", spec)
     for step in (in_process.freeze, in_process.count, in_process.make_plan):
         step(folder)
@@ -70,7 +70,7 @@ def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_pat
         victim = next(worker for worker in cluster.workers if cluster.has_run_python(worker))
         victim.kill()
         job.wait()
-        assert "ExecutorLostFailure" in job.text(), "no task was running there"
+        assert "Lost executor" in job.text(), "it was over before a worker died"
     in_process.check(folder)
     finish(folder)
     catalog = tmp_path / "warehouse" / "catalogs" / "stars"

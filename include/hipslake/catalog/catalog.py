@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
@@ -115,7 +114,7 @@ class Catalog:
         if group is None:
             return self.storage.uri(write_id)
         name = self.metadata.group(group).name
-        return self.storage.uri(layout_paths(self.metadata.layout).group_root(write_id, name))
+        return self.storage.uri(self.metadata.paths.group_root(write_id, name))
 
     @property
     def groups(self) -> list[str]:

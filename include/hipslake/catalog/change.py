@@ -26,6 +26,7 @@ from hipslake.catalog.partitions import (
 )
 from hipslake.errors import ConflictError
 from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixels import starts, stops
 from hipslake.storage import Storage
 
@@ -36,12 +37,19 @@ class GroupChange:
 
     Attributes
     ----------
-    removed, added : pyarrow.Table
+    removed, added, beside : pyarrow.Table
         Partitions, as `PARTITION_SCHEMA`. The added ones lie where no leaf is, or where removed ones were.
+        Those beside are further files of leaves that stay.
     """
 
     removed: pa.Table
     added: pa.Table
+    beside: pa.Table
+
+    @property
+    def came(self) -> pa.Table:
+        """All partitions that there were not before."""
+        return pa.concat_tables([self.added, self.beside])
 
 
 def changed_group(
@@ -79,15 +87,14 @@ def changed_group(
     """
     if group is None or group.sidecars is None:
         table = PARTITION_SCHEMA.empty_table() if group is None else group.table(storage)
-        partitions = _applied(table, change, name)
+        partitions = _applied(table, change, name, spec.threshold_of(name))
         return describe_group(
             spec, name, schema, partitions, storage=storage, write_id=write_id, max_inline=max_inline
         )
     near = _near(group.sidecars, change)
     table = read_partition_sidecars(storage, [group.sidecars[at] for at in near])
-    fresh = write_partition_sidecars(
-        storage, write_id, f"partitions_{name}", _applied(table, change, name), most=max_inline
-    )
+    after = _applied(table, change, name, spec.threshold_of(name))
+    fresh = write_partition_sidecars(storage, write_id, f"partitions_{name}", after, most=max_inline)
     others = [sidecar for at, sidecar in enumerate(group.sidecars) if at not in set(near.tolist())]
     sidecars = tuple(sorted([*others, *fresh], key=lambda sidecar: sidecar.start))
     order, npix = _pixels(group, change)
@@ -96,6 +103,7 @@ def changed_group(
             "rows": group.rows + _difference(change, "rows"),
             "bytes": group.bytes + _difference(change, "bytes"),
             "leaves": len(npix),
+            "files": group.files + change.came.num_rows - change.removed.num_rows,
             "threshold": spec.threshold_of(name),
             "parquet": spec.parquet,
             "columns": describe_columns(schema),
@@ -106,21 +114,45 @@ def changed_group(
     )
 
 
-def _applied(table: pa.Table, change: GroupChange, group: str) -> pa.Table:
+def _applied(table: pa.Table, change: GroupChange, group: str, threshold: Threshold) -> pa.Table:
     """The partitions after the change, along the curve."""
     gone = pc.is_in(table["path"], value_set=change.removed["path"].combine_chunks())
     if (pc.sum(gone).as_py() or 0) != change.removed.num_rows:
         raise ConflictError(f"column group {group!r}: a file that is to be replaced is not there any more")
-    after = curve_sorted(pa.concat_tables([table.filter(pc.invert(gone)), change.added]))
+    kept = table.filter(pc.invert(gone))
+    leaves = set(_pixels_of(kept))
+    fresh, more = _pixels_of(change.added), _pixels_of(change.beside)
+    after = curve_sorted(pa.concat_tables([kept, change.came]))
     order, npix = after["order"].to_numpy(), after["npix"].to_numpy()
-    if np.any(starts(order, npix)[1:] < stops(order, npix)[:-1]):
+    start, stop = starts(order, npix), stops(order, npix)
+    nested = (start[1:] < stop[:-1]) & ((start[1:] != start[:-1]) | (stop[1:] != stop[:-1]))
+    if nested.any() or not leaves.isdisjoint(fresh):
         raise ConflictError(f"column group {group!r}: another leaf stands where one is to be added")
+    if not leaves.issuperset(more):
+        raise ConflictError(f"column group {group!r}: a leaf that is to get a file is not there any more")
+    _check_threshold(after, start, change, threshold, group)
     return after
+
+
+def _pixels_of(table: pa.Table) -> list[tuple[int, int]]:
+    return list(zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True))
+
+
+def _check_threshold(
+    after: pa.Table, start: np.ndarray, change: GroupChange, threshold: Threshold, group: str
+) -> None:
+    """Leaves that others gave a file too may have become too large; one who merges again splits them."""
+    if not change.beside.num_rows:
+        return
+    first = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
+    sizes = np.add.reduceat(after[threshold.unit.value].to_numpy(), first)
+    if np.any(sizes[np.diff(np.append(first, len(start))) > 1] > threshold.value):
+        raise ConflictError(f"column group {group!r}: with another's file beside ours, a leaf is too large")
 
 
 def _near(sidecars: tuple[PartitionSidecar, ...], change: GroupChange) -> np.ndarray:
     """The places of the sidecars that a change concerns: where its pixels lie, or else come to lie."""
-    both = pa.concat_tables([change.removed, change.added])
+    both = pa.concat_tables([change.removed, change.came])
     order, npix = both["order"].to_numpy(), both["npix"].to_numpy()
     start, stop = starts(order, npix), stops(order, npix)
     begin = np.array([sidecar.start for sidecar in sidecars])
@@ -145,4 +177,4 @@ def _pixels(group: GroupMetadata, change: GroupChange) -> tuple[np.ndarray, np.n
 
 
 def _difference(change: GroupChange, column: str) -> int:
-    return int((pc.sum(change.added[column]).as_py() or 0) - (pc.sum(change.removed[column]).as_py() or 0))
+    return int((pc.sum(change.came[column]).as_py() or 0) - (pc.sum(change.removed[column]).as_py() or 0))

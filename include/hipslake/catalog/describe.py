@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,16 +52,18 @@ def describe_group(
     """
     table = curve_sorted(partitions)
     inline = table.num_rows <= max_inline
+    pixels = np.unique(np.stack([table["order"].to_numpy(), table["npix"].to_numpy()], axis=1), axis=0)
     return GroupMetadata(
         name=group,
         rows=_total(table, "rows"),
         bytes=_total(table, "bytes"),
-        leaves=table.num_rows,
+        leaves=len(pixels),
+        files=table.num_rows,
         threshold=spec.threshold_of(group),
         parquet=spec.parquet,
         columns=describe_columns(schema),
         arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(),
-        pixels=pixel_ranges(table["order"].to_numpy(), table["npix"].to_numpy()),
+        pixels=pixel_ranges(*pixels.T),
         partitions=tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
         sidecars=None
         if inline

@@ -70,6 +70,7 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
     position = {name: value for name, value in metadata.position if not name.startswith("icrs_")}
     pairs = {
         "layout": (metadata.layout, spec.layout),
+        "append: add_file": (metadata.gathers, spec.gathers),
         "position": (position, spec.position.model_dump()),
         "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
         "co_partitioned": (list(metadata.co_partitioned), list(spec.co_partitioned)),

@@ -23,7 +23,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.point_map import PointMap
 from hipslake.errors import VerificationError
 from hipslake.specs.base import Frozen
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
 THUMBNAIL_ROWS = 1000
@@ -39,7 +39,7 @@ class HatsGroup(Frozen):
 
     group: str
     files: tuple[str, ...]  # relative to the catalog's root
-    has_metadata: bool  # False: all footers together are too large for one `_metadata`
+    has_metadata: bool  # False: all footers together do not make one `_metadata`
 
 
 def write_hats_group(
@@ -56,8 +56,8 @@ def write_hats_group(
 
     `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
     `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
-    `dataset/_common_metadata` and `dataset/_metadata`; for a group that is not the primary also the
-    extension file that joins it to the primary by `_row`.
+    `dataset/_common_metadata` and `dataset/_metadata` (the latter not where a file is older than a column);
+    for a group that is not the primary also the extension file that joins it to the primary by `_row`.
 
     Parameters
     ----------
@@ -97,16 +97,18 @@ def write_hats_group(
         "properties": properties,
         _MARKER: properties,  # last: with it the folder is a catalog
     }
-    with_footers = read_footer(storage, paths[0]).serialized_size * len(paths) <= max_footer_bytes
-    if with_footers:
-        files = {"dataset/_metadata": _all_footers(storage, schema, partitions), **files}
+    footers: bytes | None = None
+    if read_footer(storage, paths[0]).serialized_size * len(paths) <= max_footer_bytes:
+        footers = _all_footers(storage, schema, partitions)
+    if footers is not None:
+        files = {"dataset/_metadata": footers, **files}
     for name, data in files.items():
         storage.write(HATS.view_file(write, group, name), data)
     written = [HATS.view_file(write, group, name) for name in files]
     if described != metadata.groups[0]:
         written.append(HATS.view_file(write, None, f"{group}.properties"))
         storage.write(written[-1], extension_properties(metadata, described))
-    return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=with_footers)
+    return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=footers is not None)
 
 
 def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
@@ -121,7 +123,9 @@ def _breadth_first(partitions: pa.Table) -> np.ndarray:
 
 def _partition_info(partitions: pa.Table) -> bytes:
     sorted_pixels = partitions.select(["order", "npix"]).take(pa.array(_breadth_first(partitions)))
-    pixels = zip(sorted_pixels["order"].to_pylist(), sorted_pixels["npix"].to_pylist(), strict=True)
+    pixels = dict.fromkeys(  # a leaf with several files stands once
+        zip(sorted_pixels["order"].to_pylist(), sorted_pixels["npix"].to_pylist(), strict=True)
+    )
     return ("Norder,Npix\n" + "".join(f"{order},{npix}\n" for order, npix in pixels)).encode()
 
 
@@ -141,20 +145,24 @@ def _footer_file(footer: pq.FileMetaData) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes:
-    """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`."""
+def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes | None:
+    """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`.
+
+    None where a file lacks a column that came later: one footer has one schema.
+    """
     rows = partitions.take(pa.array(_breadth_first(partitions)))
     together = _empty_footer(schema)
     counts = rows["rows"].to_pylist()
-    pixels = zip(rows["order"].to_pylist(), rows["npix"].to_pylist(), strict=True)
     paths = rows["path"].to_pylist()
-    for path, count, pixel, footer in zip(paths, counts, pixels, _footers(storage, paths), strict=True):
+    for path, count, footer in zip(paths, counts, _footers(storage, paths), strict=True):
         if footer.num_rows != count:
             raise VerificationError(
                 f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
                 "restore the file or ingest again"
             )
-        footer.set_file_path(HATS.path_in_dataset(Pixel(*pixel)))
+        if not footer.schema.equals(together.schema):
+            return None
+        footer.set_file_path(HATS.path_in_dataset(path))
         together.append_row_groups(footer)
     return _footer_file(together)
 

@@ -84,8 +84,7 @@ def _footers(data: bytes, partitions: pa.Table) -> str:
         group = footer.row_group(number)
         path = group.column(0).file_path
         found[path] = found.get(path, 0) + group.num_rows
-    orders, pixels = partitions["order"].to_pylist(), partitions["npix"].to_pylist()
-    paths = [HATS.path_in_dataset(Pixel(*pixel)) for pixel in zip(orders, pixels, strict=True)]
+    paths = map(HATS.path_in_dataset, partitions["path"].to_pylist())
     leaves = dict(zip(paths, partitions["rows"].to_pylist(), strict=True))
     if found == leaves:
         return ""

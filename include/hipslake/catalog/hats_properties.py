@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hipslake.catalog.layouts import HATS
+from hipslake.catalog.layouts import HATS, HATS_FOLDERS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.schema import ROW_COLUMN
@@ -49,7 +49,7 @@ def group_properties(metadata: CatalogMetadata, group: GroupMetadata, point_map:
             "hats_col_dec": position.icrs_dec,
             "hats_col_healpix": HEALPIX_COLUMN,
             "hats_col_healpix_order": MAX_ORDER,
-            "hats_npix_suffix": ".parquet",
+            "hats_npix_suffix": HATS_FOLDERS.SUFFIX if metadata.gathers else HATS.SUFFIX,
             "hats_order": max(group.pixels),
             largest: group.threshold.value,
             "hats_skymap_order": point_map.order,

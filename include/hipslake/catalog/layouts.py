@@ -49,18 +49,28 @@ class HatsLayout:
 
     layout = Layout.HATS
     COLLECTION = "collection.properties"  # at the catalog's root
+    SUFFIX = ".parquet"  # of a pixel's name: `hats_npix_suffix`
     _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)\.parquet")
 
     def group_root(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}"
 
-    def path_in_dataset(self, pixel: Pixel) -> str:
-        """The leaf file of a pixel as `_metadata` names it: relative to the group's `dataset/`."""
-        order, npix = pixel
-        return f"Norder={order}/Dir={npix // _DIR_PIXELS * _DIR_PIXELS}/Npix={npix}.parquet"
-
     def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
-        return f"{write_id}/{group}/dataset/{self.path_in_dataset(pixel)}"
+        order, npix = pixel
+        folder = f"Norder={order}/Dir={npix // _DIR_PIXELS * _DIR_PIXELS}"
+        return f"{write_id}/{group}/dataset/{folder}/Npix={npix}{self._file(write_id)}"
+
+    def path_in_tree(self, write_id: str, path: str) -> str:
+        """Where a leaf file, of any write, stands in the HATS tree of a write."""
+        return f"{write_id}/{path.partition('/')[2]}"
+
+    def path_in_dataset(self, path: str) -> str:
+        """A leaf file as `_metadata` names it: relative to the group's `dataset/`."""
+        return path.partition("/dataset/")[2]
+
+    def _file(self, write_id: str) -> str:
+        """What follows the number of a pixel in the path of its file."""
+        return self.SUFFIX
 
     def view_file(self, write_id: str, group: str | None, name: str) -> str:
         """A file beside the leaf files of a group, or, with no group, beside the groups."""
@@ -75,6 +85,19 @@ class HatsLayout:
             raise _not_a_leaf(path, self.layout)
         write_id, group, order, _, npix = match.groups()
         return _checked(self, path, write_id, group, order, npix)
+
+
+class HatsFoldersLayout(HatsLayout):
+    """HATS with a folder for every leaf, so that it can gather files: `.../Npix=5/<write>.parquet`."""
+
+    SUFFIX = "/"
+    _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)/\1\.parquet")
+
+    def leaf_glob(self, write_id: str, group: str) -> str:
+        return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*/*.parquet"
+
+    def _file(self, write_id: str) -> str:
+        return f"/{write_id}.parquet"
 
 
 class HipscatLayout:
@@ -102,12 +125,22 @@ class HipscatLayout:
 
 
 HATS = HatsLayout()
+HATS_FOLDERS = HatsFoldersLayout()
 HIPSCAT = HipscatLayout()
 
 
-def layout_paths(layout: Layout | str) -> LayoutPaths:
-    """The paths of a layout, by its name in the spec."""
-    return HATS if Layout(layout) is Layout.HATS else HIPSCAT
+def layout_paths(layout: Layout | str, *, gathers: bool = False) -> LayoutPaths:
+    """The paths of a layout, by its name in the spec.
+
+    Parameters
+    ----------
+    layout : Layout or str
+    gathers : bool
+        Whether leaves of layout hats may gather several files; those of layout hipscat can anyway.
+    """
+    if Layout(layout) is Layout.HIPSCAT:
+        return HIPSCAT
+    return HATS_FOLDERS if gathers else HATS
 
 
 def sidecar_path(write_id: str, name: str) -> str:

@@ -35,6 +35,7 @@ class LeafRules(Frozen):
 
     catalog_uri: str
     layout: Layout
+    gathers: bool = False
     group: str
     arrow_schema: str  # as in metadata.json: an Arrow IPC schema message in base64
     write_id: str  # of the version; files of other writes are older
@@ -95,7 +96,7 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
 
 def _place(rules: LeafRules, partition: Partition) -> Iterator[Problem]:
     try:
-        _, group, pixel = layout_paths(rules.layout).parse(partition.path)
+        _, group, pixel = layout_paths(rules.layout, gathers=rules.gathers).parse(partition.path)
     except CatalogFormatError as error:
         yield Problem.of(ProblemKind.WRONG_PATH, partition.path, str(error))
         return

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
+from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.partitions import (
     PARTITION_SCHEMA,
     SOURCE_SCHEMA,
@@ -61,6 +62,7 @@ class GroupMetadata(Frozen):
     rows: int
     bytes: int
     leaves: int
+    files: int = Field(description="as many as leaves, unless leaves gather files")
     threshold: Threshold
     parquet: ParquetSpec
     columns: tuple[Column, ...]
@@ -195,6 +197,7 @@ class CatalogMetadata(Frozen):
     description: str = ""
     attribution: str = Field(default="", description="licence and credit of the data")
     layout: Layout
+    gathers: bool = Field(default=False, description="whether a leaf may have several files")
     position: Position
     total_rows: int
     total_bytes: int
@@ -245,6 +248,11 @@ class CatalogMetadata(Frozen):
             else _table(sources.entries or (), SOURCE_SCHEMA)
             for sources in (increment.sources for increment in self.increments)
         )
+
+    @property
+    def paths(self) -> LayoutPaths:
+        """Where the files of the version's own write lie."""
+        return layout_paths(self.layout, gathers=self.gathers)
 
     @property
     def rows_read(self) -> int:

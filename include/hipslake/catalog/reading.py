@@ -27,10 +27,11 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Intervals, Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
-from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, starts, stops
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
+_ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Part:
     start: int  # order-29 pixels [start, stop)
     stop: int
     paths: dict[str, list[str]]
+    gathered: set[str]  # groups of which a leaf has several files here
 
 
 def parts(
@@ -63,13 +65,17 @@ def parts(
     start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
     stop = [stops(o, n) for o, n in zip(order, npix, strict=True)]
     first, last = _coarsest(np.concatenate(start), np.concatenate(stop))
-    found = [Part(int(a), int(b), {group: [] for group in groups}) for a, b in zip(first, last, strict=True)]
+    found = [
+        Part(int(a), int(b), {group: [] for group in groups}, set()) for a, b in zip(first, last, strict=True)
+    ]
     for group, table, begin, end in zip(groups, tables, start, stop, strict=True):
         chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
         homes = np.searchsorted(first, begin[chosen], side="right") - 1
         paths = table["path"].take(pa.array(chosen)).to_pylist()
         for home, path in zip(homes.tolist(), paths, strict=True):
             found[home].paths[group].append(path)
+        for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
+            found[home].gathered.add(group)
     return [part for part in found if any(part.paths.values())]
 
 
@@ -154,6 +160,26 @@ def leaf_batches(
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
 
 
+def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pixel) -> list[pa.RecordBatch]:
+    """The rows of a leaf that lie in a pixel, ordered by (`_healpix_29`, `_row`) over all its files.
+
+    Parameters
+    ----------
+    storage, schema
+        As for `leaf_batches`.
+    files : pyarrow.Table
+        The partitions of the leaf.
+    pixel : Pixel
+        The leaf or a part of it.
+    """
+    paths = files["path"].to_pylist()
+    batches = [batch for path in paths for batch in leaf_batches(storage, path, schema, pixel.interval)]
+    if len(paths) == 1:
+        return batches
+    found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
+    return found
+
+
 def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
     """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
     statistics = row_group.column(0).statistics
@@ -203,11 +229,18 @@ def _read_part(
     tables = {}
     for group, columns in selection.columns.items():
         paths, needed = part.paths[group], list(columns)
-        for key, is_needed in ((HEALPIX_COLUMN, inside is not None), (ROW_COLUMN, several)):
+        gathered = group in part.gathered
+        for key, is_needed in (
+            (HEALPIX_COLUMN, inside is not None or gathered),
+            (ROW_COLUMN, several or gathered),
+        ):
             if is_needed and key not in needed:
                 needed.append(key)
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        tables[group] = pa.concat_tables(leaves) if leaves else None
+        table = pa.concat_tables(leaves) if leaves else None
+        if table is not None and gathered:
+            table = table.sort_by(_ALONG)
+        tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
     if several and selection.filter is not None:
         table = table.filter(selection.filter)

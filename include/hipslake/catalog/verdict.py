@@ -94,6 +94,7 @@ class Verification:
         return LeafRules(
             catalog_uri=self._storage.uri(),
             layout=self._metadata.layout,
+            gathers=self._metadata.gathers,
             group=group,
             arrow_schema=described.arrow_schema,
             write_id=self._metadata.write_id,

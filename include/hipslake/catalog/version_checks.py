@@ -22,7 +22,7 @@ _THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
 def group_problems(
     metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.Table
 ) -> Iterator[Problem]:
-    """Whether a group's partitions are disjoint pixels, each with a file of its own, and add up.
+    """Whether a group's partitions are disjoint pixels, each with files of its own, and add up.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ def group_problems(
     for name, said, found in (
         ("rows", group.rows, sums["rows"]),
         ("bytes", group.bytes, sums["bytes"]),
-        ("leaves", group.leaves, partitions.num_rows),
+        ("leaves", group.leaves, len(set(zip(order.tolist(), npix.tolist(), strict=True)))),
+        ("files", group.files, partitions.num_rows),
     ):
         if said != found:
             yield Problem.of(
@@ -57,7 +58,30 @@ def group_problems(
     paths = pc.value_counts(partitions["path"].combine_chunks())
     for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
         yield Problem.of(ProblemKind.METADATA, path, f"two partitions of group {group.name!r} name the file")
+    if metadata.gathers:
+        partitions = _leaves(partitions)
+        yield from _too_large(group, partitions)
+        order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
     yield from _overlaps(order, npix, partitions["path"])
+
+
+def _leaves(partitions: pa.Table) -> pa.Table:
+    """One row for every leaf: all its rows and bytes, and the path of one of its files."""
+    summed = partitions.group_by(["order", "npix"]).aggregate(
+        [("rows", "sum"), ("bytes", "sum"), ("path", "min")]
+    )
+    return summed.rename_columns(["order", "npix", "rows", "bytes", "path"])
+
+
+def _too_large(group: GroupMetadata, leaves: pa.Table) -> Iterator[Problem]:
+    unit, limit = group.threshold.unit.value, group.threshold.value
+    for leaf in leaves.filter(pc.greater(leaves[unit], limit)).to_pylist():
+        yield Problem.of(
+            ProblemKind.THRESHOLD,
+            leaf["path"],
+            f"the files of {Pixel(leaf['order'], leaf['npix'])} have {leaf[unit]} {unit} together, over the "
+            f"threshold of {limit}",
+        )
 
 
 def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> Iterator[Problem]:
@@ -148,7 +172,7 @@ def extra_files(
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
     if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
-        known += [_tree_paths(metadata.write_id, group, table) for group, table in tables.items()]
+        known += [_tree_paths(metadata.write_id, table) for table in tables.values()]
     known += [_margin_paths(storage, metadata), pa.array([i.path for i in metadata.indices], pa.string())]
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
@@ -158,9 +182,8 @@ def extra_files(
         )
 
 
-def _tree_paths(write_id: str, group: str, table: pa.Table) -> pa.Array:
-    pixels = zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True)
-    return pa.array([HATS.partition_path(write_id, group, Pixel(*pixel)) for pixel in pixels], pa.string())
+def _tree_paths(write_id: str, table: pa.Table) -> pa.Array:
+    return pa.array([HATS.path_in_tree(write_id, path) for path in table["path"].to_pylist()], pa.string())
 
 
 def _margin_paths(storage: Storage, metadata: CatalogMetadata) -> pa.Array:

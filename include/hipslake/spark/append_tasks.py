@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.merging import keys_of, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.catalog.reading import leaf_batches
+from hipslake.catalog.reading import sorted_rows
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed
@@ -22,7 +23,7 @@ from hipslake.spark.write_tasks import LeafWriter, route_split
 from hipslake.sphere.pixels import Pixel
 from hipslake.sphere.tree import PixelTree
 
-ADDED, REMOVED = "added", "removed"
+ADDED, BESIDE, REMOVED = "added", "beside", "removed"
 RESULT_SCHEMA = pa.schema(
     [("group", pa.string()), ("change", pa.string()), ("taken_out", pa.int64()), *PARTITION_SCHEMA]
 )
@@ -76,14 +77,15 @@ class AppendTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks if block.rows.num_rows]
         blocks.clear()
-        with LeafWriter(state, plan) as writer:
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
             merge = _Merge(state, plan, writer)
             for place in plan.leaves_of(target):
                 mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]
                 merge.region(Pixel(int(plan.order[place]), int(plan.npix[place])), mine)
                 self.merged.add(int(plan.rows[place]))
         yield pa.RecordBatch.from_pylist(
-            [{**file, "change": ADDED, "taken_out": 0} for file in writer.files] + merge.removed,
+            [{**file, "change": merge.change_of(file), "taken_out": 0} for file in writer.files]
+            + merge.removed,
             schema=RESULT_SCHEMA,
         )
 
@@ -101,6 +103,9 @@ class _Merge:
         self._plan = plan
         self._writer = writer
         self._standing: Standing = state.standing[plan.group]
+        self._beside: set[Pixel] = set()
+        threshold = state.spec.threshold_of(plan.group)
+        self._unit, self._most = threshold.unit, threshold.value
 
     def region(self, pixel: Pixel, new: list[pa.RecordBatch]) -> None:
         """Bring a region to what it is after the append."""
@@ -117,8 +122,25 @@ class _Merge:
         for leaf in range(first, last):
             begin, end = int(tree.start[leaf]), int(tree.stop[leaf])
             mine = [within(batch, begin, end) for batch in new]
-            if any(batch.num_rows for batch in mine) or self._state.may_lose(begin, end):
+            losing = self._state.may_lose(begin, end)
+            comes = any(batch.num_rows for batch in mine)
+            if losing or (comes and not self._add_file(leaf, mine)):
                 self._rewrite(tree[leaf], leaf, mine)
+
+    def change_of(self, file: dict[str, object]) -> str:
+        """What a file that was written is to its leaf."""
+        return BESIDE if (file["order"], file["npix"]) in self._beside else ADDED
+
+    def _add_file(self, leaf: int, new: list[pa.RecordBatch]) -> bool:
+        """Write new rows as a further file of a leaf, if the spec says so and the leaf may hold them."""
+        if not self._state.spec.gathers:
+            return False
+        pixel, files = self._standing.tree[leaf], self._standing.files(leaf)
+        room = self._most - pc.sum(files[self._unit.value]).as_py()
+        if not self._writer.write_if_fits(pixel, new, room):
+            return False
+        self._beside.add(pixel)
+        return True
 
     def _rewrite(self, pixel: Pixel, leaf: int, new: list[pa.RecordBatch]) -> None:
         """Write what a pixel, a leaf or a part of one, holds from now on."""
@@ -141,17 +163,17 @@ class _Merge:
         after: list[pa.RecordBatch] = []
         taken_out = 0
         ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
-        for path in self._standing.files(leaf)["path"].to_pylist():
-            for rows in leaf_batches(self._state.catalog, path, self._plan.schema, pixel.interval):
-                ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
-                goes = np.isin(ordinals, replaces)
-                taken_out += int(goes.sum())
-                for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
-                    kept &= ~goes
-                    if kept.all():
-                        side.append(rows)
-                    elif kept.any():
-                        side.append(rows.filter(pa.array(kept)))
+        files = self._standing.files(leaf)
+        for rows in sorted_rows(self._state.catalog, files, self._plan.schema, pixel):
+            ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
+            goes = np.isin(ordinals, replaces)
+            taken_out += int(goes.sum())
+            for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
+                kept &= ~goes
+                if kept.all():
+                    side.append(rows)
+                elif kept.any():
+                    side.append(rows.filter(pa.array(kept)))
         return before, after, taken_out
 
 

@@ -8,9 +8,7 @@ Every merge writes into a folder of its own, so that nothing which might still b
 from __future__ import annotations
 
 import logging
-import random
 import secrets
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -30,10 +28,11 @@ from hipslake.spark.append_state import (
     regions_of_group,
     store_attempt,
 )
-from hipslake.spark.append_tasks import ADDED, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
+from hipslake.steps.committing import commit_change, newest_version, wait_for_others
 from hipslake.steps.draft import draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
@@ -48,8 +47,6 @@ from hipslake.versions.ordinals import claim_ordinal
 from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
-
-_BACKOFF_SECONDS = (0.2, 20.0)  # before the second merge, and at most
 
 
 def run(request: AppendRequest, engine: Engine) -> AppendReport:
@@ -82,7 +79,7 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
                 "merged its rows; try again later"
             )
         if merges:
-            _wait(merges)
+            wait_for_others(merges)
         merges += 1
         committed = job.merge_and_commit()
     return job.conclude(committed, merges)
@@ -125,12 +122,12 @@ class _Job:
     def merge_and_commit(self) -> int | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
-        base = self._newest()
+        base = newest_version(self.catalog)
         with Heartbeat(self.catalog, write_id, rest=False) as heartbeat:
             merged = self._merge(base, write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
-                version = self._commit(merged, heartbeat)
+                version = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
         if version is None:
             self.catalog.delete_tree(write_id)
         return version
@@ -159,9 +156,9 @@ class _Job:
             key=increment.key,
             total_rows=metadata.total_rows,
             replaced_rows=self._replaced_rows(metadata),
-            files=sum(change.added.num_rows for change in self.changes.values()),
+            files=sum(change.came.num_rows for change in self.changes.values()),
             removed_files=sum(change.removed.num_rows for change in self.changes.values()),
-            bytes=sum(pc.sum(change.added["bytes"]).as_py() or 0 for change in self.changes.values()),
+            bytes=sum(pc.sum(change.came["bytes"]).as_py() or 0 for change in self.changes.values()),
             merges=merges,
             seconds=self.phases.seconds,
         )
@@ -172,10 +169,6 @@ class _Job:
                 before = CatalogMetadata.from_json(self.versions.read(metadata.parent)).increment(self.key)
                 return before.rows if before else 0
         return 0
-
-    def _newest(self) -> CatalogMetadata | None:
-        newest = self.versions.newest()
-        return None if newest is None else CatalogMetadata.from_json(self.versions.read(newest))
 
     def _merge(self, base: CatalogMetadata | None, write_id: str) -> _Merged:
         spec, storage = self.frozen.spec, self.folder.storage
@@ -236,44 +229,36 @@ class _Job:
         changes = {}
         for group in groups:
             mine = files.filter(pc.equal(files["group"], group))
-            added, removed = (mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, REMOVED))
+            added, beside, removed = (
+                mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, BESIDE, REMOVED)
+            )
             taken_out = pc.sum(removed["taken_out"]).as_py() or 0
             # A leaf that is split over several regions is told by each of them.
             once = removed.group_by(PARTITION_SCHEMA.names).aggregate([])
             change = GroupChange(
                 removed=once.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
                 added=added.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+                beside=beside.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
             )
             _check_rows(group, change, counted.rows_out, taken_out, earlier.rows if earlier else 0)
             changes[group] = change
         return changes
 
-    def _commit(self, merged: _Merged, heartbeat: Heartbeat) -> int | None:
-        """Apply the change to the newest version until it is committed; None if it does not fit any more."""
-        while True:
-            base = self._newest()
-            try:
-                evolved = merged.schema
-                if base is not None and base.version != merged.attempt.version:
-                    self._check_key(base, merged.attempt)
-                    evolved = self._schema(base)
-                metadata = draft_increment(
-                    self.folder,
-                    base,
-                    merged.changes,
-                    schema=evolved,
-                    write_id=merged.attempt.write_id,
-                    ordinal=merged.attempt.ordinal,
-                    created=now_utc(),
-                )
-            except ConflictError as conflict:
-                log.info("Others have committed first: %s; merging again.", conflict)
-                return None
-            heartbeat.confirm()
-            number = metadata.version
-            if self.versions.commit(number, metadata.to_json(), merged.attempt.write_id) == "committed":
-                return number
-            log.info("Version %d was committed by another run; applying the change to it.", number)
+    def _draft(self, merged: _Merged, base: CatalogMetadata | None) -> CatalogMetadata:
+        """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
+        schema = merged.schema
+        if base is not None and base.version != merged.attempt.version:
+            self._check_key(base, merged.attempt)
+            schema = self._schema(base)
+        return draft_increment(
+            self.folder,
+            base,
+            merged.changes,
+            schema=schema,
+            write_id=merged.attempt.write_id,
+            ordinal=merged.attempt.ordinal,
+            created=now_utc(),
+        )
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""
@@ -306,16 +291,10 @@ class _Job:
 
 
 def _check_rows(group: str, change: GroupChange, added: int, taken_out: int, expected_out: int) -> None:
-    difference = (pc.sum(change.added["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
+    difference = (pc.sum(change.came["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
     if difference != added - expected_out or taken_out != expected_out:
         raise VerificationError(
             f"column group {group!r}: {added} rows were to be added and {expected_out} taken out, but there "
             f"are {difference} more, and {taken_out} were taken out; nothing is published. Did a source file "
             "change in mid-run? Run it again"
         )
-
-
-def _wait(merges: int) -> None:
-    """Let others finish, the longer the more often they were first; not all for the same time."""
-    first, most = _BACKOFF_SECONDS
-    time.sleep(min(first * 2 ** (merges - 1), most) * random.uniform(0.5, 1.5))

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.reading import parts
@@ -65,13 +68,25 @@ def read_spark(
         if not paths:  # no leaf lies there; one file gives the schema
             paths = catalog.metadata.partitions(name, catalog.storage)["path"][:1].to_pylist()
         _check_encodings(spark, catalog.storage, paths[0])
-        frame = spark.read.parquet(*(_spark_path(catalog.storage, path) for path in paths))
+        frame = _reader(spark, catalog, name, paths[0]).parquet(
+            *(_spark_path(catalog.storage, path) for path in paths)
+        )
         if given is not None:
             frame = frame.where(_inside(given))
         join_key = [ROW_COLUMN] if len(selection.columns) > 1 and ROW_COLUMN not in taken else []
         frames.append(frame.select(*map(_quoted, [*taken, *join_key])))
     joined = reduce(lambda left, right: left.join(right, on=ROW_COLUMN), frames)
     return joined.select(*map(_quoted, selection.schema.names))
+
+
+def _reader(spark: SparkSession, catalog: Catalog, group: str, path: str) -> DataFrameReader:
+    """A reader that gives every column of a group, null where a file is older than the column."""
+    if len(catalog.metadata.increments) == 1:
+        return spark.read
+    found = spark.read.parquet(_spark_path(catalog.storage, path)).schema
+    schema = catalog.schema_of(group)
+    missing = [field for field in schema if field.name not in found.names]
+    return spark.read.schema(StructType([*found.fields, *from_arrow_schema(pa.schema(missing)).fields]))
 
 
 def _inside(pixels: list[PixelLike]) -> Column:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
-from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
@@ -91,10 +90,6 @@ class WriteState:
     def catalog(self) -> Storage:
         """The storage at the catalog's root."""
         return Storage.at(self.run.catalog_uri)
-
-    @property
-    def layout(self) -> LayoutPaths:
-        return layout_paths(self.spec.layout)
 
     @property
     def schemas(self) -> dict[str, pa.Schema]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.merging import merged_row_groups, within
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
@@ -18,10 +19,11 @@ from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
 from hipslake.spark.rejects import write_rejects
 from hipslake.spark.split_rows import CHUNK_BYTES, chunks, runs_of_splits
-from hipslake.spark.write_state import GroupPlan, WriteState, load_write_state
+from hipslake.spark.write_state import WriteState, load_write_state
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
+from hipslake.storage import Storage
 
 MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
@@ -80,7 +82,7 @@ class WriteTask:
         plan = state.plan_of(target)
         batches = [block.rows for block in blocks]
         blocks.clear()
-        with LeafWriter(state, plan) as writer:
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
             for leaf in plan.leaves_of(target):
                 pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
                 mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
@@ -120,21 +122,34 @@ class LeafWriter:
     A file is stored and read back while the next one is encoded: the store makes the task wait, but not the
     core. Errors of it are raised by the next `write`, or at the end of the block.
 
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    write_id : str
+        The folder that is written into.
+    spec : CatalogSpec
+    group : str
+    schema : pyarrow.Schema
+        Of the group's leaf files.
+
     Attributes
     ----------
     files : list of dict
         What lies there, as `RESULT_SCHEMA`; complete after the block.
     """
 
-    def __init__(self, state: WriteState, plan: GroupPlan) -> None:
+    def __init__(
+        self, catalog: Storage, write_id: str, spec: CatalogSpec, group: str, schema: pa.Schema
+    ) -> None:
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
         self._stored: Future[dict[str, object]] | None = None
-        self._spec: CatalogSpec = state.spec
-        self._catalog, self._layout, self._write_id = state.catalog, state.layout, state.write_id
-        self._plan = plan
-        self._options = write_options(state.spec.parquet, plan.schema)
-        threshold = state.spec.threshold_of(plan.group)
+        self._spec, self._catalog, self._write_id = spec, catalog, write_id
+        self._group, self._schema = group, schema
+        self._layout = layout_paths(spec.layout, gathers=spec.gathers)
+        self._options = write_options(spec.parquet, schema)
+        threshold = spec.threshold_of(group)
         in_bytes = threshold.unit is ThresholdUnit.BYTES
         self._most_bytes = threshold.value if in_bytes else None
         self._most_rows = None if in_bytes else threshold.value
@@ -164,13 +179,30 @@ class LeafWriter:
             self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
             self._split(pixel, batches)
             return
-        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
-        content = encode_leaf(row_groups, self._plan.schema, self._options)
+        content = self._encoded(batches)
         if self._most_bytes is not None and content.size > self._most_bytes:
             self._check_can_split(pixel, rows, content.size)
             del content
             self._split(pixel, batches)
             return
+        self._hand_over(pixel, rows, content)
+
+    def write_if_fits(self, pixel: Pixel, batches: list[pa.RecordBatch], room: int) -> bool:
+        """Write a file if it takes no more than the room, in the unit of the threshold; whether it did."""
+        rows = sum(batch.num_rows for batch in batches)
+        if self._most_rows is not None and rows > room:
+            return False
+        content = self._encoded(batches)
+        if self._most_bytes is not None and content.size > room:
+            return False
+        self._hand_over(pixel, rows, content)
+        return True
+
+    def _encoded(self, batches: list[pa.RecordBatch]) -> pa.Buffer:
+        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
+        return encode_leaf(row_groups, self._schema, self._options)
+
+    def _hand_over(self, pixel: Pixel, rows: int, content: pa.Buffer) -> None:
         self._collect()  # one file at a time is held beside the one that is encoded
         self._stored = self._pool.submit(self._store, pixel, rows, content)
 
@@ -184,7 +216,7 @@ class LeafWriter:
             self._stored = None
 
     def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
-        path = self._layout.partition_path(self._write_id, self._plan.group, pixel)
+        path = self._layout.partition_path(self._write_id, self._group, pixel)
         self._catalog.write(path, content)
         found = read_footer(self._catalog, path).num_rows
         if found != rows:
@@ -192,7 +224,7 @@ class LeafWriter:
                 f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
             )
         return {
-            "group": self._plan.group,
+            "group": self._group,
             "order": pixel.order,
             "npix": pixel.npix,
             "path": path,
@@ -205,7 +237,7 @@ class LeafWriter:
         excess = f"{rows} rows make a file of {size} bytes, over the threshold of {self._most_bytes} bytes"
         if rows == 1:
             raise PlanError(
-                f"column group {self._plan.group!r}, {pixel}: {excess}; a file of one row cannot be split: "
+                f"column group {self._group!r}, {pixel}: {excess}; a file of one row cannot be split: "
                 "raise the threshold above it"
             )
         self._check_order(pixel, excess)
@@ -214,6 +246,6 @@ class LeafWriter:
         highest = min(self._spec.highest_order, MAX_ORDER)
         if pixel.order >= highest:
             raise PlanError(
-                f"column group {self._plan.group!r}, {pixel}: {excess}, and it may not be split below order "
+                f"column group {self._group!r}, {pixel}: {excess}, and it may not be split below order "
                 f"{highest}; raise the threshold" + ("" if highest == MAX_ORDER else " or highest_order")
             )

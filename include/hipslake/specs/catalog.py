@@ -194,6 +194,11 @@ class CatalogSpec(Frozen):
             raise ValueError(f"co_partitioned: {', '.join(repeated)} stands twice")
         return self
 
+    @property
+    def gathers(self) -> bool:
+        """Whether a leaf may have several files."""
+        return self.mode is Mode.APPEND and self.append is AppendMode.ADD_FILE
+
     def group(self, name: str) -> ColumnGroupSpec:
         """Return the column group of this name; `KeyError` lists those that there are."""
         for group in self.column_groups:

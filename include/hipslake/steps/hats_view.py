@@ -6,6 +6,7 @@ older writes; here they get a second name in the newest write, where HATS reader
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -19,7 +20,6 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.skymap import write_skymap
 from hipslake.specs.catalog import Layout, Unchanged
-from hipslake.sphere.pixels import Pixel
 from hipslake.steps.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.storage import Storage
@@ -35,6 +35,10 @@ class HatsViewRequest(Request):
 
     step: ClassVar[str] = "view"
     reusable: ClassVar[bool] = False  # another run may have published since
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request: it is about the catalog, also after a run that had no input."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
 class HatsViewReport(Report):
@@ -86,7 +90,7 @@ def _build_tree(
     linked = copied = 0
     for group in metadata.groups:
         table = metadata.partitions(group.name, catalog)
-        pairs = _elsewhere(metadata.write_id, group.name, table)
+        pairs = _elsewhere(metadata.write_id, table)
         with ThreadPoolExecutor(_THREADS) as pool:
             made = list(pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs))
         linked += len(made)
@@ -98,13 +102,9 @@ def _build_tree(
     return linked, copied
 
 
-def _elsewhere(write_id: str, group: str, table: pa.Table) -> list[tuple[str, str]]:
+def _elsewhere(write_id: str, table: pa.Table) -> list[tuple[str, str]]:
     """The leaf files of other writes, each with its path in the tree of this one."""
-    order, npix, paths = (table[name].to_pylist() for name in ("order", "npix", "path"))
-    pairs = (
-        (path, HATS.partition_path(write_id, group, Pixel(*pixel)))
-        for path, pixel in zip(paths, zip(order, npix, strict=True), strict=True)
-    )
+    pairs = ((path, HATS.path_in_tree(write_id, path)) for path in table["path"].to_pylist())
     return [(path, target) for path, target in pairs if path != target]
 
 

@@ -83,7 +83,7 @@ def run(request: PublishRequest) -> PublishReport:
         rows_out=metadata.total_rows,
         rows_rejected=metadata.rows_rejected,
         bytes=metadata.total_bytes,
-        files=sum(group.leaves for group in metadata.groups),
+        files=sum(group.files for group in metadata.groups),
         version=committed,
         parent=metadata.parent,
         catalog_uri=frozen.catalog_uri,

@@ -14,6 +14,7 @@ from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.append import AppendReport, AppendRequest
+    from hipslake.steps.compact import CompactReport, CompactRequest
     from hipslake.steps.hats_view import HatsViewReport
     from hipslake.steps.histogram import HistogramReport, HistogramRequest
     from hipslake.steps.inputs import InputsReport
@@ -283,6 +284,46 @@ class PublishCatalogOperator(StepOperator):
         announce(context, self.asset, report.rows_out, report.version, report.catalog_uri)
         self.log.info("Published version %s of %s", report.version, report.catalog_uri)
         return report
+
+
+class CompactCatalogOperator(SparkStepOperator):
+    """Give leaves that have gathered many files one sorted file each; reads the param `min_files`.
+
+    Skips the task if there are none. The rows stay what they are, so no asset event is emitted.
+    """
+
+    job = "compact_catalog"
+    _min_files = 2
+
+    def request(self) -> CompactRequest:
+        from hipslake.steps.compact import CompactRequest
+
+        return CompactRequest(run_uri=self.run_uri, min_files=self._min_files)
+
+    def report_type(self) -> type[CompactReport]:
+        from hipslake.steps.compact import CompactReport
+
+        return CompactReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.compact import bytes_to_compact
+
+        return bytes_to_compact(self.request())
+
+    def without_spark(self) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import compaction
+        from hipslake.steps.report import perform
+
+        engine = ThisProcess()
+        return perform(lambda asked: compaction.run(asked, engine), self.request(), self.report_type())
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        self._min_files = int(context["params"].get("min_files", 2))
+        summary = super().execute(context)
+        if summary["version"] is None:
+            raise AirflowSkipException(f"No leaf has {self._min_files} files.")
+        return summary
 
 
 def announce(context: Context, asset: Asset, rows: int, version: int, uri: str) -> None:

@@ -1,0 +1,58 @@
+"""Leaves that gathered many files get one sorted file each: a DAG per spec of mode append, add_file."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+from hipslake_airflow.documents import compact_document
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    CompactCatalogOperator,
+    ResolveRunOperator,
+)
+from hipslake_airflow.params import compact_params
+from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_folders import CATALOG_SPECS
+
+PIPELINE = "catalog_compact"
+SPARK_ABOVE_BYTES = 256 << 20
+
+
+def catalog_compact(spec: CatalogSpec, path: Path) -> DAG:
+    """Return the DAG that compacts one catalog."""
+    with DAG(
+        dag_id=dag_id_of(PIPELINE, path),
+        description=f"Compact {spec.name}",
+        doc_md=compact_document(spec),
+        schedule=None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=compact_params(),
+        tags=["hipslake", "catalog", "compact"],
+        default_args=RETRIES,
+    ) as dag:
+        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
+        run_uri = resolve.output["run_uri"]
+        compact = CompactCatalogOperator(
+            task_id="compact", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
+        )
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
+        resolve >> compact >> view
+    return dag
+
+
+for spec_path in find_specs(CATALOG_SPECS):
+    try:
+        spec = load_catalog_spec(spec_path)
+    except SpecError:  # said by the DAG of its ingest
+        continue
+    if spec.gathers:
+        compaction = catalog_compact(spec, spec_path)
+        globals()[compaction.dag_id] = compaction

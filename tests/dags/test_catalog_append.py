@@ -1,0 +1,103 @@
+"""The DAGs of a catalog of mode append: nights by their data interval, empty ones, and compaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipslake import Catalog
+
+from tests.steps.nights import FIRST, Survey, night_rows
+
+Load = Callable[[], dict[str, Any]]
+STEPS = ["resolve", "wait", "inputs", "histogram", "append", "view"]
+INGEST, COMPACT = "catalog_ingest__stars", "catalog_compact__stars"
+
+
+def states(run: Any) -> dict[str, str]:
+    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+@pytest.fixture
+def survey(specs: Path, tmp_path: Path) -> Survey:
+    """A survey whose spec lies where the DAG files look."""
+    survey = Survey(tmp_path, more='append: add_file\nschedule: "0 0 * * *"')
+    (specs / "stars.yaml").write_text(survey.spec.read_text())
+    survey.spec.unlink()
+    return survey
+
+
+def run_night(load: Load, number: int, **conf: Any) -> Any:
+    """The run at the end of a night, as `airflow dags test` makes it for that date."""
+    end = FIRST + timedelta(days=number + 1)
+    return load()[INGEST].test(logical_date=end, run_conf={"wait_minutes": 0, **conf})
+
+
+def test_an_append_has_tasks_and_params_of_its_own(load: Load, survey: Survey) -> None:
+    dag = load()[INGEST]
+    assert [task.task_id for task in dag.topological_sort()] == STEPS
+    assert {"force", "wait_minutes", "window_start", "window_end"} == set(dag.params)
+    assert dag.max_active_runs > 1
+
+
+def test_only_catalogs_whose_leaves_gather_files_are_compacted(
+    load: Load, survey: Survey, specs: Path
+) -> None:
+    assert COMPACT in load()
+    text = (specs / "stars.yaml").read_text()
+    (specs / "stars.yaml").write_text(text.replace("append: add_file", ""))
+    assert COMPACT not in load()
+
+
+@pytest.mark.parametrize("value", [1, "many", 1e9, None])
+def test_a_number_of_files_out_of_bounds_is_refused(load: Load, survey: Survey, value: object) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        load()[COMPACT].params.get_param("min_files").resolve(value)
+
+
+@pytest.mark.system
+def test_nights_land_by_their_interval_and_are_compacted(
+    airflow: Path, load: Load, survey: Survey, tmp_path: Path
+) -> None:
+    for number in (0, 1, 2):
+        survey.land(number, night_rows(number, rows=90))
+        assert states(run_night(load, number)) == dict.fromkeys(STEPS, "success")
+    catalog = Catalog.open(survey.root)
+    keys = [increment.key for increment in catalog.metadata.increments]
+    assert keys == [(FIRST + timedelta(days=number)).isoformat() for number in (0, 1, 2)]
+    survey.assert_holds_what_landed()
+
+    again = run_night(load, 1)
+    assert states(again)["append"] == "skipped"
+    assert states(again)["view"] == "success"
+    assert Catalog.open(survey.root).version == 3
+
+    empty = run_night(load, 7)
+    assert states(empty) == {
+        **dict.fromkeys(STEPS, "skipped"),
+        "resolve": "success",
+        "view": "success",
+    }
+    assert str(empty.state) == "success"
+
+    compacted = load()[COMPACT].test(run_conf={"min_files": 2})
+    assert set(states(compacted).values()) == {"success"}
+    [group] = Catalog.open(survey.root).metadata.groups
+    assert group.files == group.leaves
+    survey.assert_holds_what_landed()
+
+
+@pytest.mark.system
+def test_an_empty_night_fails_where_the_spec_says_so(
+    airflow: Path, load: Load, survey: Survey, specs: Path
+) -> None:
+    with (specs / "stars.yaml").open("a") as file:
+        file.write("on_empty: fail\n")
+    run = run_night(load, 3)
+    assert states(run)["wait"] == "failed"
+    assert not (survey.root / "metadata.json").exists()
