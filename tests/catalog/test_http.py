@@ -5,12 +5,20 @@ from __future__ import annotations
 import math
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hipslake import Catalog
-from hipslake.errors import CatalogNotFoundError, NotReadableError, StorageError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogNotFoundError,
+    NotReadableError,
+    NotWritableError,
+    StorageError,
+    VersionNotFoundError,
+)
 from hipslake.sphere.pixels import Pixel
+from hipslake.storage import Storage
 
 from tests.steps.nights import Survey
 from tests.stores.proxy import running_proxy
@@ -146,6 +154,24 @@ def test_a_server_that_fails_is_no_missing_catalog(web: WebServer, url: str) -> 
         assert raised.value.retryable
     with pytest.raises(StorageError, match="could not be read"):
         Catalog.open(url.replace(web.url, proxy.endpoint))
+
+
+def test_nothing_is_written_through_a_web_server(web: WebServer) -> None:
+    web.forget()
+    storage = Storage.at(web.url)
+    attempts: list[Callable[[], object]] = [
+        lambda: storage.write("a", b"."),
+        lambda: storage.create("a", b"."),
+        lambda: storage.open("a", "wb"),
+        lambda: storage.delete("a"),
+        lambda: storage.delete_tree("a"),
+        lambda: storage.link("a", "b"),
+        storage.check_writable,
+    ]
+    for attempt in attempts:
+        with pytest.raises(NotWritableError, match="nothing is written through a web server"):
+            attempt()
+    assert web.served() == []
 
 
 def test_an_answer_that_is_cut_off_is_told(web: WebServer, url: str) -> None:

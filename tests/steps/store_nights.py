@@ -8,11 +8,9 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.steps.run import RunFolder, Window
 from hipslake.storage import Storage
 
-from tests.steps import in_process
-from tests.steps.nights import FIRST, SPEC, Survey
+from tests.steps.nights import FIRST, Survey
 
 
 @dataclass
@@ -22,21 +20,19 @@ class StoreSurvey(Survey):
     uri: str = ""
 
     @property
-    def spec(self):  # type: ignore[no-untyped-def]
-        path = self.place / "stars.yaml"
-        path.write_text(
-            SPEC.format(
-                landing=f"{self.uri}/landing", threshold=self.threshold, layout=self.layout, more=self.more
-            )
-        )
-        return path
+    def landing(self) -> str:
+        return f"{self.uri}/landing"
+
+    @property
+    def warehouse(self) -> str:
+        return f"{self.uri}/warehouse"
 
     @property
     def catalog(self) -> Catalog:
-        return Catalog.open(f"{self.uri}/warehouse/catalogs/stars")
+        return Catalog.open(f"{self.warehouse}/catalogs/stars")
 
     def land(self, number: int, table: pa.Table, files: int = 2) -> None:
-        folder = Storage.at(f"{self.uri}/landing/night={FIRST + timedelta(days=number):%Y-%m-%d}")
+        folder = Storage.at(f"{self.landing}/night={FIRST + timedelta(days=number):%Y-%m-%d}")
         for old in folder.list():
             folder.delete(old.path)
         per_file = max(1, -(-table.num_rows // files))
@@ -44,11 +40,3 @@ class StoreSurvey(Survey):
             with folder.open(f"part-{at}.parquet", "wb") as file:
                 pq.write_table(table.slice(at * per_file, per_file), file)
         self.landed[number] = table
-
-    def start(self, number: int) -> RunFolder:
-        self.runs += 1
-        start = FIRST + timedelta(days=number)
-        window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
-        folder = in_process.start(f"{self.uri}/warehouse", self.spec, f"run-{self.runs}", window=window)
-        in_process.freeze(folder)
-        return folder

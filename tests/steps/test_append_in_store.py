@@ -33,6 +33,20 @@ def test_nights_are_appended_replaced_and_kept(survey: StoreSurvey, tmp_path: Pa
     assert type(remote).open(remote.uri, version=1).read().num_rows == 400
 
 
+def test_cheap_nights_are_gathered_and_compacted(survey: StoreSurvey) -> None:
+    survey.more = "append: add_file"
+    for number in range(4):
+        survey.night(number)
+    files = len(_paths(survey))
+    survey.assert_holds_what_landed()
+    before = survey.catalog.read()
+    report = survey.compact()
+    assert report.version == 5
+    assert len(_paths(survey)) < files
+    assert survey.catalog.read().equals(before)
+    survey.assert_holds_what_landed()
+
+
 def test_commits_whose_answers_are_lost_are_made_once(survey: StoreSurvey, s3_server: S3Server) -> None:
     with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
         lost = proxy.drop_answers("PUT", r"/_versions/\d+\.json", times=math.inf)
@@ -51,3 +65,9 @@ def test_lost_answers_of_every_kind_cost_no_row(survey: StoreSurvey, s3_server: 
             survey.night(number)
         survey.assert_holds_what_landed()
         assert all(fault.met == 5 for fault in proxy.faults)
+
+
+def _paths(survey: StoreSurvey) -> list[str]:
+    catalog = survey.catalog
+    found: list[str] = catalog.metadata.partitions(None, catalog.storage)["path"].to_pylist()
+    return found

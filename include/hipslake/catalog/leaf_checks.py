@@ -73,12 +73,12 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
     try:
         with pq.ParquetFile(
-            storage.arrow_path(partition.path), filesystem=storage.arrow_filesystem()
+            storage.arrow_path(partition.path),
+            filesystem=storage.arrow_filesystem(),
+            pre_buffer=not storage.is_local,  # few large requests to an object store
         ) as file:
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)
-    except StorageError:
-        raise
     except Exception as error:
         damage = _damage(storage, partition.path, error, "the footer cannot be read")
         problems.append(Problem.of(ProblemKind.UNREADABLE, partition.path, damage))
