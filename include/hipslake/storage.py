@@ -1,6 +1,6 @@
 """The one door to files and objects: a folder on any file system, with writes that are whole or not at all.
 
-Credentials and endpoints of a store come from the environment (`AWS_...` for S3; see `hipslake.files.access`),
+Credentials and endpoints of a store come from the environment (`AWS_...` for S3: `hipslake.files.access`),
 never from a URI. Web servers are read only.
 """
 
@@ -215,7 +215,7 @@ class Storage:
     def _check_no_web_server(self, path: str) -> None:
         if self.root.startswith(("http://", "https://")):
             raise NotWritableError(
-                f"{self.uri(path)}: nothing is written through a web server; give the store's own URI, or a path"
+                f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
             )
 
     def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
