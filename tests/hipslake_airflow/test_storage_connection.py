@@ -63,7 +63,7 @@ def test_keys_take_the_place_of_all_that_the_machine_has(named: Any) -> None:
 
 
 def test_a_connection_without_keys_leaves_those_of_the_machine(named: Any) -> None:
-    named({"extra": {"service_config": {"s3": {"endpoint_url": "http://127.0.0.1:2"}}}})
+    named({"extra": {"endpoint_url": "http://127.0.0.1:2"}})
     use_storage_connection()
     found = environment()
     assert [found.get(name) for name in KEYS] == ["the machine's"] * 4
@@ -87,6 +87,7 @@ def test_a_profile_takes_the_place_of_keys(named: Any) -> None:
             {"extra": {"role_arn": "arn:aws:iam::1:role/x"}},
             "has role_arn in its extra, which is not supported",
         ),
+        ({"extra": {"region_name": 7}}, "has region_name in its extra, which must be text"),
     ],
 )
 def test_connections_that_cannot_be_used_are_told_with_the_mend(

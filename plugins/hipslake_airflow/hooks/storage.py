@@ -21,7 +21,7 @@ EXAMPLE = (
     '{"conn_type": "aws", "login": "KEY", "password": "SECRET", '
     '"extra": {"endpoint_url": "https://store.example.org"}}'
 )
-_KNOWN = {"aws_session_token", "region_name", "endpoint_url", "profile_name", "service_config"}
+_KNOWN = {"aws_session_token", "region_name", "endpoint_url", "profile_name"}
 
 
 def use_storage_connection() -> None:
@@ -59,6 +59,7 @@ def access_of(connection: Connection) -> StoreAccess:
     """Return what a connection of type `aws` says, in the words of Airflow's Amazon provider."""
     extra: dict[str, Any] = connection.extra_dejson
     unknown = sorted(set(extra) - _KNOWN)
+    no_text = sorted(name for name, value in extra.items() if not isinstance(value, str))
     problem = ""
     if connection.conn_type != "aws":
         problem = f"is of type {connection.conn_type!r}, not 'aws'"
@@ -66,17 +67,18 @@ def access_of(connection: Connection) -> StoreAccess:
         problem = "has a key without its secret (login and password), or the other way round"
     elif unknown:
         problem = f"has {', '.join(unknown)} in its extra, which is not supported here"
+    elif no_text:
+        problem = f"has {', '.join(no_text)} in its extra, which must be text"
     if problem:
         raise AirflowFailException(
             f"Connection {connection.conn_id!r} {problem}; {_mend(connection.conn_id)}"
         )
-    of_s3 = extra.get("service_config", {}).get("s3", {})
     return StoreAccess(
         key=connection.login or None,
         secret=connection.password or None,
         token=extra.get("aws_session_token"),
         region=extra.get("region_name"),
-        endpoint=of_s3.get("endpoint_url") or extra.get("endpoint_url"),
+        endpoint=extra.get("endpoint_url"),
         profile=extra.get("profile_name"),
     )
 
