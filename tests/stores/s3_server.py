@@ -55,6 +55,8 @@ class S3Server:
     def reached(self) -> Iterator[None]:
         """Let this process reach it, and those that it starts."""
         with pytest.MonkeyPatch.context() as environment:
+            for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+                environment.delenv(name, raising=False)
             for name, value in self.environment.items():
                 environment.setenv(name, value)
             S3FileSystem.clear_instance_cache()  # a client goes on as it began
