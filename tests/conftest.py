@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,21 @@ import fsspec
 import pytest
 from hipslake.storage import Storage
 
+from tests import airflow_home
+
 if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
+
+
+@pytest.fixture(scope="session")
+def peers_python() -> str:
+    """The interpreter of the environment that holds LSDB, hats and DuckDB."""
+    default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"
+    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or default)
+    if not python.exists():
+        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
+    return str(python)
 
 
 @pytest.fixture(params=["local", "memory", "s3"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -10,16 +9,6 @@ import pytest
 from hipslake.storage import Storage
 
 from tests.catalog.publishing import SHAPES, Published, publish
-
-
-@pytest.fixture(scope="session")
-def peers_python() -> str:
-    """The interpreter of the environment that holds LSDB, hats and DuckDB."""
-    root = Path(__file__).parents[2]
-    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or root / ".venv-peers" / "bin" / "python")
-    if not python.exists():
-        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
-    return str(python)
 
 
 @pytest.fixture(scope="session")

@@ -71,9 +71,9 @@ class Survey:
     @property
     def spec(self) -> Path:
         path = self.place / "stars.yaml"
-        path.write_text(
-            SPEC.format(landing=self.landing, threshold=self.threshold, layout=self.layout, more=self.more)
-        )
+        text = SPEC.format(landing=self.landing, threshold=self.threshold, layout=self.layout, more=self.more)
+        if not path.exists() or path.read_text() != text:  # others may be reading it
+            path.write_text(text)
         return path
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,6 @@ def airflow() -> Path:
     """The Airflow home, with its database made."""
     airflow_home.migrate()
     return airflow_home.HOME
-
-
-@pytest.fixture(scope="session")
-def peers_python() -> str:
-    """The interpreter of the environment that holds LSDB, hats and DuckDB."""
-    default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"
-    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or default)
-    if not python.exists():
-        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
-    return str(python)
 
 
 @pytest.fixture(scope="session")

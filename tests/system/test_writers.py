@@ -6,7 +6,6 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-import pytest
 from hipslake.errors import ConflictError
 from hipslake.steps.append import AppendReport
 
@@ -34,7 +33,6 @@ def _append(survey: Survey, number: int) -> AppendReport:
     raise AssertionError
 
 
-@pytest.mark.system
 def test_eighty_increments_of_eight_writers_land_once(tmp_path: Path) -> None:
     survey = Survey(tmp_path)
     for number in range(WRITERS * NIGHTS):

@@ -69,6 +69,23 @@ def curve_sorted(partitions: pa.Table) -> pa.Table:
     return table.combine_chunks()
 
 
+def summed_by_leaf(partitions: pa.Table) -> pa.Table:
+    """One row for every leaf, with the rows and bytes of all its files, and the path of the first.
+
+    Parameters
+    ----------
+    partitions : pyarrow.Table
+        `PARTITION_SCHEMA`, along the curve: the files of a leaf stand together.
+    """
+    order, npix = partitions["order"].to_numpy(), partitions["npix"].to_numpy()
+    first = np.flatnonzero(np.append(True, (order[1:] != order[:-1]) | (npix[1:] != npix[:-1])))[: len(order)]
+    leaves = partitions.select(["order", "npix", "path"]).take(pa.array(first))
+    for name in ("rows", "bytes"):
+        sums = np.add.reduceat(partitions[name].to_numpy(), first) if len(first) else np.empty(0, np.int64)
+        leaves = leaves.append_column(name, pa.array(sums))
+    return leaves
+
+
 def pixel_ranges(order: np.ndarray, npix: np.ndarray) -> dict[int, str]:
     """Pixels as text per order, runs as `first-last`, ascending.
 

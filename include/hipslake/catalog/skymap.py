@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.mollweide import Floats, forward, inverse
+from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER, order29
@@ -84,9 +85,10 @@ def draw_skymap(metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
     from matplotlib.figure import Figure
 
-    tree = PixelTree(partitions["order"].to_numpy(), partitions["npix"].to_numpy())
+    leaves = summed_by_leaf(partitions)
+    tree = PixelTree(leaves["order"].to_numpy(), leaves["npix"].to_numpy())
     area = SKY_DEG2 / (12.0 * 4.0**tree.order)
-    density = partitions["rows"].to_numpy() / area
+    density = leaves["rows"].to_numpy() / area
     # The darkest colours of the map are left out: they would be taken for empty sky.
     colours = LinearSegmentedColormap.from_list("rows", colormaps["magma"](np.linspace(0.22, 1.0, 256)))
     low, high = _bounds(density)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hipslake.catalog.findings import ExpectedTotals, Problem, ProblemKind
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
-from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, read_sidecar
+from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, read_sidecar, summed_by_leaf
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
@@ -59,18 +59,10 @@ def group_problems(
     for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
         yield Problem.of(ProblemKind.METADATA, path, f"two partitions of group {group.name!r} name the file")
     if metadata.gathers:
-        partitions = _leaves(partitions)
+        partitions = summed_by_leaf(partitions)
         yield from _too_large(group, partitions)
         order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
     yield from _overlaps(order, npix, partitions["path"])
-
-
-def _leaves(partitions: pa.Table) -> pa.Table:
-    """One row for every leaf: all its rows and bytes, and the path of one of its files."""
-    summed = partitions.group_by(["order", "npix"]).aggregate(
-        [("rows", "sum"), ("bytes", "sum"), ("path", "min")]
-    )
-    return summed.rename_columns(["order", "npix", "rows", "bytes", "path"])
 
 
 def _too_large(group: GroupMetadata, leaves: pa.Table) -> Iterator[Problem]:

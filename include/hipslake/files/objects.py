@@ -113,6 +113,10 @@ class ObjectFiles:
             self._fs.rm_file(uri)
 
     def delete_tree(self, uri: str) -> None:
+        if _MAGIC.search(uri):  # fsspec would take it for a pattern, and delete what matches
+            for entry in [*self.list(uri, recursive=True)]:
+                self.delete(f"{uri}/{entry.path}")
+            return
         with suppress(FileNotFoundError):
             self._fs.rm(uri, recursive=True)
 
