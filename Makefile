@@ -15,6 +15,7 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 	@$(with) python -m hipslake_demo.demo
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
+	@include/setup/setup.sh nginx
 	@$(with) python -m pytest -m "not slow" $(ARGS)
 
 lint: setup ## Check style, format and types
@@ -49,4 +50,4 @@ lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
 clean: down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .nginx .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

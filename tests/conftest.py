@@ -6,12 +6,17 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
 from hipslake.storage import Storage
 
 from tests import airflow_home
+
+if TYPE_CHECKING:
+    from tests.stores.s3_server import S3Server
+    from tests.stores.web import WebServer
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +29,50 @@ def peers_python() -> str:
     return str(python)
 
 
-@pytest.fixture(params=["local", "memory"])
+@pytest.fixture(params=["local", "memory", "s3"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    """A storage of either kind: POSIX files, and objects."""
+    """A storage of each kind: POSIX files, objects in memory, objects behind a real client and server."""
     if request.param == "local":
         yield Storage.at(tmp_path)
+        return
+    if request.param == "s3":
+        yield Storage.at(f"{request.getfixturevalue('bucket')}/{uuid.uuid4().hex}")
         return
     root = f"memory://{uuid.uuid4().hex}"
     yield Storage.at(root)
     memory = fsspec.filesystem("memory")
     if memory.exists(root):
         memory.rm(root, recursive=True)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """An S3 server that takes any keys; this process and those it starts reach it by their environment."""
+    from tests.stores.s3_server import running_s3
+
+    with running_s3() as server, server.reached():
+        yield server
+
+
+@pytest.fixture(scope="session")
+def bucket(s3_server: S3Server) -> str:
+    """The URI of a bucket that the tests share."""
+    return f"s3://{s3_server.make_bucket()}"
+
+
+@pytest.fixture(scope="session")
+def web_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder whose files `web` serves."""
+    return tmp_path_factory.mktemp("web-root")
+
+
+@pytest.fixture(scope="session")
+def web(web_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    """A static web server that knows ranges."""
+    from tests.stores.web import find_nginx, running_nginx
+
+    nginx = find_nginx()
+    if nginx is None:
+        pytest.skip("there is no nginx; on Debian and Ubuntu, include/setup/setup.sh nginx gets it")
+    with running_nginx(nginx, web_root, tmp_path_factory.mktemp("nginx")) as server:
+        yield server

@@ -105,6 +105,10 @@ def test_magic_in_the_name_of_the_root_is_no_pattern(storage: Storage) -> None:
     storage.write("run1/b.csv", b".")
 
     assert names(odd.glob("*.csv")) == ["a.csv"]
+    storage.write("run1/folder/kept", b".")
+    odd.write("folder/a", b".")
+    odd.delete_tree("folder")
+    assert names(storage.list(recursive=True)) == ["run1/b.csv", "run1/folder/kept", "run[1]/a.csv"]
 
 
 def test_an_entry_is_the_one_of_the_listing(storage: Storage) -> None:

@@ -1,7 +1,7 @@
 """The one door to files and objects: a folder on any file system, with writes that are whole or not at all.
 
-Credentials and endpoints come from fsspec's own configuration (environment variables such as
-`FSSPEC_S3_ENDPOINT_URL`), never from a URI.
+Credentials and endpoints of a store come from the environment (`AWS_...` for S3: `hipslake.files.access`),
+never from a URI. Web servers are read only.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Literal, overload
 
 from fsspec.core import split_protocol
 
+from hipslake.errors import NotWritableError
 from hipslake.files.atomic import is_unfinished
 from hipslake.files.entry import Entry, Files
 from hipslake.files.failures import Doing, told
@@ -83,6 +84,7 @@ class Storage:
         without an exception. `durable=False` skips the syncs, for files that may be lost in a power cut.
         """
         if mode == "wb":
+            self._check_no_web_server(path)
             return self._replacing(path, durable)
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
@@ -215,7 +217,15 @@ class Storage:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
+    def _check_no_web_server(self, path: str) -> None:
+        if self.root.startswith(("http://", "https://")):
+            raise NotWritableError(
+                f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
+            )
+
     def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
+        if doing == "write":
+            self._check_no_web_server(path)
         return told(self.uri(path), doing, foreign=not self.is_local)
 
     @contextmanager

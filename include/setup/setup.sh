@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `database` (Airflow's).
+# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `nginx` (.nginx), `database`
+# (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -73,6 +74,22 @@ make_peers() {
   main python venv
   one_at_a_time
   make_environment .venv-peers benchmarks/requirements.txt
+}
+
+# A web server that knows ranges, for tests: the system's, or Debian's own, unpacked here, which takes no root. Without it
+# these tests are skipped.
+make_nginx() {
+  local folder
+  [[ -x .nginx/usr/sbin/nginx ]] && return
+  PATH=$PATH:/usr/sbin:/usr/local/sbin command -v nginx >/dev/null && return
+  folder=$(mktemp -d)
+  if (cd -- "$folder" && apt-get download nginx && dpkg -x nginx_*.deb unpacked && unpacked/usr/sbin/nginx -v) >/dev/null 2>&1; then
+    rm -rf -- .nginx
+    mv -- "$folder/unpacked" .nginx
+  else
+    say "there is no nginx, and it cannot be got from Debian's packages here; tests over HTTP will be skipped"
+  fi
+  rm -rf -- "$folder"
 }
 
 make_database() {

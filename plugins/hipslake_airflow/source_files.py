@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hipslake.files.access import StoreAccess
 
 
-def count_files(source: dict[str, Any]) -> int:
+def count_files(source: dict[str, Any], access: StoreAccess | None = None) -> int:
     """Return how many files match a source.
 
     Parameters
     ----------
     source : dict
         A `SourceSpec` as JSON.
+    access : StoreAccess, optional
+        How its store is reached, if not as this process reaches stores.
     """
     from hipslake.errors import SourceNotFoundError
+    from hipslake.files.access import asked_as
     from hipslake.sources import open_source
     from hipslake.specs.source import SourceSpec
 
     try:
-        return len(open_source(SourceSpec.model_validate(source)).list_files())
+        with asked_as(access):
+            return len(open_source(SourceSpec.model_validate(source)).list_files())
     except SourceNotFoundError:
         return 0
 

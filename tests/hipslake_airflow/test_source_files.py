@@ -75,7 +75,7 @@ def test_the_trigger_looks_again_when_looking_failed_in_a_way_that_may_pass(
 ) -> None:
     answers = iter([StorageError("no answer"), StorageError("no answer"), 2])
 
-    def count_files(source: dict[str, Any]) -> int:
+    def count_files(source: dict[str, Any], access: object) -> int:
         answer = next(answers)
         if isinstance(answer, Exception):
             raise answer

@@ -63,7 +63,7 @@ def write_spec(
     return path
 
 
-def start(warehouse: Path, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
+def start(warehouse: Path | str, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
     """Resolve a run."""
     request = resolve.ResolveRequest.model_validate(
         {

@@ -61,11 +61,17 @@ class Survey:
     landed: dict[int, pa.Table] = field(default_factory=dict)
 
     @property
+    def landing(self) -> str:
+        return str(self.place / "landing")
+
+    @property
+    def warehouse(self) -> str:
+        return str(self.place / "warehouse")
+
+    @property
     def spec(self) -> Path:
         path = self.place / "stars.yaml"
-        text = SPEC.format(
-            landing=self.place / "landing", threshold=self.threshold, layout=self.layout, more=self.more
-        )
+        text = SPEC.format(landing=self.landing, threshold=self.threshold, layout=self.layout, more=self.more)
         if not path.exists() or path.read_text() != text:  # others may be reading it
             path.write_text(text)
         return path
@@ -94,7 +100,7 @@ class Survey:
         self.runs += 1
         start = FIRST + timedelta(days=number)
         window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
-        folder = in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}", window=window)
+        folder = in_process.start(self.warehouse, self.spec, f"run-{self.runs}", window=window)
         in_process.freeze(folder)
         in_process.count_by_tasks(folder)
         return folder
@@ -106,7 +112,7 @@ class Survey:
     def begin(self) -> RunFolder:
         """Resolve a run that is not of any night."""
         self.runs += 1
-        return in_process.start(self.place / "warehouse", self.spec, f"run-{self.runs}")
+        return in_process.start(self.warehouse, self.spec, f"run-{self.runs}")
 
     def compact(self, **knobs: int) -> CompactReport:
         """Compact the newest version."""
@@ -114,8 +120,8 @@ class Survey:
 
     def newest_write(self) -> str:
         """The write id that the last run drew when it started."""
-        runs = self.place / "warehouse" / "_runs" / "catalog_ingest__stars"
-        return RunFolder(str(runs / f"run-{self.runs}")).run().write_id
+        runs = f"{self.warehouse}/_runs/catalog_ingest__stars"
+        return RunFolder(f"{runs}/run-{self.runs}").run().write_id
 
     def night(self, number: int, rows: int = 400, seed: int = 0) -> AppendReport:
         """Land a night and append it."""

@@ -73,7 +73,9 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
     try:
         with pq.ParquetFile(
-            storage.arrow_path(partition.path), filesystem=storage.arrow_filesystem()
+            storage.arrow_path(partition.path),
+            filesystem=storage.arrow_filesystem(),
+            pre_buffer=not storage.is_local,  # few large requests to an object store
         ) as file:
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)

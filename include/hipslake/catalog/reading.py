@@ -144,7 +144,11 @@ def leaf_batches(
     start, stop = interval
     with (
         _told(storage, path),
-        pq.ParquetFile(storage.arrow_path(path), filesystem=storage.arrow_filesystem()) as file,
+        pq.ParquetFile(
+            storage.arrow_path(path),
+            filesystem=storage.arrow_filesystem(),
+            pre_buffer=not storage.is_local,  # few large requests to an object store
+        ) as file,
     ):
         inside = [
             number

@@ -19,35 +19,77 @@ Doing = Literal["read", "write"]
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_HTTP_ABSENT = {404, 410}
+_HTTP_FORBIDDEN = {401, 403}
+_NOBODY = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"}
+"""What botocore raises where it does not know as whom to ask; not imported, since not every store is S3."""
 
 
 @contextmanager
 def told(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator[None]:
     """Turn an `OSError` of the block into a `StorageError`; a missing file stays `FileNotFoundError`.
 
-    `foreign`: the block talks to a store, whose client has exceptions of its own for broken connections.
+    `foreign`: the block talks to a store, whose client has exceptions of its own: for broken connections,
+    refused credentials, missing buckets.
     """
     try:
         yield
-    except (FileNotFoundError, HipslakeError):
+    except HipslakeError:
         raise
     except OSError as error:
-        raise _storage_error(error, uri, doing) from error
+        meant = _meant(error) if foreign else error
+        if isinstance(meant, FileNotFoundError):
+            raise
+        raise _storage_error(meant, uri, doing, foreign) from error
     except Exception as error:
         if not foreign:
             raise
-        raise _storage_error(OSError(f"{type(error).__name__}: {error}"), uri, doing) from error
+        meant = _meant(error)
+        if isinstance(meant, FileNotFoundError):
+            raise meant from error
+        raise _storage_error(meant, uri, doing, foreign) from error
 
 
-def _storage_error(error: OSError, uri: str, doing: Doing) -> StorageError:
+def store_code(error: BaseException) -> str:
+    """The code of S3's answer behind an error; "" if there is none."""
+    for one in (error, error.__cause__):
+        response = getattr(one, "response", None)
+        if isinstance(response, dict):
+            return str(response.get("Error", {}).get("Code", ""))
+    return ""
+
+
+def _meant(error: Exception) -> OSError:
+    """What a client's exception stands for."""
+    if store_code(error) == "NoSuchBucket":
+        return OSError(errno.ENXIO, "the bucket does not exist")
+    cause = error.__cause__
+    if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not store_code(error):
+        # fsspec says "not found" of whatever a web server does not give.
+        error = error if isinstance(cause, LookupError) else cause
+    if isinstance(error, OSError):
+        return error
+    status = getattr(error, "status", None)
+    if status in _HTTP_ABSENT:
+        return FileNotFoundError(errno.ENOENT, str(error))
+    if status in _HTTP_FORBIDDEN or type(error).__name__ in _NOBODY:
+        return PermissionError(errno.EACCES, str(error))
+    return OSError(f"{type(error).__name__}: {error}")
+
+
+def _storage_error(error: OSError, uri: str, doing: Doing, foreign: bool) -> StorageError:
+    done = {"read": "read", "write": "written"}[doing]
+    refused: type[StorageError] = {"read": NotReadableError, "write": NotWritableError}[doing]
     if error.errno in _NO_SPACE:
         return NoSpaceError(f"{uri}: no space left ({error}); free space or raise the quota, then retry")
-    forbidden = error.errno in _FORBIDDEN or isinstance(error, PermissionError)
-    if forbidden and doing == "write":
-        return NotWritableError(
-            f"{uri}: may not be written ({error}); grant this user write access, or choose another place"
-        )
-    if forbidden:
-        return NotReadableError(f"{uri}: may not be read ({error}); grant this user read access")
-    done = {"read": "read", "write": "written"}[doing]
+    if foreign and error.errno == errno.ENXIO:
+        return refused(f"{uri}: may not be {done}: {error.strerror}; make it, or correct the URI")
+    if error.errno in _FORBIDDEN or isinstance(error, PermissionError):
+        access = f"{doing} access"
+        mend = f"grant this user {access}" + (", or choose another place" if doing == "write" else "")
+        if foreign:
+            mend = f"check the credentials (HIPSLAKE_STORAGE_CONN, or AWS_...), and that they give {access}"
+        if uri.startswith(("http://", "https://")):
+            mend = "check the address, and that everybody may read there"
+        return refused(f"{uri}: may not be {done} ({error}); {mend}")
     return StorageError(f"{uri}: could not be {done} ({error}); check the file system or store, then retry")

@@ -6,7 +6,10 @@ An object is put in one piece, so it appears whole or not at all; there are no r
 from __future__ import annotations
 
 import glob as globbing
+import io
+import re
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,11 +17,20 @@ from typing import Any, BinaryIO
 
 import fsspec
 import pyarrow.fs as pafs
+from fsspec.utils import glob_translate
 
+from hipslake.files.access import client_options
 from hipslake.files.entry import Entry
-from hipslake.files.failures import told
+from hipslake.files.failures import store_code, told
+from hipslake.files.ranges import RangedFile, RangedHandler
 
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
+_UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
+_ASKS = 8
+_MAGIC = re.compile(r"[*?\[]")
+_NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
+_AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
+_AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
 
 
 class ObjectFiles:
@@ -26,14 +38,14 @@ class ObjectFiles:
 
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.
-        self._fs = fsspec.filesystem(protocol, use_listings_cache=False)
+        self._protocol = protocol
+        self._fs = fsspec.filesystem(protocol, use_listings_cache=False, **client_options(protocol))
 
     def open(self, uri: str) -> BinaryIO:
-        file: BinaryIO = self._fs.open(uri, "rb")
-        return file
+        return io.BufferedReader(RangedFile(self._fs, uri), _AHEAD)
 
     def read(self, uri: str) -> bytes:
-        return bytes(self._fs.cat_file(uri))
+        return bytes(self._fs.cat_file(uri, **_AT_ONCE.get(self._protocol, {})))
 
     def read_range(self, uri: str, start: int, stop: int) -> bytes:
         return bytes(self._fs.cat_file(uri, start=start, end=stop)) if start < stop else b""
@@ -42,18 +54,33 @@ class ObjectFiles:
         return Entry.from_info(path, self._fs.info(uri))
 
     def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]:
+        if self._protocol in _NO_LISTING:
+            return
         try:
             infos = self._fs.find(uri, detail=True).values() if recursive else self._fs.ls(uri, detail=True)
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if store_code(error) == "NoSuchBucket":
+                raise
             return
         for info in infos:
             path = self._below(uri, info["name"])
-            if path:  # else the marker object of the folder itself
+            if path and not info["name"].endswith("/"):  # else the marker object of a folder
                 yield Entry.from_info(path, info)
 
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]:
-        for name, info in self._fs.glob(f"{globbing.escape(uri)}/{pattern}", detail=True).items():
-            yield Entry.from_info(self._below(uri, name), info)
+        if self._protocol in _NO_LISTING:
+            for name, info in self._fs.glob(f"{globbing.escape(uri)}/{pattern}", detail=True).items():
+                yield Entry.from_info(self._below(uri, name), info)
+            return
+        # fsspec's own glob passes over folders that it may not or cannot list.
+        folders = pattern.split("/")[:-1]
+        fixed = next((at for at, name in enumerate(folders) if _MAGIC.search(name)), len(folders))
+        above = "".join(f"{name}/" for name in folders[:fixed])
+        matches = re.compile(glob_translate(pattern)).match
+        deep = fixed < len(folders) or "**" in pattern
+        for entry in self.list(f"{uri}/{above}".rstrip("/"), recursive=deep):
+            if matches(above + entry.path):
+                yield entry._replace(path=above + entry.path)
 
     @contextmanager
     def replacing(self, uri: str, *, durable: bool) -> Iterator[BinaryIO]:
@@ -69,22 +96,30 @@ class ObjectFiles:
         self._fs.pipe_file(uri, bytes(data))
 
     def create(self, uri: str, data: bytes) -> bool:
-        try:
-            self._fs.pipe_file(uri, data, mode="create")
-        except FileExistsError:
-            return False
-        except OSError as error:
-            response = getattr(error.__cause__, "response", None) or {}
-            if response.get("Error", {}).get("Code") in _TAKEN:
+        for ask in range(_ASKS):
+            try:
+                self._fs.pipe_file(uri, data, mode="create")
+                return True
+            except FileExistsError:
                 return False
-            raise
-        return True
+            except OSError as error:
+                code = store_code(error)
+                if code in _TAKEN:
+                    return False
+                if code not in _UNDECIDED or ask == _ASKS - 1:
+                    raise
+                time.sleep(0.05 * 2**ask)
+        raise AssertionError
 
     def delete(self, uri: str) -> None:
         with suppress(FileNotFoundError):
             self._fs.rm_file(uri)
 
     def delete_tree(self, uri: str) -> None:
+        if _MAGIC.search(uri):  # fsspec would take it for a pattern, and delete what matches
+            for entry in [*self.list(uri, recursive=True)]:
+                self.delete(f"{uri}/{entry.path}")
+            return
         with suppress(FileNotFoundError):
             self._fs.rm(uri, recursive=True)
 
@@ -102,7 +137,7 @@ class ObjectFiles:
         return None
 
     def arrow_filesystem(self) -> Any:
-        return pafs.PyFileSystem(pafs.FSSpecHandler(self._fs))
+        return pafs.PyFileSystem(RangedHandler(self._fs))
 
     def arrow_path(self, uri: str) -> str:
         return str(self._fs._strip_protocol(uri))

@@ -7,6 +7,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from hipslake.files.access import for_workers
 from hipslake.spark.settings import SESSION, launch_settings
 
 
@@ -30,6 +31,9 @@ def open_session(name: str) -> SparkSession:
             builder = builder.config(key, value)
     for key, value in SESSION.items():
         builder = builder.config(key, value)
+    for name, value in for_workers(os.environ).items():
+        # Set here and not by spark-submit, whose command line everybody on the machine may read.
+        builder = builder.config(f"spark.executorEnv.{name}", value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -153,9 +153,13 @@ class RunFolder:
         StepError
             If nothing lies there (the step that writes it has not run) or it is not such a model.
         """
-        if not self.storage.exists(path):
-            raise StepError(f"{self.uri_of(path)} does not exist; run the step that writes it first")
-        return parse(model, self.storage.read(path), where=self.uri_of(path))
+        try:
+            data = self.storage.read(path)
+        except FileNotFoundError:
+            raise StepError(
+                f"{self.uri_of(path)} does not exist; run the step that writes it first"
+            ) from None
+        return parse(model, data, where=self.uri_of(path))
 
     def write(self, path: str, model: Frozen) -> str:
         """Store a model at a path, whole or not at all; return its URI."""

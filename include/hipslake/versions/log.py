@@ -16,6 +16,7 @@ from hipslake.errors import (
     CatalogNotFoundError,
     CommitStateUnknownError,
     ConflictError,
+    NotReadableError,
     StorageError,
     VersionNotFoundError,
 )
@@ -70,8 +71,9 @@ class VersionLog:
             number = version_number(entry.path)
             if number is not None:
                 sizes[number] = entry.size
-        if not sizes:  # a web server that lists nothing
-            sizes = dict.fromkeys(range(1, (self.newest() or 0) + 1), 0)
+        if not sizes:  # a web server lists nothing
+            known = range(1, (self.newest() or 0) + 1)
+            sizes = {number: self._storage.entry(version_path(number)).size for number in known}
         return [
             number
             for number, size in sorted(sizes.items())
@@ -246,16 +248,25 @@ class VersionLog:
     def _newest_after(self, known: int) -> int:
         """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect."""
         step = 1
-        while self._storage.exists(version_path(known + step)):
+        while self._stands(known + step):
             known, step = known + step, step * 2
         missing = known + step
         while missing - known > 1:
             middle = (known + missing) // 2
-            if self._storage.exists(version_path(middle)):
+            if self._stands(middle):
                 known = middle
             else:
                 missing = middle
         return known
+
+    def _stands(self, number: int) -> bool:
+        try:
+            return self._storage.exists(version_path(number))
+        except NotReadableError:
+            # A store that may be read but not listed says so of whatever is missing.
+            if self._storage.is_local or self._pointer()[0] == 0:
+                raise
+            return False
 
     def _read(self, number: int) -> bytes:
         try:

@@ -1,1 +1,1 @@
-"""Hooks: the way out to Spark."""
+"""Hooks: the way out to Spark and to stores."""

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
+from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.outcome import failure_to_raise
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class SparkStepOperator(SparkSubmitOperator):
         """Run the step in Spark, or take over what a finished attempt left."""
         from hipslake.errors import HipslakeError
 
+        use_storage_connection()
         try:
             report = self.outcome(context)
         except HipslakeError as error:

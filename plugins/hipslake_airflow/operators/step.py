@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from hipslake_airflow.hooks.storage import use_storage_connection
+
 if TYPE_CHECKING:
     from hipslake.steps.report import Report
 
@@ -39,6 +41,7 @@ class StepOperator(BaseOperator):
         """Perform the step; errors that cannot pass end the task at once."""
         from hipslake.errors import HipslakeError
 
+        use_storage_connection()
         try:
             report = self.perform(context)
         except HipslakeError as error:

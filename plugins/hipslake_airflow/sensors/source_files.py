@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
+from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.outcome import failure_to_raise
 from hipslake_airflow.source_files import count_files, looked_for
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
@@ -56,6 +57,7 @@ class SourceFilesSensor(BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Look once; if nothing is there, leave the looking to the triggerer."""
+        use_storage_connection()
         if self._waits_as_the_run_says:
             self.timeout = self._run().wait_minutes * 60
         source = self._source()
@@ -94,6 +96,7 @@ class SourceFilesSensor(BaseSensorOperator):
 
             raise failure_to_raise(Failure.model_validate(event["failure"]))
         if not event["files"]:
+            use_storage_connection()
             raise self._nothing_came(self._source())
         self.log.info("Found %d files.", event["files"])
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from hipslake_airflow.hooks.storage import storage_access
 from hipslake_airflow.source_files import count_files
 
 
@@ -49,7 +50,8 @@ class SourceFilesTrigger(BaseTrigger):
         event: dict[str, Any]
         while True:
             try:
-                files = await asyncio.to_thread(count_files, self.source)
+                # Other triggers work in this process too: its environment is not this one's to change.
+                files = await asyncio.to_thread(count_files, self.source, await storage_access())
                 event, may_change = {"files": files}, not files
             except Exception as error:
                 from hipslake.steps.report import failure_of

@@ -1,0 +1,79 @@
+"""How an S3 store is reached: keys, endpoint, region; passed on through the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+CONNECTION = "HIPSLAKE_STORAGE_CONN"
+"""Names the connection that credentials come from; then they are the task's own, not the machine's."""
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+_PLACES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3")
+_PROFILE = "AWS_PROFILE"
+
+
+@dataclass(frozen=True)
+class StoreAccess:
+    """How an S3 store is reached. What is None stays as the machine has it."""
+
+    key: str | None = None
+    secret: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    region: str | None = None
+    endpoint: str | None = None
+    profile: str | None = None
+
+    def environment(self) -> dict[str, str]:
+        """The variables that every S3 client knows."""
+        values = (self.key, self.secret, self.token, self.region, self.endpoint, self.profile)
+        named = zip((*_KEYS, *_PLACES, _PROFILE), values, strict=True)
+        return {name: value for name, value in named if value}
+
+    def apply(self, environment: MutableMapping[str, str]) -> None:
+        """Set the variables; keys of somebody else that stand there are removed."""
+        if self.key or self.profile:
+            for name in (*_KEYS, _PROFILE):
+                environment.pop(name, None)
+        environment.update(self.environment())
+
+    def options(self) -> dict[str, Any]:
+        """The same as arguments of fsspec's S3 client."""
+        given = {
+            "key": self.key,
+            "secret": self.secret,
+            "token": self.token,
+            "endpoint_url": self.endpoint,
+            "profile": self.profile,
+            "client_kwargs": {"region_name": self.region} if self.region else None,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+_ASKED_AS: ContextVar[StoreAccess | None] = ContextVar("asked as", default=None)
+
+
+@contextmanager
+def asked_as(access: StoreAccess | None) -> Iterator[None]:
+    """Reach stores in this way inside the block, in this thread: for processes that others work in too."""
+    before = _ASKED_AS.set(access)
+    try:
+        yield
+    finally:
+        _ASKED_AS.reset(before)
+
+
+def client_options(protocol: str) -> dict[str, Any]:
+    """The arguments of fsspec's client of a protocol, as `asked_as` says."""
+    access = _ASKED_AS.get()
+    return access.options() if access is not None and protocol in ("s3", "s3a") else {}
+
+
+def for_workers(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a driver hands to its workers on other machines: those of a task's connection."""
+    if not environment.get(CONNECTION):
+        return {}
+    return {name: environment[name] for name in (*_KEYS, *_PLACES) if name in environment}

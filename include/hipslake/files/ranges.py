@@ -1,0 +1,92 @@
+"""Reading a part of an object fetches that part, and nothing else."""
+
+from __future__ import annotations
+
+import errno
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from hipslake.files.failures import told
+
+
+class RangedFile(io.RawIOBase):
+    """An object of a store, opened for reading: every read is one request for exactly its range.
+
+    Parquet readers know what they need, and use it as it is; who reads on and on puts a buffer before it. A
+    server that knows no ranges sends the whole object, which is then kept.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    uri : str
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such object.
+    """
+
+    def __init__(self, fs: Any, uri: str) -> None:
+        super().__init__()
+        self._fs, self._uri, self._at = fs, uri, 0
+        self._whole: bytes | None = None
+        with told(uri, "read", foreign=True):
+            info = fs.info(uri)
+            if info["type"] == "directory":
+                raise FileNotFoundError(errno.ENOENT, "a folder, not a file", uri)
+            if info["size"] is None:  # a web server that makes the answer up as it goes
+                self._whole = bytes(fs.cat_file(uri))
+        self._size = len(self._whole) if self._whole is not None else int(info["size"])
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        data = self._range(self._at, stop) if stop > self._at else b""
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _range(self, start: int, stop: int) -> bytes:
+        if self._whole is None:
+            with told(self._uri, "read", foreign=True):
+                data = bytes(self._fs.cat_file(self._uri, start=start, end=stop))
+                if len(data) == stop - start:
+                    return data
+                if len(data) != self._size:
+                    raise OSError(
+                        f"bytes {start} to {stop} of {self._size} were asked for, and {len(data)} came: it "
+                        "was replaced meanwhile, or the answer was cut off"
+                    )
+            self._whole = data
+        return self._whole[start:stop]
+
+
+class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
+    """fsspec for pyarrow, which reads files by ranges of its own choice."""
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        return pa.PythonFile(RangedFile(self.fs, self.fs.unstrip_protocol(path)), mode="r")
+
+    def open_input_stream(self, path: str) -> pa.PythonFile:
+        return self.open_input_file(path)

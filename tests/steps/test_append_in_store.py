@@ -1,0 +1,73 @@
+"""Increments on S3: the same as on local disk, also where the answers of commits get lost."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from pathlib import Path
+
+import pytest
+
+from tests.steps.nights import Survey
+from tests.steps.store_nights import StoreSurvey
+from tests.stores.proxy import running_proxy
+from tests.stores.s3_server import S3Server
+
+
+@pytest.fixture
+def survey(tmp_path: Path, bucket: str) -> StoreSurvey:
+    return StoreSurvey(tmp_path, uri=f"{bucket}/{uuid.uuid4().hex}")
+
+
+def test_nights_are_appended_replaced_and_kept(survey: StoreSurvey, tmp_path: Path) -> None:
+    local = Survey(tmp_path / "local")
+    local.place.mkdir()
+    for number, seed in ((0, 0), (2, 0), (1, 0), (2, 7)):
+        for kept in (survey, local):
+            kept.night(number, seed=seed)
+    survey.assert_holds_what_landed()
+    remote = survey.catalog
+    assert remote.versions() == [1, 2, 3, 4]
+    assert remote.pixels == local.catalog.pixels
+    assert remote.read().equals(local.catalog.read())
+    assert type(remote).open(remote.uri, version=1).read().num_rows == 400
+
+
+def test_cheap_nights_are_gathered_and_compacted(survey: StoreSurvey) -> None:
+    survey.more = "append: add_file"
+    for number in range(4):
+        survey.night(number)
+    files = len(_paths(survey))
+    survey.assert_holds_what_landed()
+    before = survey.catalog.read()
+    report = survey.compact()
+    assert report.version == 5
+    assert len(_paths(survey)) < files
+    assert survey.catalog.read().equals(before)
+    survey.assert_holds_what_landed()
+
+
+def test_commits_whose_answers_are_lost_are_made_once(survey: StoreSurvey, s3_server: S3Server) -> None:
+    with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
+        lost = proxy.drop_answers("PUT", r"/_versions/\d+\.json", times=math.inf)
+        for number in range(3):
+            assert survey.night(number).version == number + 1
+        assert lost.met == 3
+        survey.assert_holds_what_landed()
+        assert survey.catalog.versions() == [1, 2, 3]
+
+
+def test_lost_answers_of_every_kind_cost_no_row(survey: StoreSurvey, s3_server: S3Server) -> None:
+    with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
+        for method in ("PUT", "GET", "HEAD"):
+            proxy.drop_answers(method, r"/warehouse/", times=5)
+        for number in range(3):
+            survey.night(number)
+        survey.assert_holds_what_landed()
+        assert all(fault.met == 5 for fault in proxy.faults)
+
+
+def _paths(survey: StoreSurvey) -> list[str]:
+    catalog = survey.catalog
+    found: list[str] = catalog.metadata.partitions(None, catalog.storage)["path"].to_pylist()
+    return found

@@ -1,0 +1,169 @@
+"""A proxy on loopback that stands before a server, counts what is asked, and has faults when told to."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+_HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+
+
+class Asked(NamedTuple):
+    """A request that was answered, or should have been."""
+
+    method: str
+    path: str  # with its query
+    range: str  # the header; "" if there is none
+    status: int  # the server's, also where the answer was dropped
+    bytes: int  # of the answer's body
+    fault: str  # "", "dropped" or "refused"
+
+
+@dataclass
+class Fault:
+    """What happens to some requests: a drop of the answer, once the server has done what was asked."""
+
+    method: str
+    path: re.Pattern[str]
+    times: float  # how often
+    status: int | None = None  # answered in place of the server, which never hears of it; None: dropped
+    body: bytes = b""
+    met: int = 0  # how often it happened
+
+
+@dataclass
+class Proxy:
+    """A running proxy."""
+
+    upstream: str
+    endpoint: str = ""
+    asked: list[Asked] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def drop_answers(self, method: str, path: str, *, times: float = 1) -> Fault:
+        """Let requests through, and close the connection in place of an answer.
+
+        Parameters
+        ----------
+        method : str
+        path : str
+            A regular expression that is searched for in the path and query.
+        times : float
+            Of how many requests; `math.inf` is of all. Only of those that the server granted (2xx).
+        """
+        return self._add(Fault(method, re.compile(path), times))
+
+    def refuse(
+        self, method: str, path: str, *, status: int, code: str = "InternalError", times: float = 1
+    ) -> Fault:
+        """Answer like S3 would, with an error, without asking the server; parameters as before."""
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
+        return self._add(Fault(method, re.compile(path), times, status, body.encode()))
+
+    def clear(self) -> None:
+        """Forget the faults and what was asked."""
+        with self.lock:
+            self.faults.clear()
+            self.asked.clear()
+
+    def _add(self, fault: Fault) -> Fault:
+        with self.lock:
+            self.faults.append(fault)
+        return fault
+
+    def meet(self, method: str, path: str, *, before: bool) -> Fault | None:
+        """The fault that a request has before it is passed on, or after it was granted; counted as met."""
+        with self.lock:
+            for fault in self.faults:
+                due = fault.met < fault.times and (fault.status is not None) == before
+                if due and fault.method == method and fault.path.search(path):
+                    fault.met += 1
+                    return fault
+        return None
+
+
+@contextmanager
+def running_proxy(upstream: str) -> Iterator[Proxy]:
+    """Start a proxy before `upstream`, such as `http://127.0.0.1:5000`."""
+    proxy = Proxy(upstream)
+    handler = type("Handler", (_Handler,), {"proxy": proxy})
+    with _Server(("127.0.0.1", 0), handler) as server:
+        proxy.endpoint = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, name="proxy", daemon=True)
+        thread.start()
+        try:
+            yield proxy
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that leave are nothing to report."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    proxy: Proxy
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        refused = self.proxy.meet(self.command, self.path, before=True)
+        if refused is not None:
+            assert refused.status is not None
+            self._note(refused.status, refused.body, "refused")
+            self._answer(refused.status, {"Content-Type": "application/xml"}, refused.body)
+            return
+        upstream = http.client.HTTPConnection(self.proxy.upstream.partition("://")[2], timeout=60)
+        try:
+            headers = {name: value for name, value in self.headers.items() if name.lower() != "expect"}
+            upstream.request(self.command, self.path, body=body, headers=headers)
+            answer = upstream.getresponse()
+            data = answer.read()
+        finally:
+            upstream.close()
+        granted = 200 <= answer.status < 300
+        if granted and self.proxy.meet(self.command, self.path, before=False) is not None:
+            self._note(answer.status, data, "dropped")
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self._note(answer.status, data, "")
+        kept = {name: value for name, value in answer.getheaders() if name.lower() not in _HOP_BY_HOP}
+        if self.command == "HEAD":
+            kept["Content-Length"] = answer.getheader("Content-Length") or "0"
+        self._answer(answer.status, kept, data)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on  # noqa: N815
+
+    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.command != "HEAD":
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _note(self, status: int, body: bytes, fault: str) -> None:
+        wanted = self.headers.get("Range") or ""
+        with self.proxy.lock:
+            self.proxy.asked.append(Asked(self.command, self.path, wanted, status, len(body), fault))
+
+    def log_message(self, format: str, *args: object) -> None:
+        """`asked` is the log."""
