@@ -78,6 +78,15 @@ class VersionLog:
             if size > TOMBSTONE_BYTES or not self._is_tombstone(number)
         ]
 
+    def vacuumed(self) -> dict[int, str]:
+        """The numbers of the versions that were vacuumed, each with the write that had committed it."""
+        found = {}
+        for entry in self._storage.list(VERSIONS):
+            number = version_number(entry.path)
+            if number is not None and entry.size <= TOMBSTONE_BYTES and self._is_tombstone(number):
+                found[number] = str(self._head_of(number).get("write_id"))
+        return found
+
     def read(self, number: int | None = None) -> bytes:
         """The metadata of a version; of the newest one if no number is given.
 
