@@ -5,8 +5,8 @@ that, those in its own folder too, unless another version names them. Interrupte
 completed by the next one: it looks at the folders of all versions that were ever vacuumed.
 
 Nothing that a version names is deleted, whatever others do meanwhile. A new version names only what lies in
-the folder of a living write, or what an older version names: the newest one, which never goes, or one that its
-writer has pinned (`hipslake.versions.pins`).
+the folder of a living write, or what an older version names: the newest one, which never goes, or one that
+its writer has pinned (`hipslake.versions.pins`).
 """
 
 from __future__ import annotations
