@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -359,6 +360,21 @@ def test_another_vacuum_at_the_same_time_leaves_the_files_to_the_next(
     vacuum(little)
     assert_whole(little)
     assert orphans(little.root) == set()
+
+
+def test_object_stores_are_vacuumed_alike(survey: Survey) -> None:
+    objects = Storage.at(f"memory://{uuid.uuid4().hex}")
+    for name, data in contents(survey.root).items():
+        if name != "current":
+            objects.write(name, data)
+    objects.write("20260101T0000-dead/main/leaf.parquet", b"half")
+    retention = Retention(keep_versions=2, keep_days=0)
+    told = vacuum_catalog(objects, retention, now=datetime.now(UTC), dry_run=True)
+    done = vacuum_catalog(objects, retention, now=datetime.now(UTC), dry_run=False)
+    assert told.model_copy(update={"dry_run": False}) == done
+    vacuum(survey, 2)
+    left = {name for name in contents(survey.root) if name != "current"}
+    assert {entry.path for entry in objects.list(recursive=True) if "/swept/" not in entry.path} == left
 
 
 def test_pointers_that_lag_are_mended_first(little: Survey) -> None:

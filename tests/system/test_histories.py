@@ -1,4 +1,4 @@
-"""Random histories: processes that commit, roll back, vacuum and show at the same time, and die of it at random.
+"""Random histories: processes that commit, roll back, vacuum and show at the same time, and die at random.
 
 Whatever happens, every version that is listed is whole, and in the end one vacuum leaves no orphan.
 """
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.change import GroupChange, changed_group
@@ -40,7 +39,7 @@ from tests.catalog.leftovers import missing, orphans
 from tests.steps import in_process
 from tests.system.runs import DEAD_AT_ONCE
 
-LIVES, AT_ONCE = 24, 4
+LIVES, AT_ONCE = 16, 4
 ACTS = 6  # of a life, if it lasts so long
 STALE_SECONDS = 5.0
 BEAT_SECONDS = 0.2
@@ -114,9 +113,8 @@ def act(root: str, chance: random.Random) -> None:
         with suppress(VersionNotFoundError, SpecError):
             catalog.rollback(number)
     elif deed == "vacuum":
-        Catalog.open(root).vacuum(
-            keep_versions=chance.randint(1, 4), keep_days=0, dry_run=chance.random() < 0.2
-        )
+        keep, only_told = chance.randint(1, 4), chance.random() < 0.2
+        Catalog.open(root).vacuum(keep_versions=keep, keep_days=0, dry_run=only_told)
     elif deed == "show":
         show_newest(storage, Unchanged.LINK)
     else:
@@ -181,7 +179,6 @@ def test_versions_are_whole_through_any_history(
     )
     in_process.ingest(in_process.start(tmp_path / "warehouse", spec))
     root = tmp_path / "warehouse" / "catalogs" / "stars"
-    reader = Catalog.open(root)
     seed = random.randrange(10**6)
     print(f"seed {seed}", file=sys.stderr)  # of a history that failed
     checked = 0
@@ -189,7 +186,7 @@ def test_versions_are_whole_through_any_history(
         lives = [pool.submit(run_life, str(root), seed + number) for number in range(LIVES)]
         while not all(life.done() for life in lives):
             checked += check_listed(root)
-            time.sleep(0.01)
+            time.sleep(0.2)
     codes = [life.result() for life in lives]
     assert set(codes) == {0, -signal.SIGKILL}, codes
     assert checked > 0
@@ -208,5 +205,3 @@ def test_versions_are_whole_through_any_history(
     last = Catalog.open(root)
     last.verify().raise_if_failed()
     assert last.read(columns=source.schema.names).sort_by("id").equals(source)
-    assert reader.metadata.total_rows == last.metadata.total_rows
-    assert pc.all(pc.is_valid(last.read()["id"])).as_py()

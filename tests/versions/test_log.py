@@ -201,6 +201,7 @@ def test_a_vacuumed_version_leaves_a_tombstone_that_keeps_its_number(storage: St
     log.entomb(1)
 
     assert log.numbers() == [2, 3]
+    assert log.vacuumed() == {1: write_id_of(1)}
     assert log.newest() == 3
     with pytest.raises(VersionNotFoundError, match="version 1 was vacuumed; there are: 2, 3"):
         log.read(1)
