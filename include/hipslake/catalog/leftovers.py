@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hipslake.catalog.needed_files import NeededFiles
 from hipslake.specs.base import Frozen
 from hipslake.storage import Storage
-from hipslake.versions.orphans import delete_temporary_files, old_temporary_files
+from hipslake.versions.orphans import old_temporary_files
 
 
 class Removed(Frozen):
@@ -93,11 +93,19 @@ def delete_unfinished(storage: Storage, folder: str, older_than: float, *, dry_r
     Removed or None
         None if there is no such file.
     """
-    old = old_temporary_files(storage, folder, older_than, recursive=True)
+    old = list(_unfinished(storage, folder, older_than))
     size = sum(size_of(storage, path).bytes for path in old)
     if not dry_run:
-        delete_temporary_files(storage, folder, older_than, recursive=True)
+        for path in old:
+            storage.delete(path)
     return Removed(path=folder, whole=False, files=len(old), bytes=size) if old else None
+
+
+def _unfinished(storage: Storage, folder: str, older_than: float) -> Iterator[str]:
+    yield from old_temporary_files(storage, folder, older_than)
+    for entry in storage.list(folder):
+        if entry.is_dir:
+            yield from _unfinished(storage, entry.path, older_than)
 
 
 def _unneeded(storage: Storage, folder: str, needed: NeededFiles) -> Iterator[tuple[str, bool, Size]]:

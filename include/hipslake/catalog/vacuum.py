@@ -12,7 +12,7 @@ its writer has pinned (`hipslake.versions.pins`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -83,38 +83,69 @@ def vacuum_catalog(
     versions = VersionLog(storage)
     standing = _standing(storage, versions)
     removed = _sweep(storage, dry_run=dry_run)
+    # A real run has swept the pins of dead writes by now.
     dead = [each for each in pinning_writes(storage) if not is_live(storage, each)] if dry_run else []
     pinned = pinned_versions(storage, without=dead)
     expired = _expired(standing, retention, now, pinned=pinned, shown=_writes_of_pointers(storage))
     if not dry_run:
-        for number in expired:
-            versions.entomb(number)
-    gone = versions.vacuumed() | {each.number: each.write_id for each in standing if each.number in expired}
-    outcome = VacuumOutcome(
+        for each in expired:
+            versions.entomb(each.number)
+    gone = versions.vacuumed() | {each.number: each.write_id for each in expired}
+    postponed = ""
+    try:
+        _check_pins(pinned_versions(storage, without=dead) & gone.keys())
+        removed += _clear(storage, versions, gone, {each.path for each in removed}, dry_run=dry_run)
+    except _PostponedError as why:
+        log.warning("Files of vacuumed versions are left for the next vacuum: %s.", why)
+        postponed = str(why)
+    return VacuumOutcome(
         dry_run=dry_run,
-        kept=tuple(each.number for each in standing if each.number not in expired),
-        vacuumed=tuple(expired),
+        kept=tuple(each.number for each in standing if each not in expired),
+        vacuumed=tuple(each.number for each in expired),
         removed=tuple(removed),
+        postponed=postponed,
     )
-    # Only what is read after the tombstones were put up counts: see `hipslake.versions.pins`. Pins go first:
-    # who has removed its pin by now has committed, so a version names what it needs.
-    if held := sorted(pinned_versions(storage, without=dead) & gone.keys()):
-        numbers = ", ".join(map(str, held))
-        return _postponed(outcome, f"a run that began before version {numbers} was vacuumed may need them")
+
+
+class _PostponedError(Exception):
+    """The files of vacuumed versions have to be left for the next time."""
+
+
+def _check_pins(held: Collection[int]) -> None:
+    """Give way to those who pinned versions before they were vacuumed."""
+    if held:
+        numbers = ", ".join(map(str, sorted(held)))
+        raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
+
+
+def _clear(
+    storage: Storage, versions: VersionLog, gone: Mapping[int, str], swept: Collection[str], *, dry_run: bool
+) -> list[Removed]:
+    """Delete what vacuumed versions have written and no living version names.
+
+    Only what is read after the tombstones were put up counts. Pins were looked at before: who has removed its
+    pin since then has committed, so one of the versions that are read here names what it needs.
+
+    Parameters
+    ----------
+    gone : mapping of int to str
+        The vacuumed versions, each with its write.
+    swept : collection of str
+        Folders that are gone already, or, in a dry run, would be.
+    """
     try:
         living = [_version(storage, versions, number) for number in _all_but(versions, gone)]
         stays = {each.write_id for each in living} | _writes_of_pointers(storage)
-        folders = _folders(storage, set(gone.values()) - stays - {each.path for each in removed})
+        folders = _folders(storage, set(gone.values()) - stays - {*swept})
         needed = _needed(storage, versions, living, folders)
-    except VersionNotFoundError:
-        if not versions.vacuumed().keys() - gone.keys():
-            raise
-        return _postponed(outcome, "another vacuum is at work")
+    except (VersionNotFoundError, FileNotFoundError):
+        if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
+            raise _PostponedError("another vacuum is at work") from None
+        raise
     found = [delete_unneeded(storage, folder, needed, dry_run=dry_run) for folder in folders]
     if storage.is_local:  # elsewhere an object is put in one piece, so nothing is ever unfinished
         found += [delete_unfinished(storage, at, stale_seconds(), dry_run=dry_run) for at in sorted(stays)]
-    removed += [each for each in found if each is not None]
-    return outcome.model_copy(update={"removed": tuple(removed)})
+    return [each for each in found if each is not None]
 
 
 class _Version(NamedTuple):
@@ -150,12 +181,12 @@ def _expired(
     *,
     pinned: Collection[int],
     shown: Collection[str],
-) -> list[int]:
-    """The numbers of the versions that have to go, ascending."""
+) -> list[_Version]:
+    """The versions that have to go, ascending."""
     keep = timedelta(days=retention.keep_days)
     followed = list(pairwise(standing))[: -retention.keep_versions + 1 or None]
     return [
-        version.number
+        version
         for version, next_one in followed
         if now - next_one.created >= keep and version.number not in pinned and version.write_id not in shown
     ]
@@ -194,8 +225,3 @@ def _needed(
     """What living versions name in some folders."""
     metadata = (_metadata(storage, versions, each.number) for each in living)
     return needed_files(storage, metadata if folders else (), folders)
-
-
-def _postponed(outcome: VacuumOutcome, why: str) -> VacuumOutcome:
-    log.warning("Files of vacuumed versions are left for the next vacuum: %s.", why)
-    return outcome.model_copy(update={"postponed": why})
