@@ -52,7 +52,7 @@ class Stage:
         shutil.copytree(place, self.warehouse, symlinks=True)
 
     def assert_whole(self) -> list[int]:
-        """Check that every version that is listed can be read; their numbers, and rows of the newest."""
+        """Check that no file of any version is missing, and verify the newest; the numbers of all."""
         assert missing(self.root) == set()
         newest = Catalog.open(self.root)
         newest.verify().raise_if_failed()
