@@ -10,9 +10,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import ingest_document
-from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
+from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
     BuildHatsViewOperator,
@@ -27,6 +26,7 @@ from hipslake_airflow.operators.catalog import (
 from hipslake_airflow.params import ingest_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
+from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_ingest"
@@ -73,9 +73,4 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-for spec_path in find_specs(CATALOG_SPECS):
-    try:
-        ingest = catalog_ingest(load_catalog_spec(spec_path), spec_path)
-    except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
-        ingest = invalid_spec_dag(PIPELINE, spec_path, error)
-    globals()[ingest.dag_id] = ingest
+globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_ingest))

@@ -1,4 +1,4 @@
-"""What the UI shows about a catalog's DAG."""
+"""What the UI shows about a catalog's DAGs."""
 
 from __future__ import annotations
 
@@ -59,4 +59,31 @@ def compact_document(spec: CatalogSpec) -> str:
 Nights that put files beside (`append: add_file`) leave leaves with many small files. `compact` merges those
 of every leaf that has at least `min_files` into one sorted file, all in one commit; the rows stay as they
 are. `view` shows the new version to HATS readers. Runs may append at the same time.
+"""
+
+
+def rollback_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's rollback DAG, in Markdown."""
+    return f"""### Roll {spec.name} back
+
+Publishes the content of an older version once more, as the newest one. Nothing is copied or undone: the new
+version names the files of the old one, and all versions stay until they are vacuumed.
+
+`resolve` freezes the run, `rollback` commits the version and emits the catalog's asset, `view` shows it to
+HATS readers. Pause `catalog_ingest__{spec.name}` first, or its next run may publish again what you roll back.
+"""
+
+
+def vacuum_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's vacuum DAG, in Markdown."""
+    kept = spec.vacuum
+    return f"""### Vacuum {spec.name}
+
+Takes versions away that are neither among the newest nor young enough, then every file that no version needs,
+then what runs that died have left. By the spec, the newest {kept.keep_versions} versions stay, and each
+version for {kept.keep_days:g} days after a newer one took its place. The newest version always stays, and so
+does the one that HATS readers are shown.
+
+A run by hand is a **dry run** unless its form says otherwise; its log lists what would go. Schedule:
+{kept.schedule or "none, so it runs by hand only"}.
 """

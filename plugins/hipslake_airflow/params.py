@@ -1,9 +1,10 @@
-"""The form of a catalog's DAG: what a user may choose for one run."""
+"""The forms of a catalog's DAGs: what a user may choose for one run."""
 
 from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$"
@@ -81,6 +82,55 @@ def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
             "Window start", "The time that the run stands for, where no data interval says it."
         ),
         "window_end": _moment("Window end", "The end of that time. Empty: open."),
+    }
+
+
+def rollback_params() -> dict[str, Param]:
+    """Return the params of a rollback; the version has no default."""
+    return {
+        "version": Param(
+            type="integer",
+            minimum=1,
+            title="Version",
+            description=(
+                "The number of the version to bring back. It is published once more, as the newest; all "
+                "versions stay. Catalog.open(...).versions() lists those that there are."
+            ),
+        )
+    }
+
+
+def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a vacuum, with what the spec says as defaults."""
+    return {
+        "keep_versions": Param(
+            spec.vacuum.keep_versions,
+            type="integer",
+            minimum=1,
+            maximum=MAX_KEEP_VERSIONS,
+            title="Keep versions",
+            description="So many of the newest versions stay, the newest one counted.",
+        ),
+        "keep_days": Param(
+            spec.vacuum.keep_days,
+            type="number",
+            minimum=0,
+            maximum=MAX_KEEP_DAYS,
+            title="Keep days",
+            description=(
+                "A version stays for so many days after a newer one took its place, and so do the folders "
+                "of runs. Who has opened a version needs its files until the work is done."
+            ),
+        ),
+        "dry_run": Param(
+            True,
+            type="boolean",
+            title="Dry run",
+            description=(
+                "Only log what would be deleted. A run that the schedule of the spec started deletes, "
+                "whatever stands here."
+            ),
+        ),
     }
 
 

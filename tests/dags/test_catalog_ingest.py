@@ -23,6 +23,11 @@ def states(run: Any) -> dict[str, str]:
     return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
 
 
+def ingests(dags: dict[str, Any]) -> set[str]:
+    """The ids of the DAGs that ingest."""
+    return {dag_id for dag_id in dags if dag_id.startswith("catalog_ingest__")}
+
+
 def test_the_specs_that_ship_give_one_dag_each(load: Load) -> None:
     dags = load()
     ids = {"catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats"}
@@ -34,7 +39,7 @@ def test_the_specs_that_ship_give_one_dag_each(load: Load) -> None:
 
 
 def test_a_new_spec_file_is_a_new_dag(load: Load, stars: Path) -> None:
-    assert set(load()) == {"catalog_ingest__stars"}
+    assert ingests(load()) == {"catalog_ingest__stars"}
 
 
 def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: Path) -> None:
@@ -42,7 +47,7 @@ def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: P
     (specs / "no yaml at all.yaml").write_text("{")
     (specs / "template.yaml").write_text("name: template\nsource: {uri: {{ landing }}, format: csv}\n")
     dags = load()
-    assert set(dags) == {
+    assert ingests(dags) == {
         "catalog_ingest__stars",
         "catalog_ingest__broken",
         "catalog_ingest__no-yaml-at-all",
@@ -52,10 +57,11 @@ def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: P
     assert "invalid-spec" not in dags["catalog_ingest__stars"].tags
 
 
-def test_dag_files_import_nothing_heavy() -> None:
+@pytest.mark.parametrize("file", ["catalog_ingest.py", "catalog_rollback.py", "catalog_vacuum.py"])
+def test_dag_files_import_nothing_heavy(file: str) -> None:
     heavy = ("pyspark", "pyarrow", "numpy", "healpy", "pandas", "astropy", "matplotlib")
     code = (
-        f"import runpy, sys; runpy.run_path({str(PROJECT / 'dags' / 'catalog_ingest.py')!r}); "
+        f"import runpy, sys; runpy.run_path({str(PROJECT / 'dags' / file)!r}); "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     found = subprocess.run(

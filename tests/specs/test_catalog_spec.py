@@ -67,6 +67,10 @@ def test_groups_have_their_own_thresholds_or_the_catalogs() -> None:
         ({"parquet": {"compression": "snappy", "level": 3}}, "snappy has no levels"),
         ({"parquet": {"compression": "zstd", "level": 30}}, "take 1 to 22"),
         ({"schedule": "often"}, "is no schedule"),
+        ({"vacuum": {"schedule": "often"}}, "is no schedule"),
+        ({"vacuum": {"keep_versions": 0}}, "greater than or equal to 1"),
+        ({"vacuum": {"keep_days": -1}}, "greater than or equal to 0"),
+        ({"vacuum": {"keep": 3}}, "not permitted"),
         ({"bad_rows": {"policy": "drop"}}, "'fail' or 'quarantine'"),
         ({"source": {"uri": "x", "format": "csv", "options": {"header": False}}}, "column_names must list"),
         (
@@ -104,8 +108,9 @@ def test_json_gives_the_same_spec_back() -> None:
     assert isinstance(full.source.options, CsvOptions)
 
 
-def test_fingerprint_text_is_canonical_and_leaves_the_schedule_out() -> None:
+def test_fingerprint_text_is_canonical_and_leaves_schedules_and_retention_out() -> None:
     assert spec(schedule="@daily").fingerprint_text() == spec(schedule=None).fingerprint_text()
+    assert spec(vacuum={"keep_versions": 2}).fingerprint_text() == spec().fingerprint_text()
     assert spec(threshold="1000 kB").fingerprint_text() == spec(threshold="1 MB").fingerprint_text()
     assert spec(threshold="2 MB").fingerprint_text() != spec(threshold="1 MB").fingerprint_text()
     keys = list(json.loads(spec().fingerprint_text()))

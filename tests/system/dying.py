@@ -15,11 +15,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _CLEAN = multiprocessing.get_context("forkserver")
 _CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "matplotlib.pyplot"])
 _CHANGES = {"os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
+_IN_FOLDERS = {"os.remove", "os.rmdir"}  # with the descriptor of a folder, if the path is relative to one
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
@@ -59,8 +61,7 @@ def _record(
     sending: Any, root: str, copies: str, task: Callable[..., object], arguments: tuple[Any, ...]
 ) -> None:
     found: list[Change] = []
-
-    one_at_a_time = threading.Lock()
+    one_at_a_time = threading.Lock()  # some steps write in several threads
 
     def copy(change: Change) -> None:
         with one_at_a_time:
@@ -91,6 +92,8 @@ def _on_change(root: str, act: Callable[[Change], None]) -> None:
             path = arguments[0]
         elif event in _CHANGES:
             path = arguments[1] if event in ("os.rename", "os.link", "os.symlink") else arguments[0]
+            if event in _IN_FOLDERS and arguments[1] >= 0:  # as the removal of a tree names its files
+                path = Path(f"/proc/self/fd/{arguments[1]}").readlink() / path
         else:
             return
         if isinstance(path, str | os.PathLike) and os.fspath(path).startswith(root):

@@ -15,6 +15,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage import Storage
+from hipslake.versions.files import tombstone, version_path
 from hipslake.versions.log import VersionLog
 
 from tests.processes import in_processes
@@ -47,6 +48,23 @@ def test_versions_are_read_as_committed(storage: Storage) -> None:
     assert storage.read("_versions/00000002.json") == metadata(2, write_id_of(2))
     with pytest.raises(VersionNotFoundError, match="there are: 1, 2, 3"):
         log.read(4)
+
+
+def test_a_newest_version_that_is_overtaken_and_vacuumed_while_it_is_read_is_no_error(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = committed(storage, 2)
+    newest_after = VersionLog._newest_after
+
+    def overtaken(asked: VersionLog, known: int) -> int:
+        found = newest_after(asked, known)
+        if found == 2:
+            log.commit(3, metadata(3, write_id_of(3)), write_id_of(3))
+            storage.write(version_path(2), tombstone(2, write_id_of(2)))
+        return found
+
+    monkeypatch.setattr(VersionLog, "_newest_after", overtaken)
+    assert log.read() == metadata(3, write_id_of(3))
 
 
 def test_a_taken_number_is_a_conflict_and_changes_nothing(storage: Storage) -> None:
@@ -201,6 +219,7 @@ def test_a_vacuumed_version_leaves_a_tombstone_that_keeps_its_number(storage: St
     log.entomb(1)
 
     assert log.numbers() == [2, 3]
+    assert log.vacuumed() == {1: write_id_of(1)}
     assert log.newest() == 3
     with pytest.raises(VersionNotFoundError, match="version 1 was vacuumed; there are: 2, 3"):
         log.read(1)

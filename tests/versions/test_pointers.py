@@ -104,6 +104,29 @@ def test_a_slow_writer_that_can_see_a_newer_version_does_not_write_the_older_one
     assert set(pointed) == {2}
 
 
+def test_a_version_whose_files_were_vacuumed_while_it_was_described_is_not_pointed_at(
+    storage: Storage,
+) -> None:
+    log = committed(storage, 1)
+
+    def describe(data: bytes) -> Pointers:
+        if json.loads(data)["version"] == 1:
+            log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
+            raise FileNotFoundError("a sidecar of version 1")
+        return Pointers()
+
+    assert log.publish_pointers(describe) == 2
+    assert json.loads(storage.read("metadata.json"))["version"] == 2
+
+
+def test_a_file_of_the_newest_version_that_is_missing_is_an_error(storage: Storage) -> None:
+    def describe(data: bytes) -> Pointers:
+        raise FileNotFoundError("a sidecar")
+
+    with pytest.raises(FileNotFoundError, match="a sidecar"):
+        committed(storage, 1).publish_pointers(describe)
+
+
 def test_further_pointers_follow_the_newest_version(storage: Storage) -> None:
     def describe(data: bytes) -> Pointers:
         write_id = json.loads(data)["write_id"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hipslake.catalog.findings import VerificationReport
+    from hipslake.catalog.vacuum import VacuumOutcome
 
 
 class PixelsAt(NamedTuple):
@@ -267,6 +269,64 @@ class Catalog:
         from hipslake.catalog.verification import verify_catalog
 
         return verify_catalog(self.storage, self.metadata, workers=workers)
+
+    def rollback(self, version: int) -> Catalog:
+        """Publish the content of an older version once more, as the newest; nothing is copied or undone.
+
+        Parameters
+        ----------
+        version : int
+            The version to bring back.
+
+        Returns
+        -------
+        Catalog
+            The new version.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, or it was vacuumed.
+        SpecError
+            It is the newest version.
+        ConflictError
+            Others kept committing first.
+        """
+        from hipslake.catalog.rollback import roll_back
+        from hipslake.specs.catalog import Unchanged
+        from hipslake.steps.hats_view import show_newest
+
+        metadata = roll_back(self.storage, version)
+        show_newest(self.storage, Unchanged(metadata.spec.get("unchanged", Unchanged.LINK)))
+        return Catalog(self.storage, metadata)
+
+    def vacuum(self, *, keep_versions: int, keep_days: float, dry_run: bool = True) -> VacuumOutcome:
+        """Take old versions away, with every file that no other version needs, and what dead runs have left.
+
+        Parameters
+        ----------
+        keep_versions : int
+            So many of the newest versions stay, the newest one counted.
+        keep_days : float
+            A version stays for so many days after a newer one took its place.
+        dry_run : bool
+            Only say what would be done.
+
+        Raises
+        ------
+        SpecError
+            A number is out of bounds.
+        CatalogFormatError
+            It is not known what a version needs, as it cannot be read; nothing is deleted.
+        """
+        from hipslake.catalog.vacuum import vacuum_catalog
+        from hipslake.specs.vacuum import Retention
+        from hipslake.steps.pointers import point_at_newest
+
+        retention = Retention.of(keep_versions, keep_days)
+        if not dry_run:
+            point_at_newest(self.storage)
+        return vacuum_catalog(self.storage, retention, now=datetime.now(UTC), dry_run=dry_run)
 
     @cached_property
     def _trees(self) -> dict[str, PixelTree]:

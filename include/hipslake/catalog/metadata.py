@@ -190,6 +190,7 @@ class CatalogMetadata(Frozen):
     catalog: str
     version: int = Field(ge=1)
     parent: int | None = Field(default=None, description="the newest version when this one was committed")
+    restored: int | None = Field(default=None, description="the version that a rollback brought back")
     write_id: str
     created: AwareDatetime
     fingerprint: str

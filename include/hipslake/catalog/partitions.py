@@ -151,10 +151,14 @@ def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -
     return Sidecar(path=path, rows=table.num_rows, sha256=hashlib.sha256(data).hexdigest())
 
 
+def write_of(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The write that each file lies in; paths relative to the catalog's root."""
+    return pc.list_element(pc.split_pattern(paths, "/", max_splits=1), 0)
+
+
 def writes_of(paths: pa.ChunkedArray) -> tuple[str, ...]:
     """The writes that files lie in, sorted; paths relative to the catalog's root."""
-    folders = pc.list_element(pc.split_pattern(paths, "/", max_splits=1), 0)
-    return tuple(sorted(pc.unique(folders).to_pylist()))
+    return tuple(sorted(pc.unique(write_of(paths)).to_pylist()))
 
 
 def write_partition_sidecars(

@@ -15,6 +15,7 @@ from hipslake.specs.schedule import check_cron
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.vacuum import VacuumSpec
 
 __all__ = [
     "BadRowsSpec",
@@ -28,6 +29,7 @@ __all__ = [
     "SourceSpec",
     "Threshold",
     "ThresholdUnit",
+    "VacuumSpec",
 ]
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
@@ -145,6 +147,7 @@ class CatalogSpec(Frozen):
     append: AppendMode = AppendMode.REWRITE
     unchanged: Unchanged = Unchanged.LINK
     on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
+    vacuum: VacuumSpec = VacuumSpec()
 
     @model_validator(mode="after")
     def _source_fits_mode(self) -> CatalogSpec:
@@ -239,8 +242,8 @@ class CatalogSpec(Frozen):
             raise SpecError(f"{self.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
 
     def fingerprint_text(self) -> str:
-        """Return the canonical JSON of all that decides what is published; the schedule does not."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"schedule"})
+        """Return the canonical JSON of all that decides what is published; schedules and retention do not."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={"schedule", "vacuum"})
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import ClassVar
 
 import pyarrow as pa
@@ -19,11 +20,13 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.skymap import write_skymap
+from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.steps.pointers import newest_with_tree, point_at_newest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import Pin, pinning
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,7 @@ class HatsViewRequest(Request):
 
     step: ClassVar[str] = "view"
     reusable: ClassVar[bool] = False  # another run may have published since
+    reads_sources: ClassVar[bool] = False
 
     def fingerprint(self) -> str:
         """Return the digest of the request: it is about the catalog, also after a run that had no input."""
@@ -53,33 +57,57 @@ class HatsViewReport(Report):
 
 def run(request: HatsViewRequest) -> HatsViewReport:
     """Complete the tree, and then replace collection.properties."""
-    phases = Phases()
     frozen = request.folder.run()
-    catalog = Storage.at(frozen.catalog_uri)
+    return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged)
+
+
+def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
+    """Let HATS readers open the newest version of a catalog, if its layout is hats.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    unchanged : Unchanged
+        How files of older writes get into the tree.
+    """
+    phases = Phases()
     versions = VersionLog(catalog)
     if versions.newest() is None:  # an append that found no row for the first version
-        return HatsViewReport(catalog_uri=frozen.catalog_uri)
-    metadata = CatalogMetadata.from_json(versions.read())
-    linked = copied = 0
-    shown = newest_with_tree(catalog, versions, metadata)
-    builds = metadata.layout is Layout.HATS and frozen.spec.unchanged is not Unchanged.REFERENCE
-    if builds and shown != metadata:
-        with phases("tree"):
-            linked, copied = _build_tree(catalog, metadata, shown, frozen.spec.unchanged)
-        shown = metadata
-    with phases("pointers"):
-        if metadata.layout is not Layout.HATS and catalog.exists(HATS.COLLECTION):
-            catalog.delete(HATS.COLLECTION)  # it names an older version, which is not what the catalog is now
-        point_at_newest(catalog, hats_view=True)
+        return HatsViewReport(catalog_uri=catalog.uri())
+    with pinning(catalog) as pin:
+        metadata, shown = _hold_shown(catalog, versions, pin)
+        linked = copied = 0
+        if metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE and shown != metadata:
+            with phases("tree"):
+                linked, copied = _build_tree(catalog, metadata, shown, unchanged)
+            shown = metadata
+        with phases("pointers"):
+            if metadata.layout is not Layout.HATS and catalog.exists(HATS.COLLECTION):
+                catalog.delete(HATS.COLLECTION)  # it names an older version, not what the catalog is now
+            point_at_newest(catalog, hats_view=True)
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
         version=shown.version if shown else None,
-        catalog_uri=frozen.catalog_uri,
+        catalog_uri=catalog.uri(),
         linked=linked,
         copied=copied,
         seconds=phases.seconds,
     )
+
+
+def _hold_shown(
+    catalog: Storage, versions: VersionLog, pin: Pin
+) -> tuple[CatalogMetadata, CatalogMetadata | None]:
+    """The newest version, and the one that HATS readers can open by now; no vacuum takes them away."""
+    while True:
+        metadata = CatalogMetadata.from_json(pin.hold_newest())
+        shown = newest_with_tree(catalog, versions, metadata)
+        with suppress(VersionNotFoundError):  # vacuumed since it was found
+            if shown is not None:
+                pin.hold(shown.version)
+            return metadata, shown
 
 
 def _build_tree(

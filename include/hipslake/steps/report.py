@@ -31,6 +31,7 @@ class Request(Frozen):
     step: ClassVar[str]
     outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
     reusable: ClassVar[bool] = True  # whether a finished attempt may stand for a new one
+    reads_sources: ClassVar[bool] = True  # whether the outcome depends on the run's source files
 
     run_uri: str
 
@@ -42,7 +43,8 @@ class Request(Frozen):
     def fingerprint(self) -> str:
         """Return the digest of all that the outcome depends on: the run's fingerprint and the knobs."""
         knobs = self.model_dump_json(exclude={"run_uri"})
-        text = "\n".join([self.folder.inputs().fingerprint, self.folder.run().write_id, self.step, knobs])
+        inputs = self.folder.inputs().fingerprint if self.reads_sources else ""
+        text = "\n".join([inputs, self.folder.run().write_id, self.step, knobs])
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -8,6 +8,7 @@ look for newer versions beyond what a pointer says, and whoever writes mends the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -80,6 +81,15 @@ class VersionLog:
             if size > TOMBSTONE_BYTES or not self._is_tombstone(number)
         ]
 
+    def vacuumed(self) -> dict[int, str]:
+        """The numbers of the versions that were vacuumed, each with the write that had committed it."""
+        found = {}
+        for entry in self._storage.list(VERSIONS):
+            number = version_number(entry.path)
+            if number is not None and entry.size <= TOMBSTONE_BYTES and self._is_tombstone(number):
+                found[number] = str(self._head_of(number).get("write_id"))
+        return found
+
     def read(self, number: int | None = None) -> bytes:
         """The metadata of a version; of the newest one if no number is given.
 
@@ -89,17 +99,24 @@ class VersionLog:
             Nothing was ever committed here.
         VersionNotFoundError
             There is no such version, or it was vacuumed.
+        ConflictError
+            Others kept committing and vacuuming while the newest version was looked for.
         """
         if number is not None:
             return self._read(number)
-        standing, data = self._pointer()
-        newest = self._newest_after(standing)
-        if newest == 0:
-            raise CatalogNotFoundError(
-                f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are missing); "
-                "check the path"
-            )
-        return data if newest == standing else self._read(newest)
+        for _ in range(_LOOKS):
+            standing, data = self._pointer()
+            newest = self._newest_after(standing)
+            if newest == 0:
+                raise CatalogNotFoundError(
+                    f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are "
+                    "missing); check the path"
+                )
+            if newest == standing:
+                return data
+            with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
+                return self._read(newest)
+        raise self._too_fast("read")
 
     def texts(self) -> list[bytes]:
         """The metadata of all versions that can be read, oldest first."""
@@ -203,7 +220,12 @@ class VersionLog:
         """
         for _ in range(_LOOKS):
             newest, data = self._newest_data()
-            pointers = describe(data) if describe else self._current(data)
+            try:
+                pointers = describe(data) if describe else self._current(data)
+            except FileNotFoundError:
+                if self.newest() == newest:
+                    raise
+                continue  # overtaken, and vacuumed, since it was the newest
             changed = self._replace(POINTER, data, newest)
             for path, target in pointers.links.items():
                 if self._storage.symlink_target(path) != target:
@@ -212,9 +234,7 @@ class VersionLog:
                 changed |= self._replace(path, content, newest)
             if not changed:
                 return newest
-        raise ConflictError(
-            f"{self._storage.uri()}: versions are committed faster than pointers are written; retry"
-        )
+        raise self._too_fast("pointed at")
 
     def _replace(self, path: str, content: bytes, number: int) -> bool:
         """Replace a pointer unless it is right; True if the log must be looked at again."""
@@ -280,6 +300,11 @@ class VersionLog:
     def _not_found(self, number: int, why: str) -> VersionNotFoundError:
         known = ", ".join(map(str, self.numbers())) or "none"
         return VersionNotFoundError(f"{self._storage.uri()}: version {number} {why}; there are: {known}")
+
+    def _too_fast(self, done: str) -> ConflictError:
+        return ConflictError(
+            f"{self._storage.uri()}: versions are committed faster than they are {done}; retry"
+        )
 
     def _is_tombstone(self, number: int) -> bool:
         try:

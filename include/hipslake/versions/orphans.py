@@ -11,9 +11,12 @@ from hipslake.storage import Storage
 from hipslake.versions.files import CURRENT, POINTER, VERSIONS
 from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, stale_seconds
 from hipslake.versions.log import VersionLog
+from hipslake.versions.ordinals import ORDINALS
+from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
 from hipslake.versions.write_id import is_write_id, write_ids_in, write_time
 
 _MARK_SECONDS = 30 * 86400.0  # no process comes back from a longer stop
+_OWN_FOLDERS = ("", VERSIONS, ORDINALS, PINS, MARKS)  # all that are no writes; processes die in these too
 
 
 def sweep_orphans(
@@ -22,10 +25,12 @@ def sweep_orphans(
     *,
     keep: Collection[str] = (),
     named: Callable[[bytes], Iterable[str]] = write_ids_in,
+    dry_run: bool = False,
 ) -> list[str]:
     """Delete the folders of dead writes that no version names, and what else killed processes have left.
 
-    That is temporary files at the root and in the log, and the last heartbeats of writes that are published.
+    That is their pins, temporary files at the root and in the log, and the last heartbeats of writes that are
+    published. While a pin names a version that was vacuumed, what vacuumed versions have written stays.
 
     Parameters
     ----------
@@ -38,6 +43,8 @@ def sweep_orphans(
     named
         The write ids that a metadata file (its bytes) needs. The default finds all that stand in its text; a
         version that needs a write which only one of its sidecars names must say so there.
+    dry_run
+        Only say what would be removed, as things stand.
 
     Returns
     -------
@@ -46,27 +53,35 @@ def sweep_orphans(
     """
     limit = stale_seconds() if live_after is None else live_after
     folders = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
+    folders |= set(pinning_writes(catalog))
     unneeded = folders - _needed(catalog, named) - set(keep)
     dead = sorted(folder for folder in unneeded if _is_dead(catalog, folder, limit))
+    if dry_run:
+        files = [path for folder in _OWN_FOLDERS for path in old_temporary_files(catalog, folder, limit)]
+        return sorted([*(set(dead) - _pinned(catalog, dead)), *files])
     for folder in dead:
         catalog.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
     # Only what is read after the marks were put up counts: see `hipslake.versions.heartbeat`.
     alive = {folder for folder in dead if not _is_dead(catalog, folder, limit)}
     if dead:
+        # Pins go first: who has removed its pin by now has committed, so a version names what it needs.
+        alive |= _pinned(catalog, set(dead) - alive)
         alive |= _needed(catalog, named)
     removed = []
     for folder in dead:
         if folder in alive:
             catalog.delete(mark_path(folder))
         else:
+            catalog.delete(pin_path(folder))
             catalog.delete_tree(folder)
             removed.append(folder)
     for folder in folders - unneeded - set(keep):
         # Committed, but its writer was killed before it could say so.
         if not is_live(catalog, folder, limit):
+            catalog.delete(pin_path(folder))
             catalog.delete(catalog.join(folder, HEARTBEAT))
     _forget_old_marks(catalog)
-    for folder in ("", VERSIONS):
+    for folder in _OWN_FOLDERS:
         removed += delete_temporary_files(catalog, folder, limit)
     return sorted(removed)
 
@@ -75,13 +90,22 @@ def delete_temporary_files(
     storage: Storage, folder: str, older_than: float, *, recursive: bool = False
 ) -> list[str]:
     """Delete the temporary files of killed processes; `older_than` in seconds. Returns their paths."""
-    removed = []
-    for entry in storage.unfinished(folder, recursive=recursive):
-        age = time.time() - datetime.fromisoformat(entry.stamp).timestamp()
-        if entry.path.endswith(".tmp") and age >= older_than:
-            storage.delete(entry.path)
-            removed.append(entry.path)
+    removed = old_temporary_files(storage, folder, older_than, recursive=recursive)
+    for path in removed:
+        storage.delete(path)
     return removed
+
+
+def old_temporary_files(
+    storage: Storage, folder: str, older_than: float, *, recursive: bool = False
+) -> list[str]:
+    """The temporary files in a folder that nobody has written to for some seconds."""
+    return [
+        entry.path
+        for entry in storage.unfinished(folder, recursive=recursive)
+        if entry.path.endswith(".tmp")
+        and time.time() - datetime.fromisoformat(entry.stamp).timestamp() >= older_than
+    ]
 
 
 def _is_dead(catalog: Storage, folder: str, limit: float) -> bool:
@@ -90,6 +114,13 @@ def _is_dead(catalog: Storage, folder: str, limit: float) -> bool:
     if catalog.exists(catalog.join(folder, HEARTBEAT)):
         return True
     return time.time() - write_time(folder).timestamp() >= limit  # else its first beat may be on its way
+
+
+def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
+    """The writes of all vacuumed versions, if a living pin names one of these: what it needs is not known."""
+    pinned = pinned_versions(catalog, without=dead)
+    vacuumed = VersionLog(catalog).vacuumed() if pinned else {}
+    return set(vacuumed.values()) if pinned & vacuumed.keys() else set()
 
 
 def _needed(catalog: Storage, named: Callable[[bytes], Iterable[str]]) -> set[str]:

@@ -1,0 +1,135 @@
+"""The files that versions need: those that their metadata names, whichever write they lie in."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.partitions import (
+    PARTITION_SCHEMA,
+    Sidecar,
+    read_partition_sidecars,
+    read_sidecar,
+    write_of,
+)
+from hipslake.storage import Storage
+
+_AFTER_SLASH = chr(ord("/") + 1)
+
+
+class NeededFiles:
+    """Files that some versions name in some writes.
+
+    Millions of paths, so they are one sorted Arrow column, and a folder is a slice of it.
+
+    Parameters
+    ----------
+    paths : pyarrow.ChunkedArray
+        Relative to the catalog's root, in any order, with or without repetition.
+    """
+
+    def __init__(self, paths: pa.ChunkedArray) -> None:
+        distinct = pc.unique(paths.cast(pa.large_string()))
+        self._paths = distinct.take(pc.sort_indices(distinct))
+
+    def below(self, folder: str) -> int:
+        """How many of the files lie in a folder, or anywhere below it."""
+        first, last = self._bounds(folder)
+        return last - first
+
+    def names(self, path: str) -> bool:
+        """Whether a file is one of them."""
+        at = bisect_left(_Texts(self._paths), path)
+        return at < len(self._paths) and self._paths[at].as_py() == path
+
+    def _bounds(self, folder: str) -> tuple[int, int]:
+        texts = _Texts(self._paths)
+        return bisect_left(texts, f"{folder}/"), bisect_left(texts, folder + _AFTER_SLASH)
+
+
+class _Texts(Sequence[str]):
+    """An Arrow column, as `bisect` wants it."""
+
+    def __init__(self, column: pa.Array) -> None:
+        self._column = column
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, at: int) -> str:  # type: ignore[override]
+        text: str = self._column[at].as_py()
+        return text
+
+
+def needed_files(
+    storage: Storage, versions: Iterable[CatalogMetadata], writes: Collection[str]
+) -> NeededFiles:
+    """Every file in some writes that some versions name.
+
+    Leaf files of groups and margins, indices, sidecars and rejects. Of the sidecars of partitions, only those
+    are read that say that they name files in these writes, and each only once, whatever number of versions
+    shares it.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    versions : iterable of CatalogMetadata
+        Looked at one by one.
+    writes : collection of str
+        Write ids.
+
+    Raises
+    ------
+    CatalogFormatError
+        A sidecar is damaged.
+    """
+    wanted = pa.array(sorted(writes), pa.string())
+    seen: set[str] = set()
+    chunks = [pa.array([], pa.string())]
+    for metadata in versions:
+        tables = [
+            *(_group_table(storage, group, writes, seen) for group in metadata.groups),
+            *(_margin_table(storage, margin, seen) for margin in metadata.margins),
+        ]
+        columns = [table["path"] for table in tables]
+        columns.append(pa.chunked_array([pa.array(_single_files(storage, metadata, writes), pa.string())]))
+        for column in columns:
+            chunks += column.filter(pc.is_in(write_of(column), value_set=wanted)).chunks
+    return NeededFiles(pa.chunked_array(chunks))
+
+
+def _group_table(storage: Storage, group: GroupMetadata, writes: Collection[str], seen: set[str]) -> pa.Table:
+    """The partitions of a group that lie in the writes, and maybe others; those of sidecars only once."""
+    if group.sidecars is None:
+        return group.table(storage)
+    fresh = [
+        sidecar for sidecar in group.sidecars if sidecar.path not in seen and {*sidecar.writes} & {*writes}
+    ]
+    seen.update(sidecar.path for sidecar in fresh)
+    return read_partition_sidecars(storage, fresh)
+
+
+def _margin_table(storage: Storage, margin: Margin, seen: set[str]) -> pa.Table:
+    if margin.sidecar is not None and margin.sidecar.path not in seen:
+        seen.add(margin.sidecar.path)
+        return read_sidecar(storage, margin.sidecar, PARTITION_SCHEMA)
+    return pa.table({"path": pa.array([each.path for each in margin.partitions or ()], pa.string())})
+
+
+def _single_files(storage: Storage, metadata: CatalogMetadata, writes: Collection[str]) -> Iterator[str]:
+    """The files that are named one by one."""
+    sidecars: list[Sidecar | None] = [margin.sidecar for margin in metadata.margins]
+    for group in metadata.groups:
+        sidecars += group.sidecars or ()
+    for increment in metadata.increments:
+        sidecars += [increment.coverage, increment.sources.sidecar]
+        rejects = increment.rejects.path
+        if rejects is not None and rejects.partition("/")[0] in writes:
+            yield from (entry.path for entry in storage.list(rejects, recursive=True))
+    yield from (sidecar.path for sidecar in sidecars if sidecar is not None)
+    yield from (index.path for index in metadata.indices)

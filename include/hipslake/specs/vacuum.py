@@ -1,0 +1,42 @@
+"""Retention: which versions of a catalog stay, and when the others are vacuumed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, ValidationError
+
+from hipslake.errors import SpecError
+from hipslake.specs.base import Frozen
+from hipslake.specs.schedule import check_cron
+
+MAX_KEEP_VERSIONS = 1_000_000
+MAX_KEEP_DAYS = 36_500.0
+
+
+class Retention(Frozen):
+    """A version stays while either holds; the newest one always does."""
+
+    keep_versions: int = Field(default=10, ge=1, le=MAX_KEEP_VERSIONS)  # the newest so many, this one counted
+    keep_days: float = Field(default=7.0, ge=0, le=MAX_KEEP_DAYS)  # since a newer version took its place
+
+    @classmethod
+    def of(cls, keep_versions: int, keep_days: float) -> Retention:
+        """The retention that a user asks for.
+
+        Raises
+        ------
+        SpecError
+            A number is out of bounds.
+        """
+        try:
+            return cls(keep_versions=keep_versions, keep_days=keep_days)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise SpecError(f"{first['loc'][0]}: {first['input']!r}: {first['msg']}") from None
+
+
+class VacuumSpec(Retention):
+    """What a catalog's vacuum keeps, and when it runs."""
+
+    schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand

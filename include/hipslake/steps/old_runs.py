@@ -1,0 +1,76 @@
+"""The run folders of a catalog that nobody needs any more."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from hipslake.steps.append import ATTEMPTS
+from hipslake.steps.run import RUNS, RunFolder, catalog_uri
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import is_live
+
+log = logging.getLogger(__name__)
+
+
+def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
+    """The folders of a catalog's runs that began before a time, and whose writes are dead.
+
+    A folder whose run cannot be told is left alone.
+
+    Parameters
+    ----------
+    warehouse : str
+        Root of the warehouse.
+    catalog : str
+        The catalog's name.
+    before : datetime
+        With a time zone.
+
+    Returns
+    -------
+    list of str
+        Relative to the warehouse, sorted.
+    """
+    storage, root = Storage.at(warehouse), Storage.at(catalog_uri(warehouse, catalog))
+    return sorted(
+        folder
+        for folder in _run_folders(storage)
+        if _is_old(storage, folder, catalog, before)
+        and not any(is_live(root, write_id) for write_id in _writes(storage, folder))
+    )
+
+
+def _run_folders(storage: Storage) -> Iterator[str]:
+    for dag in storage.list(RUNS):
+        if dag.is_dir:
+            yield from (run.path for run in storage.list(dag.path) if run.is_dir)
+
+
+def _is_old(storage: Storage, folder: str, catalog: str, before: datetime) -> bool:
+    described = _described(storage, folder)
+    try:
+        return described.get("catalog") == catalog and datetime.fromisoformat(described["created"]) < before
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _described(storage: Storage, folder: str) -> dict[str, Any]:
+    """What a run says of itself: what it froze, or, where a vacuum is all of it, what that was told."""
+    for name in (RunFolder.RUN, RunFolder.request_path("vacuum")):
+        try:
+            document = json.loads(storage.read(storage.join(folder, name)))
+        except (FileNotFoundError, ValueError):
+            continue
+        return document if isinstance(document, dict) else {}
+    return {}
+
+
+def _writes(storage: Storage, folder: str) -> list[str]:
+    """The writes of a run: its own, and those of the attempts to append."""
+    own = _described(storage, folder).get("write_id")
+    attempts = [entry.path.rpartition("/")[2] for entry in storage.list(storage.join(folder, ATTEMPTS))]
+    return [*attempts, own] if isinstance(own, str) else attempts

@@ -1,0 +1,163 @@
+"""Pins: how a run says that it needs the files of a version, so that no vacuum takes them away.
+
+`_versions/pins/<write id>.json` names the versions. Run and vacuum each put up a sign of their own before
+they look for the other's: the run pins a version and then reads it; the vacuum puts a tombstone in the place
+of a version and then looks for pins. So at least one of them sees the other, and yields: the run finds that
+the version was vacuumed, or the vacuum leaves the files for the next time.
+
+A pin counts while it stands. The sweep of dead writes removes those of writes whose heartbeat is stale.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from types import TracebackType
+
+from hipslake.errors import CatalogFormatError, ConflictError, VersionNotFoundError
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.log import VersionLog
+from hipslake.versions.write_id import is_write_id
+
+PINS = "_versions/pins"
+"""The folder of the pins."""
+
+_LOOKS = 100
+
+
+class Pin:
+    """Keeps the files of versions in place while a `with` block runs, inside the block of its heartbeat.
+
+    When the block ends without an exception, the pin is removed. After an exception or a kill it stands until
+    the write counts as dead: a commit whose answer was lost may still come to need the files.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    write_id
+        The write that needs the files; its heartbeat says whether the pin lives.
+
+    Examples
+    --------
+    >>> def rebuild(catalog: Storage, write_id: str) -> None:
+    ...     with Heartbeat(catalog, write_id, rest=False), Pin(catalog, write_id) as pin:
+    ...         metadata = pin.hold(3)  # whatever version 3 names can be read until the block ends
+    """
+
+    def __init__(self, storage: Storage, write_id: str) -> None:
+        self._storage = storage
+        self._log = VersionLog(storage)
+        self._path = pin_path(write_id)
+        self._held: list[int] = []
+
+    def __enter__(self) -> Pin:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._storage.delete(self._path)
+
+    def hold(self, number: int) -> bytes:
+        """Keep a version until the block ends, beside those that are held already; return its metadata.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, or it was vacuumed.
+        """
+        if number not in self._held:
+            self._held.append(number)
+            self._say()
+        try:
+            return self._log.read(number)
+        except VersionNotFoundError:
+            self._held.remove(number)
+            self._say()
+            raise
+
+    def hold_newest(self) -> bytes:
+        """Keep the newest version until the block ends; return its metadata.
+
+        Raises
+        ------
+        CatalogNotFoundError
+            Nothing was ever committed here.
+        ConflictError
+            Others kept committing, and a vacuum kept taking away what was the newest.
+        """
+        for _ in range(_LOOKS):
+            newest = self._log.newest()
+            if newest is None:
+                return self._log.read()  # says so
+            with suppress(VersionNotFoundError):  # vacuumed, so there is a newer one by now
+                return self.hold(newest)
+        raise ConflictError(
+            f"{self._storage.uri()}: versions are committed and vacuumed faster than they are read; retry"
+        )
+
+    def _say(self) -> None:
+        if self._held:
+            self._storage.write(self._path, json.dumps({"versions": self._held}).encode(), durable=False)
+        else:
+            self._storage.delete(self._path)
+
+
+@contextmanager
+def pinning(storage: Storage) -> Iterator[Pin]:
+    """Pin for work that commits nothing: under a write id of its own, which goes when the work is done.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    """
+    write_id = claim_write(storage, datetime.now(UTC))
+    with Heartbeat(storage, write_id, rest=False), Pin(storage, write_id) as pin:
+        yield pin
+    storage.delete_tree(write_id)
+
+
+def pin_path(write_id: str) -> str:
+    """The pin of a write."""
+    return f"{PINS}/{write_id}.json"
+
+
+def pinning_writes(storage: Storage) -> list[str]:
+    """The write ids of all pins that stand, sorted."""
+    names = (entry.path.rpartition("/")[2].removesuffix(".json") for entry in storage.list(PINS))
+    return [name for name in names if is_write_id(name)]
+
+
+def pinned_versions(storage: Storage, *, without: Collection[str] = ()) -> set[int]:
+    """The numbers of the versions that some pin names.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    without
+        Writes whose pins do not count.
+
+    Raises
+    ------
+    CatalogFormatError
+        A pin cannot be read.
+    """
+    pinned: set[int] = set()
+    for write_id in set(pinning_writes(storage)) - set(without):
+        path = pin_path(write_id)
+        try:
+            pinned |= {int(number) for number in json.loads(storage.read(path))["versions"]}
+        except FileNotFoundError:  # removed since it was listed
+            continue
+        except (ValueError, TypeError, KeyError) as error:
+            raise CatalogFormatError(
+                f"{storage.uri(path)}: not a pin ({error}); delete it once no run of the catalog is at work"
+            ) from error
+    return pinned

@@ -1,0 +1,159 @@
+"""The DAGs of rollback and vacuum: their forms, and whole runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hipslake import Catalog
+from hipslake.steps.run import RunFolder, run_uri
+from hipslake.steps.vacuum import VacuumReport
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+from tests.steps import in_process
+
+Load = Callable[[], dict[str, Any]]
+
+
+def states(run: Any) -> dict[str, str]:
+    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+@pytest.fixture
+def root(tmp_path: Path, stars: Path) -> Path:
+    """The catalog `stars` with three versions."""
+    for run_id, threshold in (("a", "400 rows"), ("b", "300 rows"), ("c", "200 rows")):
+        in_process.write_spec(stars, f"{tmp_path}/landing/*.parquet", threshold=threshold)
+        in_process.ingest(in_process.start(tmp_path / "warehouse", stars, run_id))
+    return tmp_path / "warehouse" / "catalogs" / "stars"
+
+
+def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
+    dags = load()
+    tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
+    assert tasks["catalog_rollback__stars"] == ["resolve", "rollback", "view"]
+    assert tasks["catalog_vacuum__stars"] == ["vacuum"]
+    for dag_id in ("catalog_rollback__stars", "catalog_vacuum__stars"):
+        assert dags[dag_id].doc_md
+        assert dags[dag_id].max_active_runs == 1
+        params = dags[dag_id].params
+        for name in params:
+            assert params.get_param(name).schema.get("title")
+            assert params.get_param(name).description
+
+
+def test_a_broken_spec_is_told_by_each_pipeline(load: Load, specs: Path) -> None:
+    (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
+    dags = load()
+    assert set(dags) == {f"catalog_{what}__broken" for what in ("ingest", "rollback", "vacuum")}
+    assert all("invalid-spec" in dag.tags for dag in dags.values())
+
+
+def test_the_spec_gives_the_vacuum_its_schedule_and_defaults(load: Load, specs: Path, tmp_path: Path) -> None:
+    in_process.write_spec(specs / "stars.yaml", "x/*.parquet")
+    dag = load()["catalog_vacuum__stars"]
+    assert type(dag.timetable).__name__ == "NullTimetable"
+    assert {name: dag.params[name] for name in dag.params} == {
+        "keep_versions": 10,
+        "keep_days": 7.0,
+        "dry_run": True,
+    }
+    more = 'vacuum: {keep_versions: 3, keep_days: 0.5, schedule: "0 5 * * SUN"}'
+    in_process.write_spec(specs / "stars.yaml", "x/*.parquet", more=more)
+    dag = load()["catalog_vacuum__stars"]
+    assert type(dag.timetable).__name__ == "CronTriggerTimetable"
+    assert (dag.params["keep_versions"], dag.params["keep_days"], dag.params["dry_run"]) == (3, 0.5, True)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "name", "value"),
+    [
+        ("rollback", "version", 0),
+        ("rollback", "version", -1),
+        ("rollback", "version", 1.5),
+        ("rollback", "version", "1"),
+        ("rollback", "version", None),
+        ("rollback", "version", True),
+        ("vacuum", "keep_versions", 0),
+        ("vacuum", "keep_versions", "all"),
+        ("vacuum", "keep_versions", 10**9),
+        ("vacuum", "keep_days", -1),
+        ("vacuum", "keep_days", "{{ ds }}"),
+        ("vacuum", "keep_days", 1e9),
+        ("vacuum", "dry_run", "no"),
+        ("vacuum", "dry_run", None),
+    ],
+)
+def test_params_out_of_bounds_are_refused(
+    load: Load, stars: Path, pipeline: str, name: str, value: object
+) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    params = load()[f"catalog_{pipeline}__stars"].params
+    with pytest.raises(ParamValidationError):
+        params.get_param(name).resolve(value)
+
+
+@pytest.mark.system
+class TestRuns:
+    """Whole DAG runs."""
+
+    def test_a_rollback_publishes_the_old_content_with_its_asset_and_its_view(
+        self, airflow: Path, load: Load, root: Path
+    ) -> None:
+        from airflow.models.asset import AssetEvent
+        from airflow.utils.session import create_session
+        from sqlalchemy import select
+
+        run = load()["catalog_rollback__stars"].test(run_conf={"version": 1})
+        assert states(run) == dict.fromkeys(["resolve", "rollback", "view"], "success")
+        catalog = Catalog.open(root)
+        assert (catalog.version, catalog.metadata.restored) == (4, 1)
+        catalog.verify().raise_if_failed()
+        assert catalog.metadata.write_id in (root / "collection.properties").read_text()
+        with create_session() as session:
+            query = select(AssetEvent.extra).where(AssetEvent.source_run_id == run.run_id)
+            extra = [event for (event,) in session.execute(query)]
+        assert [(event["rows"], event["version"], event["uri"]) for event in extra] == [(3000, 4, str(root))]
+
+    def test_a_rollback_to_no_version_fails_at_once_and_changes_nothing(
+        self, airflow: Path, load: Load, root: Path, capsys: Any, caplog: Any
+    ) -> None:
+        VersionLog(Storage.at(root)).entomb(1)
+        for version, why in ((9, "version 9 does not exist"), (1, "version 1 was vacuumed")):
+            run = load()["catalog_rollback__stars"].test(run_conf={"version": version})
+            assert states(run) == {"resolve": "success", "rollback": "failed", "view": "upstream_failed"}
+            out = capsys.readouterr()
+            assert f"{why}; there are: 2, 3" in out.out + out.err + caplog.text
+        assert Catalog.open(root).version == 3
+
+    def test_a_vacuum_deletes_only_where_it_is_told_to(self, airflow: Path, load: Load, root: Path) -> None:
+        dag = load()["catalog_vacuum__stars"]
+        before = sorted(root.rglob("*"))
+        run = dag.test(run_conf={"keep_days": 0, "keep_versions": 2})
+        assert states(run) == {"vacuum": "success"}
+        assert sorted(root.rglob("*")) == before
+        folder = RunFolder(run_uri(str(root.parents[1]), run.dag_id, run.run_id))
+        report = folder.read(RunFolder.report_path("vacuum"), VacuumReport)
+        assert (report.dry_run, report.vacuumed, report.kept) == (True, (1,), (2, 3))
+        assert report.files > 0
+        run = dag.test(run_conf={"keep_days": 0, "keep_versions": 2, "dry_run": False})
+        assert states(run) == {"vacuum": "success"}
+        assert Catalog.open(root).versions() == [2, 3]
+        Catalog.open(root, version=2).verify().raise_if_failed()
+
+
+@pytest.mark.parametrize(("run_type", "left"), [("scheduled", [2, 3]), ("manual", [1, 2, 3])])
+def test_what_the_schedule_starts_does_what_the_spec_says(
+    load: Load, root: Path, run_type: str, left: list[int]
+) -> None:
+    task = load()["catalog_vacuum__stars"].get_task("vacuum")
+    params = {"keep_versions": 2, "keep_days": 0, "dry_run": True}
+    run = SimpleNamespace(dag_id="catalog_vacuum__stars", run_id="clean", run_type=run_type)
+    summary = task.execute({"params": params, "dag_run": run})
+    assert summary["dry_run"] is (run_type == "manual")
+    assert Catalog.open(root).versions() == left
