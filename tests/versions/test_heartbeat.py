@@ -152,6 +152,23 @@ def test_no_two_runs_get_the_same_write(storage: Storage, monkeypatch: pytest.Mo
     assert is_live(storage, "20261121T0330-beef")
 
 
+def test_a_folder_that_is_swept_before_its_first_beat_is_drawn_anew(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    class Swept(Storage):
+        """A store on which a sweeper comes between the making of the folder and that of the heartbeat."""
+
+        def create(self, path: str, data: bytes) -> bool:
+            if not refused:
+                refused.append(path.partition("/")[0])
+                raise FileNotFoundError(path)
+            return super().create(path, data)
+
+    write_id = claim_write(Swept(str(tmp_path)), NOW)
+    assert write_id not in refused
+    assert is_live(Storage.at(tmp_path), write_id)
+
+
 def test_every_write_that_metadata_names_is_found() -> None:
     data = json.dumps(
         {

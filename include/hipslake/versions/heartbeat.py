@@ -17,6 +17,7 @@ import os
 import socket
 import threading
 import time
+from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
 
@@ -123,9 +124,10 @@ def claim_write(storage: Storage, now: datetime) -> str:
     """
     while True:
         write_id = new_write_id(now)
-        fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("resting"))
-        if fresh and not is_marked(storage, write_id):
-            return write_id
+        with suppress(FileNotFoundError):  # swept before its first beat
+            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("resting"))
+            if fresh and not is_marked(storage, write_id):
+                return write_id
 
 
 def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> bool:
