@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.reading import sorted_rows
 from hipslake.engine.model import Counter, Engine
-from hipslake.errors import ConflictError, VerificationError
+from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
@@ -31,6 +32,7 @@ from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import Pin
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +67,8 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
         if tries:
             wait_for_others(tries)
         tries += 1
-        version, report = _compact(request, engine, base, work, phases)
+        with suppress(VersionNotFoundError):  # overtaken, and vacuumed before it was pinned
+            version, report = _compact(request, engine, base, work, phases)
     with phases("pointers"):
         point_at_newest(catalog)
     metadata = CatalogMetadata.from_json(VersionLog(catalog).read(version))
@@ -101,7 +104,8 @@ def _compact(
     storage.write(f"{COMPACTIONS}/{write_id}/base.json", base.to_json())
     task = CompactTask(request.run_uri, write_id, request.task_bytes, engine.counter())
     rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
-    with Heartbeat(catalog, write_id, rest=False) as heartbeat:
+    with Heartbeat(catalog, write_id, rest=False) as heartbeat, Pin(catalog, write_id) as pin:
+        pin.hold(base.version)
         with phases("merge"), engine.progress("compact", tasks=task.tasks, rows=rows, done=task.done):
             files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
         changes = {}

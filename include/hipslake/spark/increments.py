@@ -32,7 +32,7 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.committing import commit_change, newest_version, wait_for_others
+from hipslake.steps.committing import commit_change, pinned_newest, wait_for_others
 from hipslake.steps.draft import draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
@@ -45,6 +45,7 @@ from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import claim_ordinal
 from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import Pin
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +123,11 @@ class _Job:
     def merge_and_commit(self) -> int | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
-        base = newest_version(self.catalog)
-        with Heartbeat(self.catalog, write_id, rest=False) as heartbeat:
-            merged = self._merge(base, write_id)
+        with (
+            Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
+            Pin(self.catalog, write_id) as pin,
+        ):
+            merged = self._merge(pinned_newest(self.catalog, pin), write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
                 version = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))

@@ -12,6 +12,7 @@ from hipslake.errors import ConflictError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import Pin
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,13 @@ def newest_version(catalog: Storage) -> CatalogMetadata | None:
     if newest is None:
         return None
     return CatalogMetadata.from_json(versions.read(newest), where=f"{catalog.uri()}, version {newest}")
+
+
+def pinned_newest(catalog: Storage, pin: Pin) -> CatalogMetadata | None:
+    """Return the newest version, whose files stay as long as the pin; None if nothing is published."""
+    if VersionLog(catalog).newest() is None:
+        return None
+    return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, newest version")
 
 
 def commit_change(
