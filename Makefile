@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up down shell bench-ingest bench-fits setup peers lock clean
+.PHONY: help demo test lint up down shell bench-ingest bench-fits bench-append setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -39,6 +39,9 @@ bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick" t
 bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 2 GB file
 	@$(with) python -m benchmarks.fits_reading
 	@$(with) python -m benchmarks.fits_ingest
+
+bench-append: setup ## Measure what a night costs in a catalog, and in one ten times as large
+	@$(with) python -m benchmarks.append
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
