@@ -134,7 +134,7 @@ def live(root: str, seed: int) -> None:
         except ConflictError:
             continue
         except StorageError as error:
-            # A write id says the minute only, so with so short a limit a new folder may look old for a moment.
+            # A write id tells the minute only: with so short a limit, a new folder may look old at first.
             if "this write was swept" not in str(error):
                 raise
 
@@ -169,7 +169,7 @@ def check_listed(root: Path) -> int:
         try:
             Catalog.open(root, version=number).verify(workers=1).raise_if_failed()
             checked += 1
-        except (VersionNotFoundError, VerificationError, FileNotFoundError):
+        except (VersionNotFoundError, VerificationError, StorageError, FileNotFoundError):
             if number in VersionLog(Storage.at(root)).numbers():
                 raise
     return checked
