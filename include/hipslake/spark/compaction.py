@@ -22,7 +22,7 @@ from hipslake.planning.splits import assign_targets
 from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.steps.committing import commit_change, newest_version, wait_for_others
+from hipslake.steps.committing import commit_change, committed_before, newest_version, wait_for_others
 from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
@@ -30,7 +30,6 @@ from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
-from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
 
@@ -51,10 +50,11 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     phases = Phases()
     frozen = request.folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    version = _committed(request.folder, catalog)
+    tried = (entry.path.rpartition("/")[2] for entry in request.folder.storage.list(COMPACTIONS))
+    committed = committed_before(catalog, tried)
     report = CompactReport(catalog_uri=catalog.uri())
     tries = 0
-    while version is None:
+    while committed is None:
         base = newest_version(catalog)
         work = files_to_compact(base, catalog, request.min_files) if base else {}
         if base is None or not work:
@@ -68,32 +68,24 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
             wait_for_others(tries)
         tries += 1
         with suppress(VersionNotFoundError):  # overtaken, and vacuumed before it was pinned
-            version, report = _compact(request, engine, base, work, phases)
+            committed, report = _compact(request, engine, base, work, phases)
     with phases("pointers"):
         point_at_newest(catalog)
-    metadata = CatalogMetadata.from_json(VersionLog(catalog).read(version))
     # The folder that the run drew at its start was never written into.
     catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return report.model_copy(
         update={
-            "version": version,
-            "parent": metadata.parent,
-            "total_rows": metadata.total_rows,
+            "version": committed.version,
+            "parent": committed.parent,
+            "total_rows": committed.total_rows,
             "seconds": phases.seconds,
         }
     )
 
 
-def _committed(folder: RunFolder, catalog: Storage) -> int | None:
-    """The version that an earlier attempt has committed."""
-    tried = (entry.path.rpartition("/")[2] for entry in folder.storage.list(COMPACTIONS))
-    found = (VersionLog(catalog).find(write_id) for write_id in tried)
-    return next((number for number in found if number is not None), None)
-
-
 def _compact(
     request: CompactRequest, engine: Engine, base: CatalogMetadata, work: dict[str, pa.Table], phases: Phases
-) -> tuple[int | None, CompactReport]:
+) -> tuple[CatalogMetadata | None, CompactReport]:
     """Write and commit; no version if others have changed the leaves meanwhile."""
     folder, storage = request.folder, request.folder.storage
     frozen = folder.run()
@@ -121,12 +113,12 @@ def _compact(
                 )
         with phases("commit"):
             delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
-            version = commit_change(
+            committed = commit_change(
                 catalog, heartbeat, lambda newest: _draft(frozen, catalog, newest, changes, write_id)
             )
-    if version is None:
+    if committed is None:
         catalog.delete_tree(write_id)
-    return version, CompactReport(
+    return committed, CompactReport(
         rows_in=rows,
         rows_out=rows,
         bytes=pc.sum(files["bytes"]).as_py(),

@@ -32,7 +32,7 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.committing import commit_change, pinned_newest, wait_for_others
+from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
 from hipslake.steps.draft import draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
@@ -108,19 +108,16 @@ class _Job:
         self.changes: dict[str, GroupChange] = {}  # of the last merge
         self.counted = self.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
 
-    def committed(self) -> int | None:
+    def committed(self) -> CatalogMetadata | None:
         """The version that an earlier attempt has committed."""
-        for entry in self.folder.storage.list(ATTEMPTS):
-            version = self.versions.find(entry.path.rpartition("/")[2])
-            if version is not None:
-                return version
-        return None
+        tried = (entry.path.rpartition("/")[2] for entry in self.folder.storage.list(ATTEMPTS))
+        return committed_before(self.catalog, tried)
 
     def has_nothing(self) -> bool:
         """Whether not even a schema is known for the first version."""
         return self.counted.rows_in == 0 and self.versions.newest() is None
 
-    def merge_and_commit(self) -> int | None:
+    def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
         with (
@@ -130,29 +127,30 @@ class _Job:
             merged = self._merge(pinned_newest(self.catalog, pin), write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
-                version = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
-        if version is None:
+                committed = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
+        if committed is None:
             self.catalog.delete_tree(write_id)
-        return version
+        return committed
 
-    def conclude(self, version: int, merges: int) -> AppendReport:
+    def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
         with self.phases("pointers"):
             newest = point_at_newest(self.catalog)
         # The folder that the run drew at its start was never written into.
         self.catalog.delete(self.catalog.join(self.frozen.write_id, HEARTBEAT))
-        log.info("Version %d of %s is published; the newest is %d.", version, self.frozen.catalog_uri, newest)
-        metadata = CatalogMetadata.from_json(self.versions.read(version))
+        log.info(
+            "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
+        )
         increment = metadata.increment(self.key)
         if increment is None:
             raise VerificationError(
-                f"{self.catalog.uri()}: version {version} does not hold increment {self.key}"
+                f"{self.catalog.uri()}: version {metadata.version} does not hold increment {self.key}"
             )
         return AppendReport(
             rows_in=increment.sources.rows,
             rows_out=increment.rows,
             rows_rejected=increment.rejects.rows,
-            version=version,
+            version=metadata.version,
             parent=metadata.parent,
             catalog_uri=self.catalog.uri(),
             ordinal=increment.ordinal,

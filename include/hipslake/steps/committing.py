@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import ConflictError
+from hipslake.errors import ConflictError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
@@ -39,7 +40,7 @@ def commit_change(
     catalog: Storage,
     heartbeat: Heartbeat,
     draft: Callable[[CatalogMetadata | None], CatalogMetadata],
-) -> int | None:
+) -> CatalogMetadata | None:
     """Commit a change on top of the newest version, whatever that is by now.
 
     Parameters
@@ -54,7 +55,7 @@ def commit_change(
 
     Returns
     -------
-    int or None
+    CatalogMetadata or None
         The version that is committed; None if the change does not fit to the newest one.
 
     Raises
@@ -71,8 +72,20 @@ def commit_change(
             return None
         heartbeat.confirm()
         if versions.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed":
-            return metadata.version
+            return metadata
         log.info("Version %d was committed by another run; trying the next.", metadata.version)
+
+
+def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetadata | None:
+    """Return the version that one of several writes has committed, or, if it was vacuumed, the newest one."""
+    versions = VersionLog(catalog)
+    for write_id in write_ids:
+        number = versions.find(write_id)
+        if number is not None:
+            with suppress(VersionNotFoundError):
+                return CatalogMetadata.from_json(versions.read(number))
+            return newest_version(catalog)
+    return None
 
 
 def wait_for_others(tries: int) -> None:

@@ -12,6 +12,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import ConflictError, VerificationError
 from hipslake.specs.catalog import Layout
+from hipslake.steps.committing import committed_before
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.draft import draft_version
 from hipslake.steps.pointers import point_at_newest
@@ -62,8 +63,8 @@ def run(request: PublishRequest) -> PublishReport:
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
     versions = VersionLog(catalog)
-    committed = versions.find(frozen.write_id)
-    if committed is None:
+    metadata = committed_before(catalog, [frozen.write_id])
+    if metadata is None:
         _check_verified(folder)
         with Heartbeat(catalog, frozen.write_id, rest=False) as heartbeat:
             with phases("files"):
@@ -71,20 +72,19 @@ def run(request: PublishRequest) -> PublishReport:
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
                 heartbeat.confirm()
-                committed = _commit(folder, frozen, versions)
+                metadata = _commit(folder, frozen, versions)
     else:  # an attempt was killed after its commit; its heart beats no more
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
         newest = point_at_newest(catalog)
-    log.info("Version %d of %s is published; the newest is %d.", committed, frozen.catalog_uri, newest)
-    metadata = CatalogMetadata.from_json(versions.read(committed))
+    log.info("Version %d of %s is published; the newest is %d.", metadata.version, frozen.catalog_uri, newest)
     return PublishReport(
         rows_in=metadata.rows_read,
         rows_out=metadata.total_rows,
         rows_rejected=metadata.rows_rejected,
         bytes=metadata.total_bytes,
         files=sum(group.files for group in metadata.groups),
-        version=committed,
+        version=metadata.version,
         parent=metadata.parent,
         catalog_uri=frozen.catalog_uri,
         skymaps=tuple(catalog.uri(skymap_path(frozen.write_id, group.name)) for group in metadata.groups),
@@ -118,14 +118,14 @@ def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMeta
         write_hats_group(catalog, metadata, group.name, point_map)
 
 
-def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> int:
+def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> CatalogMetadata:
     """Create the next version; as it is built from the source alone, a rival only moves its number."""
     for _ in range(_ATTEMPTS):
         parent = versions.newest()
         number = (parent or 0) + 1
         metadata = draft_version(folder, version=number, parent=parent)
         if versions.commit(number, metadata.to_json(), frozen.write_id) == "committed":
-            return number
+            return metadata
         log.info("Version %d was committed by another run; trying the next.", number)
     raise ConflictError(
         f"{frozen.catalog_uri}: other runs committed first {_ATTEMPTS} times; try again later"
