@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pyarrow as pa
+
 from hipslake.catalog.hats import has_tree
 from hipslake.catalog.hats_properties import collection_properties
 from hipslake.catalog.layouts import HATS
@@ -32,8 +34,7 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False) -> int:
 
     def describe(data: bytes) -> Pointers:
         metadata = CatalogMetadata.from_json(data, where=catalog.uri("metadata.json"))
-        tables = [metadata.partitions(group.name, catalog) for group in metadata.groups]
-        files = {SHA256SUMS: sha256_sums(tables)}
+        files = {SHA256SUMS: checksums(metadata)}
         # Looked up each time: while this run built a tree, another may have built that of a newer version.
         shown = newest_with_tree(catalog, log, metadata) if hats_view else None
         if shown is not None:
@@ -41,6 +42,20 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False) -> int:
         return Pointers(files=files, links={CURRENT: metadata.write_id})
 
     return log.publish_pointers(describe)
+
+
+def checksums(metadata: CatalogMetadata) -> bytes:
+    """Return the content of `SHA256SUMS`: the leaf files of a version.
+
+    Of a column group with sidecars, those are listed, and they list the files: so what a night has to write
+    does not grow with the catalog.
+    """
+    tables = []
+    for group in metadata.groups:
+        files = group.partitions if group.sidecars is None else group.sidecars
+        columns = {name: [getattr(file, name) for file in files or ()] for name in ("path", "sha256")}
+        tables.append(pa.table(columns, schema=pa.schema([("path", pa.string()), ("sha256", pa.string())])))
+    return sha256_sums(tables)
 
 
 def newest_with_tree(catalog: Storage, log: VersionLog, metadata: CatalogMetadata) -> CatalogMetadata | None:
