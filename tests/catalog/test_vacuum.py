@@ -222,9 +222,11 @@ def test_where_it_is_not_known_what_is_needed_nothing_is_deleted(
     for number in range(3):
         survey.night(number, rows=200)
     storage = Storage.at(survey.root)
+    newest = survey.catalog.metadata
     path = {
         "a version": "_versions/00000002.json",
-        "a sidecar": survey.catalog.metadata.groups[0].sidecars[0].path,
+        # One that names files in the folders of older writes: others are not looked into.
+        "a sidecar": next(s.path for s in newest.groups[0].sidecars if {*s.writes} - {newest.write_id}),
         "a pin": f"_versions/pins/{claim_write(storage, datetime.now(UTC))}.json",
     }[damage]
     storage.write(path, b"{ damaged")
