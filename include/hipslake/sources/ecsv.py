@@ -18,7 +18,6 @@ from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, selected
 from hipslake.sources.text import HEADER_THREADS, TextSource
-from hipslake.sources.unification import unify
 from hipslake.specs.source import Compression, EcsvOptions, SourceSpec
 
 _MENDS = Mends(
@@ -51,9 +50,6 @@ class EcsvSource(TextSource):
 
     def infer(self, split: Split) -> pa.Schema:
         return self._schema(split.file)
-
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-        return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     def read(
         self,

@@ -25,7 +25,6 @@ from hipslake.sources.fits_tables import FitsTable, find_table
 from hipslake.sources.fits_values import Reading, decode
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, Source, selected
-from hipslake.sources.unification import unify
 from hipslake.specs.source import FitsOptions, SourceSpec
 
 _HEADER_THREADS = 16
@@ -70,9 +69,6 @@ class FitsSource(Source):
 
     def infer(self, split: Split) -> pa.Schema:
         return self._extents([split.file])[0].schema
-
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-        return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     def read(
         self,

@@ -16,7 +16,6 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, Source, selected
-from hipslake.sources.unification import unify
 from hipslake.specs.source import SourceSpec
 
 FOOTER_THREADS = 16
@@ -56,9 +55,6 @@ class ParquetSource(Source):
 
     def infer(self, split: Split) -> pa.Schema:
         return self._footers([split.file])[0].schema
-
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-        return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     def read(
         self,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hipslake.sources.files import list_files
 from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.unification import unify
 from hipslake.specs.source import SourceSpec
 
 SPLIT_BYTES = 256 << 20
@@ -79,7 +80,6 @@ class Source(ABC):
     def infer(self, split: Split) -> pa.Schema:
         """Return the schema of one split, found from all of its data; pass those of all splits to `unify`."""
 
-    @abstractmethod
     def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         """Return the schema that holds the data of all splits.
 
@@ -93,6 +93,7 @@ class Source(ABC):
         SchemaMismatchError, EmptySourceError
             As for `schema`.
         """
+        return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     @abstractmethod
     def read(

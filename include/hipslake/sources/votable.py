@@ -14,7 +14,6 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
-from hipslake.sources.unification import unify
 from hipslake.sources.votable_binary import cut_rows, decode_binary
 from hipslake.sources.votable_fields import VotableField
 from hipslake.sources.votable_text import decode_text
@@ -53,9 +52,6 @@ class VotableSource(Source):
 
     def infer(self, split: Split) -> pa.Schema:
         return self._schema(split.file)
-
-    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-        return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
     def read(
         self,
