@@ -14,7 +14,7 @@ from hipslake.errors import CorruptFileError, StorageError
 from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder
 from hipslake_airflow.hooks.library import build_library_archive
-from hipslake_airflow.operators.catalog import HistogramCatalogOperator
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
 
 from tests.steps import in_process
 
@@ -108,3 +108,12 @@ def test_the_library_travels_whole_and_always_as_the_same_bytes(tmp_path: Path) 
     assert first.read_bytes() == second.read_bytes()
     names = set(zipfile.ZipFile(first).namelist())
     assert {"hipslake/__init__.py", "hipslake/spark/histogram.py", "hipslake/steps/report.py"} <= names
+
+
+def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:
+    in_process.count(folder)
+    in_process.make_plan(folder)
+    operator = WritePartitionsOperator(task_id="write", run_uri=folder.uri, spark_above_bytes=1 << 30)
+    report = operator.outcome({})
+    assert (report.ok, report.rows_out) == (True, 3000)
+    assert in_process.check(folder).ok

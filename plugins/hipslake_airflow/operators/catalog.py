@@ -166,6 +166,14 @@ class WritePartitionsOperator(SparkStepOperator):
 
         return WriteReport
 
+    def without_spark(self) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import partitions
+        from hipslake.steps.report import perform
+
+        engine = ThisProcess()
+        return perform(lambda asked: partitions.run(asked, engine), self.request(), self.report_type())
+
 
 class VerifyCatalogOperator(SparkStepOperator):
     """Read back everything that a run wrote, or a published version, and check it.

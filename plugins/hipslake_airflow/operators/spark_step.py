@@ -103,9 +103,9 @@ class SparkStepOperator(SparkSubmitOperator):
         """Return how much the step has to do; only asked where the task's own process may do it."""
         return self.request().folder.inputs().total_bytes
 
+    @abstractmethod
     def without_spark(self) -> Report:
-        """Perform the step in this process; of steps that can do so."""
-        raise NotImplementedError(f"{self.job} needs Spark")
+        """Perform the step in this process."""
 
     def on_kill(self) -> None:
         """Stop the job, if one was submitted."""
