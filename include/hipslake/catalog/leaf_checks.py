@@ -229,12 +229,13 @@ def as_stored(schema: pa.Schema) -> pa.Schema:
 def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = False) -> list[str]:
     """How a file's schema differs from its group's: names, order, types, nullability, fields' metadata.
 
-    An older file may lack nullable columns, which came after it, and hold no nulls where others may now.
+    An older file may lack nullable columns, which came after it, hold no nulls where others may now, and say
+    nothing of columns whose unit or description came later.
     """
     differences = []
     if older:
         held = [field for field in expected if not field.nullable or field.name in found.names]
-        expected = pa.schema([_as_strict(field, found) for field in held])
+        expected = pa.schema([_as_before(field, found) for field in held])
     missing = [name for name in expected.names if name not in set(found.names)]
     extra = [name for name in found.names if name not in set(expected.names)]
     if missing:
@@ -248,10 +249,13 @@ def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = F
     return differences
 
 
-def _as_strict(field: pa.Field, found: pa.Schema) -> pa.Field:
-    return field.with_nullable(
-        field.nullable and (field.name not in found.names or found.field(field.name).nullable)
-    )
+def _as_before(field: pa.Field, found: pa.Schema) -> pa.Field:
+    """What an older file may have of a field."""
+    if field.name not in found.names:
+        return field
+    standing = found.field(field.name)
+    told = field.metadata if _own_metadata(standing) else None
+    return field.with_nullable(field.nullable and standing.nullable).with_metadata(told)
 
 
 def _field_differences(expected: pa.Field, found: pa.Field) -> list[str]:
