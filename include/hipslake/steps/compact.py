@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.sphere.pixels import starts
-from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
 from hipslake.storage import Storage
 
