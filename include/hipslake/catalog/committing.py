@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import CatalogNotFoundError, ConflictError, VersionNotFoundError
+from hipslake.errors import ConflictError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
@@ -31,11 +31,12 @@ def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata 
     pin : Pin, optional
         Keeps the version's files where they are.
     """
-    try:
-        data = VersionLog(catalog).read() if pin is None else pin.hold_newest()
-    except CatalogNotFoundError:
-        return None
-    return CatalogMetadata.from_json(data, where=f"{catalog.uri()}, newest version")
+    versions = VersionLog(catalog)
+    read = versions.read if pin is None else pin.hold
+    while (newest := versions.newest()) is not None:
+        with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
+            return CatalogMetadata.from_json(read(newest), where=f"{catalog.uri()}, version {newest}")
+    return None
 
 
 def commit_next(
