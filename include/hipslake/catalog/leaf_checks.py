@@ -5,7 +5,6 @@ The file is decoded whole, but one batch of rows at a time, so that memory is bo
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -17,7 +16,7 @@ from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_checks import RowChecks, RowRules
 from hipslake.catalog.row_sets import RowBitmap
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
@@ -37,7 +36,7 @@ class LeafRules(Frozen):
     layout: Layout
     gathers: bool = False
     group: str
-    arrow_schema: str  # as in metadata.json: an Arrow IPC schema message in base64
+    arrow_schema: str  # as in metadata.json: see `schema_text`
     write_id: str  # of the version; files of other writes are older
     rows: RowRules
     threshold: Threshold | None = None
@@ -216,7 +215,7 @@ def _statistics(group: pq.RowGroupMetaData, number: int, path: str, checks: RowC
 
 @lru_cache(maxsize=16)
 def _expected(arrow_schema: str) -> pa.Schema:
-    return as_stored(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema))))
+    return as_stored(schema_of_text(arrow_schema))
 
 
 def as_stored(schema: pa.Schema) -> pa.Schema:
