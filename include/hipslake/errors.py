@@ -87,7 +87,7 @@ class CatalogFormatError(HipslakeError):
 
 
 class ConflictError(HipslakeError):
-    """Another writer committed first, and the retry budget is spent."""
+    """Others committed first: a change does not fit to their version, or the retry budget is spent."""
 
     retryable = True
 

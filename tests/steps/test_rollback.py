@@ -13,16 +13,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 
-from tests.steps.in_process import freeze, ingest, show, start, write_spec
-
-
-@pytest.fixture
-def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
-    """The catalog `stars` with two versions."""
-    for run_id, threshold in (("first", "400 rows"), ("second", "200 rows")):
-        write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
-        ingest(start(warehouse, spec_file, run_id))
-    return warehouse / "catalogs" / "stars"
+from tests.steps.in_process import freeze, show, start, write_spec
 
 
 def roll_back(folder: RunFolder, version: int) -> rollback.RollbackReport:

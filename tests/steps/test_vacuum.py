@@ -15,18 +15,9 @@ from hipslake.steps.run import run_uri
 from hipslake.versions.heartbeat import HEARTBEAT
 
 from tests.catalog.leftovers import orphans
-from tests.steps.in_process import ingest, start, write_spec
+from tests.steps.in_process import start
 from tests.steps.nights import Survey
 from tests.system.whole import contents
-
-
-@pytest.fixture
-def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
-    """The catalog `stars` with two versions."""
-    for run_id, threshold in (("first", "400 rows"), ("second", "200 rows")):
-        write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
-        ingest(start(warehouse, spec_file, run_id))
-    return warehouse / "catalogs" / "stars"
 
 
 def clean(warehouse: Path, *, at: datetime | None = None, **options: object) -> vacuum.VacuumReport:

@@ -8,6 +8,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN, check_columns
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.unification import join_fields
+from hipslake.sources.units import check_unit
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -17,8 +18,8 @@ _WAY_OUT = "undo the change, or ingest into a catalog of another name"
 def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
     """The source schema of a catalog after an increment.
 
-    The catalog's columns keep their types. Columns that the increment brings come last and are null in the
-    rows before; columns that it lacks are null in its own rows.
+    The catalog's columns keep their types and units. Columns that the increment brings come last and are null
+    in the rows before; columns that it lacks are null in its own rows.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
     SpecError
         If the spec was changed in a way that the files of the catalog do not follow.
     SchemaMismatchError
-        If a column has another type than in the catalog, or is missing where it may not be.
+        If a column has another type or unit than in the catalog, or is missing where it may not be.
     """
     _check_spec(metadata, spec)
     standing = source_schema(metadata)
@@ -62,6 +63,7 @@ def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:
             f"column {standing.name!r} is {standing.type} in catalog {catalog}, which cannot hold the "
             f"{given.type} of this run's files; store it in the catalog's type"
         )
+    check_unit(standing, f"catalog {catalog}", given, "the files of this run")
     return joined
 
 

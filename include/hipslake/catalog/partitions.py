@@ -162,7 +162,7 @@ def writes_of(paths: pa.ChunkedArray) -> tuple[str, ...]:
 
 
 def write_partition_sidecars(
-    storage: Storage, write_id: str, name: str, table: pa.Table, *, most: int, first_number: int = 0
+    storage: Storage, write_id: str, name: str, table: pa.Table, *, most: int
 ) -> tuple[PartitionSidecar, ...]:
     """Store a partition table as sidecars of about equal length.
 
@@ -171,7 +171,7 @@ def write_partition_sidecars(
     storage, write_id
         As for `write_sidecar`.
     name : str
-        The sidecars are called `<name>_00000` and so on, from `first_number`.
+        The sidecars are called `<name>_00000` and so on.
     table : pyarrow.Table
         `PARTITION_SCHEMA`, along the curve.
     most : int
@@ -180,7 +180,7 @@ def write_partition_sidecars(
     pieces = -(-table.num_rows // most)
     bounds = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
     sidecars = []
-    for number, (low, high) in enumerate(pairwise(bounds), first_number):
+    for number, (low, high) in enumerate(pairwise(bounds)):
         piece = table.slice(low, high - low)
         order, npix = (piece[column].to_numpy() for column in ("order", "npix"))
         stored = write_sidecar(storage, write_id, f"{name}_{number:05d}", piece)

@@ -84,8 +84,6 @@ def read_parts(
     metadata: CatalogMetadata,
     selection: Selection,
     pixels: Intervals | None = None,
-    *,
-    threads: int | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a selection, as one table per part, ordered by (`_healpix_29`, `_row`).
 
@@ -97,8 +95,6 @@ def read_parts(
     selection : Selection
     pixels : Intervals, optional
         Only rows inside these.
-    threads : int, optional
-        Parts that are read at once, and held if the caller is slower; one per core if not given.
 
     Raises
     ------
@@ -107,7 +103,7 @@ def read_parts(
     """
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    ahead = threads or os.cpu_count() or 1
+    ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
     with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
         waiting: deque[Future[pa.Table]] = deque()
         try:

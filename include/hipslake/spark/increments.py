@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.evolution import evolved_schema, source_schema
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
@@ -32,7 +33,6 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
 from hipslake.steps.draft import draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
@@ -124,13 +124,15 @@ class _Job:
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,
         ):
-            merged = self._merge(pinned_newest(self.catalog, pin), write_id)
+            merged = self._merge(newest_version(self.catalog, pin), write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
-                committed = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
-        if committed is None:
-            self.catalog.delete_tree(write_id)
-        return committed
+                try:
+                    return commit_next(self.catalog, heartbeat, lambda: self._draft(merged))
+                except ConflictError as conflict:
+                    log.info("Others have committed first: %s", conflict)
+        self.catalog.delete_tree(write_id)
+        return None
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
@@ -245,9 +247,9 @@ class _Job:
             changes[group] = change
         return changes
 
-    def _draft(self, merged: _Merged, base: CatalogMetadata | None) -> CatalogMetadata:
+    def _draft(self, merged: _Merged) -> CatalogMetadata:
         """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
-        schema = merged.schema
+        base, schema = newest_version(self.catalog), merged.schema
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
-from hipslake.steps.run import FrozenInputs, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
 from hipslake.steps.write import WriteReport, WriteRequest
@@ -43,62 +43,39 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         If the steps of the run do not agree on how many rows there are.
     """
     run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
-    spec, storage = run.spec, Storage.at(run.catalog_uri)
+    storage = Storage.at(run.catalog_uri)
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     groups = tuple(
         describe_group(
-            spec,
+            run.spec,
             group,
             group_schema,
             files.filter(pc.equal(files["group"], group)),
             storage=storage,
             write_id=run.write_id,
         )
-        for group, group_schema in check_columns(spec, schema).items()
+        for group, group_schema in check_columns(run.spec, schema).items()
     )
-    sources = describe_sources(_source_rows(folder, inputs), storage=storage, write_id=run.write_id)
-    rejects = Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected)
-    counts = {f"column group {group.name}": group.rows for group in groups}
-    counts["the source less the rejects"] = sources.rows - rejects.rows
-    if set(counts.values()) != {written.rows_out}:
-        raise VerificationError(
-            f"the write step says {written.rows_out} rows, but there are "
-            + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
-            + "; nothing is published. Start a new run"
-        )
-    key = run.window.start.isoformat() if run.window.start is not None else None
-    return CatalogMetadata(
-        catalog=run.catalog,
-        version=version,
-        parent=parent,
+    increment = _increment(
+        folder,
+        run,
+        inputs,
         write_id=run.write_id,
-        created=run.created,
-        fingerprint=inputs.fingerprint,
-        library_version=run.library_version,
-        description=spec.description,
-        attribution=spec.attribution,
-        layout=spec.layout,
-        gathers=spec.gathers,
-        position=describe_position(spec, schema),
-        total_rows=written.rows_out,
-        total_bytes=sum(group.bytes for group in groups),
-        groups=groups,
-        increments=(
-            Increment(
-                ordinal=0,
-                key=key,
-                rows=written.rows_out,
-                write_id=run.write_id,
-                fingerprint=inputs.fingerprint,
-                sources=sources,
-                rejects=rejects,
-                coverage=write_sidecar(storage, run.write_id, "coverage", _coverage(folder)),
-            ),
-        ),
-        co_partitioned=spec.co_partitioned,
-        spec=spec.model_dump(mode="json"),
+        ordinal=0,
+        rows=written.rows_out,
+        rejects=Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected),
     )
+    metadata = _assembled(
+        run, schema, groups, increment, None, version=version, parent=parent, created=run.created
+    )
+    _check_rows(
+        metadata,
+        f"the write step says {written.rows_out} rows",
+        {"the source less the rejects": increment.sources.rows - increment.rejects.rows},
+        mend="Start a new run",
+    )
+    return metadata
 
 
 def draft_increment(
@@ -136,67 +113,122 @@ def draft_increment(
         If the column groups do not agree on how many rows there are.
     """
     run, inputs = folder.run(), folder.inputs()
-    spec, storage = run.spec, Storage.at(run.catalog_uri)
+    storage = Storage.at(run.catalog_uri)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    key = run.start.isoformat()
     groups = tuple(
         changed_group(
             base.group(group) if base else None,
             changes[group],
-            spec=spec,
+            spec=run.spec,
             name=group,
             schema=group_schema,
             storage=storage,
             write_id=write_id,
         )
-        for group, group_schema in check_columns(spec, schema).items()
+        for group, group_schema in check_columns(run.spec, schema).items()
     )
-    increment = Increment(
-        ordinal=ordinal,
-        key=key,
-        rows=counted.rows_out,
+    increment = _increment(
+        folder,
+        run,
+        inputs,
         write_id=write_id,
-        fingerprint=inputs.fingerprint,
-        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        ordinal=ordinal,
+        rows=counted.rows_out,
         rejects=Rejects(
             rows=counted.rows_rejected,
             path=rejects_root(write_id) if counted.rows_rejected else None,
             reasons=counted.rejected,
         ),
-        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
     )
-    others = [other for other in base.increments if other.key != key] if base else []
-    increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
-    total = sum(increment.rows for increment in increments)
-    counts = {f"column group {group.name}": group.rows for group in groups}
-    if set(counts.values()) != {total}:
-        raise VerificationError(
-            f"the increments have {total} rows together, but there are "
-            + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
-            + "; nothing is published. Run the step again; if it happens twice, report it as a bug"
-        )
-    return CatalogMetadata(
-        catalog=run.catalog,
+    metadata = _assembled(
+        run,
+        schema,
+        groups,
+        increment,
+        base,
         version=base.version + 1 if base else 1,
         parent=base.version if base else None,
-        write_id=write_id,
         created=created,
+    )
+    _check_rows(
+        metadata,
+        f"the increments have {metadata.total_rows} rows together",
+        mend="Run the step again; if it happens twice, report it as a bug",
+    )
+    return metadata
+
+
+def _increment(
+    folder: RunFolder,
+    run: FrozenRun,
+    inputs: FrozenInputs,
+    *,
+    write_id: str,
+    ordinal: int,
+    rows: int,
+    rejects: Rejects,
+) -> Increment:
+    """Describe the rows of the run; the sidecars go into the folder of the write."""
+    storage = Storage.at(run.catalog_uri)
+    return Increment(
+        ordinal=ordinal,
+        key=run.window.start.isoformat() if run.window.start is not None else None,
+        rows=rows,
+        write_id=write_id,
         fingerprint=inputs.fingerprint,
+        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        rejects=rejects,
+        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
+    )
+
+
+def _assembled(
+    run: FrozenRun,
+    schema: pa.Schema,
+    groups: tuple[GroupMetadata, ...],
+    increment: Increment,
+    base: CatalogMetadata | None,
+    *,
+    version: int,
+    parent: int | None,
+    created: datetime,
+) -> CatalogMetadata:
+    """The version that an increment makes: by itself, or of another version by taking its key's place."""
+    spec = run.spec
+    others = [other for other in base.increments if other.key != increment.key] if base else []
+    increments = sorted([*others, increment], key=lambda increment: increment.ordinal)
+    return CatalogMetadata(
+        catalog=run.catalog,
+        version=version,
+        parent=parent,
+        write_id=increment.write_id,
+        created=created,
+        fingerprint=increment.fingerprint,
         library_version=run.library_version,
         description=spec.description,
         attribution=spec.attribution,
         layout=spec.layout,
         gathers=spec.gathers,
         position=describe_position(spec, schema),
-        total_rows=total,
+        total_rows=sum(increment.rows for increment in increments),
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
-        increments=increments,
+        increments=tuple(increments),
         co_partitioned=spec.co_partitioned,
         margins=base.margins if base else (),
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
     )
+
+
+def _check_rows(
+    metadata: CatalogMetadata, said: str, counts: Mapping[str, int] | None = None, *, mend: str
+) -> None:
+    """Hold the rows of every column group, and those that were counted elsewhere, against the total."""
+    counts = {f"column group {group.name}": group.rows for group in metadata.groups} | dict(counts or {})
+    if set(counts.values()) != {metadata.total_rows}:
+        found = ", ".join(f"{rows} in {what}" for what, rows in counts.items())
+        raise VerificationError(f"{said}, but there are {found}; nothing is published. {mend}")
 
 
 def _coverage(folder: RunFolder) -> pa.Table:
