@@ -33,7 +33,7 @@ from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
 from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
-from hipslake.steps.draft import draft_increment
+from hipslake.steps.draft import describe_increment, draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
@@ -93,6 +93,7 @@ class _Merged:
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
+    increment: Increment
 
 
 class _Job:
@@ -199,7 +200,8 @@ class _Job:
                 )
             store_attempt(storage, attempt, schema, regions, standing, coverage)
         self.changes = self._changes(attempt, earlier, list(regions))
-        return _Merged(attempt, schema, self.changes)
+        increment = describe_increment(self.folder, self.counted, write_id=write_id, ordinal=attempt.ordinal)
+        return _Merged(attempt, schema, self.changes, increment)
 
     def _changes(
         self, attempt: Attempt, earlier: Increment | None, groups: list[str]
@@ -252,13 +254,7 @@ class _Job:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
         return draft_increment(
-            self.folder,
-            base,
-            merged.changes,
-            schema=schema,
-            write_id=merged.attempt.write_id,
-            ordinal=merged.attempt.ordinal,
-            created=now_utc(),
+            self.frozen, base, merged.changes, merged.increment, schema=schema, created=now_utc()
         )
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
@@ -275,7 +271,7 @@ class _Job:
 
     def _ordinal(self, base: CatalogMetadata | None) -> int:
         """The ordinal that this run has claimed, maybe in an earlier attempt."""
-        if self.folder.storage.exists(ORDINAL):
+        if self.folder.storage.is_file(ORDINAL):
             return self.folder.read(ORDINAL, ClaimedOrdinal).ordinal
         first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
         owner = f"{self.frozen.dag_id} {self.frozen.run_id} {secrets.token_hex(4)}"

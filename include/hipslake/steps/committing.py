@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import ConflictError, VersionNotFoundError
+from hipslake.errors import CatalogNotFoundError, ConflictError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
@@ -31,9 +31,11 @@ def newest_version(catalog: Storage) -> CatalogMetadata | None:
 
 def pinned_newest(catalog: Storage, pin: Pin) -> CatalogMetadata | None:
     """Return the newest version, whose files stay as long as the pin; None if nothing is published."""
-    if VersionLog(catalog).newest() is None:
+    try:
+        data = pin.hold_newest()
+    except CatalogNotFoundError:
         return None
-    return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, newest version")
+    return CatalogMetadata.from_json(data, where=f"{catalog.uri()}, newest version")
 
 
 def commit_change(

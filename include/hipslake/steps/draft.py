@@ -16,8 +16,8 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
 from hipslake.steps.coverage import coverage_of
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
-from hipslake.steps.run import FrozenInputs, RunFolder
+from hipslake.steps.histogram import HistogramReport
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
 from hipslake.steps.write import WriteReport, WriteRequest
@@ -101,31 +101,62 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
     )
 
 
+def describe_increment(
+    folder: RunFolder, counted: HistogramReport, *, write_id: str, ordinal: int
+) -> Increment:
+    """Describe the rows that a run adds, whatever version they come to; its sidecars are written.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    counted : HistogramReport
+        Of the run.
+    write_id : str
+        The write that holds the rows.
+    ordinal : int
+        Of the increment.
+    """
+    run, inputs = folder.run(), folder.inputs()
+    storage = Storage.at(run.catalog_uri)
+    return Increment(
+        ordinal=ordinal,
+        key=run.start.isoformat(),
+        rows=counted.rows_out,
+        write_id=write_id,
+        fingerprint=inputs.fingerprint,
+        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        rejects=Rejects(
+            rows=counted.rows_rejected,
+            path=rejects_root(write_id) if counted.rows_rejected else None,
+            reasons=counted.rejected,
+        ),
+        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
+    )
+
+
 def draft_increment(
-    folder: RunFolder,
+    run: FrozenRun,
     base: CatalogMetadata | None,
     changes: Mapping[str, GroupChange],
+    increment: Increment,
     *,
     schema: pa.Schema,
-    write_id: str,
-    ordinal: int,
     created: datetime,
 ) -> CatalogMetadata:
     """Assemble the metadata of the version that comes after another by a run's increment.
 
     Parameters
     ----------
-    folder : RunFolder
+    run : FrozenRun
     base : CatalogMetadata or None
         The newest version; None if there is none yet.
     changes : mapping of str to GroupChange
         Per column group.
+    increment : Increment
+        As `describe_increment` gives it. One of the same key is replaced. Sidecars are written into the
+        folder of its write.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
-    write_id : str
-        The write that made the changes; sidecars are written into its folder.
-    ordinal : int
-        Of the increment. An increment of the same key is replaced.
     created : datetime
 
     Raises
@@ -135,10 +166,7 @@ def draft_increment(
     VerificationError
         If the column groups do not agree on how many rows there are.
     """
-    run, inputs = folder.run(), folder.inputs()
-    spec, storage = run.spec, Storage.at(run.catalog_uri)
-    counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    key = run.start.isoformat()
+    spec, storage, write_id = run.spec, Storage.at(run.catalog_uri), increment.write_id
     groups = tuple(
         changed_group(
             base.group(group) if base else None,
@@ -151,21 +179,7 @@ def draft_increment(
         )
         for group, group_schema in check_columns(spec, schema).items()
     )
-    increment = Increment(
-        ordinal=ordinal,
-        key=key,
-        rows=counted.rows_out,
-        write_id=write_id,
-        fingerprint=inputs.fingerprint,
-        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
-        rejects=Rejects(
-            rows=counted.rows_rejected,
-            path=rejects_root(write_id) if counted.rows_rejected else None,
-            reasons=counted.rejected,
-        ),
-        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
-    )
-    others = [other for other in base.increments if other.key != key] if base else []
+    others = [other for other in base.increments if other.key != increment.key] if base else []
     increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
     total = sum(increment.rows for increment in increments)
     counts = {f"column group {group.name}": group.rows for group in groups}
@@ -181,7 +195,7 @@ def draft_increment(
         parent=base.version if base else None,
         write_id=write_id,
         created=created,
-        fingerprint=inputs.fingerprint,
+        fingerprint=increment.fingerprint,
         library_version=run.library_version,
         description=spec.description,
         attribution=spec.attribution,
