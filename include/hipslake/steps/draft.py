@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
@@ -101,6 +101,48 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
     )
 
 
+def changed_groups(
+    run: FrozenRun,
+    base: CatalogMetadata | None,
+    changes: Mapping[str, GroupChange],
+    *,
+    schema: pa.Schema,
+    write_id: str,
+) -> tuple[GroupMetadata, ...]:
+    """Describe the column groups of a version after a run's changes.
+
+    Parameters
+    ----------
+    run : FrozenRun
+    base : CatalogMetadata or None
+        The newest version; None if there is none yet.
+    changes : mapping of str to GroupChange
+        Per column group.
+    schema : pyarrow.Schema
+        The source schema of the catalog after the changes.
+    write_id : str
+        The write that made the changes; sidecars are written into its folder.
+
+    Raises
+    ------
+    ConflictError
+        If the changes do not fit to the base.
+    """
+    storage = Storage.at(run.catalog_uri)
+    return tuple(
+        changed_group(
+            base.group(group) if base else None,
+            changes[group],
+            spec=run.spec,
+            name=group,
+            schema=group_schema,
+            storage=storage,
+            write_id=write_id,
+        )
+        for group, group_schema in check_columns(run.spec, schema).items()
+    )
+
+
 def describe_increment(
     folder: RunFolder, counted: HistogramReport, *, write_id: str, ordinal: int
 ) -> Increment:
@@ -137,7 +179,7 @@ def describe_increment(
 def draft_increment(
     run: FrozenRun,
     base: CatalogMetadata | None,
-    changes: Mapping[str, GroupChange],
+    groups: tuple[GroupMetadata, ...],
     increment: Increment,
     *,
     schema: pa.Schema,
@@ -150,35 +192,20 @@ def draft_increment(
     run : FrozenRun
     base : CatalogMetadata or None
         The newest version; None if there is none yet.
-    changes : mapping of str to GroupChange
-        Per column group.
+    groups : tuple of GroupMetadata
+        As `changed_groups` gives them.
     increment : Increment
-        As `describe_increment` gives it. One of the same key is replaced. Sidecars are written into the
-        folder of its write.
+        As `describe_increment` gives it. One of the same key is replaced.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
     created : datetime
 
     Raises
     ------
-    ConflictError
-        If the changes do not fit to the base.
     VerificationError
         If the column groups do not agree on how many rows there are.
     """
-    spec, storage, write_id = run.spec, Storage.at(run.catalog_uri), increment.write_id
-    groups = tuple(
-        changed_group(
-            base.group(group) if base else None,
-            changes[group],
-            spec=spec,
-            name=group,
-            schema=group_schema,
-            storage=storage,
-            write_id=write_id,
-        )
-        for group, group_schema in check_columns(spec, schema).items()
-    )
+    spec = run.spec
     others = [other for other in base.increments if other.key != increment.key] if base else []
     increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
     total = sum(increment.rows for increment in increments)
@@ -193,7 +220,7 @@ def draft_increment(
         catalog=run.catalog,
         version=base.version + 1 if base else 1,
         parent=base.version if base else None,
-        write_id=write_id,
+        write_id=increment.write_id,
         created=created,
         fingerprint=increment.fingerprint,
         library_version=run.library_version,
