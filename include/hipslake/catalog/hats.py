@@ -101,7 +101,7 @@ def write_hats_group(
 def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
     """Whether HATS readers can open a version: whether the tree in its own write is whole."""
     markers = [HATS.view_file(metadata.write_id, group.name, _MARKER) for group in metadata.groups]
-    return all(storage.exists(marker) for marker in markers)
+    return all(storage.is_file(marker) for marker in markers)
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:
@@ -174,9 +174,8 @@ def _thumbnail(
 
 
 def _first_row(storage: Storage, path: str) -> pa.Table:
-    filesystem = storage.arrow_filesystem()
     with (
-        filesystem.open_input_file(storage.arrow_path(path)) as source,
+        storage.arrow_file(path) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
         return pa.Table.from_batches(islice(file.iter_batches(batch_size=1, row_groups=[0]), 1))

@@ -71,11 +71,10 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     problems += _content(rules, partition, size, sha256)
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
     try:
-        with pq.ParquetFile(
-            storage.arrow_path(partition.path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        ) as file:
+        with (
+            storage.arrow_file(partition.path, size) as source,
+            pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
+        ):
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)
     except Exception as error:

@@ -118,7 +118,7 @@ def read_parts(
 
 
 def leaf_batches(
-    storage: Storage, path: str, schema: pa.Schema, interval: tuple[int, int]
+    storage: Storage, path: str, size: int, schema: pa.Schema, interval: tuple[int, int]
 ) -> list[pa.RecordBatch]:
     """The rows of a leaf file in a stretch of the curve, in the order of the file.
 
@@ -127,6 +127,8 @@ def leaf_batches(
     storage : Storage
         At the catalog's root.
     path : str
+    size : int
+        Of the file, in bytes.
     schema : pyarrow.Schema
         What the rows are given as; columns that came after the file was written are null.
     interval : (int, int)
@@ -140,11 +142,8 @@ def leaf_batches(
     start, stop = interval
     with (
         _told(storage, path),
-        pq.ParquetFile(
-            storage.arrow_path(path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        ) as file,
+        storage.arrow_file(path, size) as source,
+        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
         inside = [
             number
@@ -168,9 +167,11 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     pixel : Pixel
         The leaf or a part of it.
     """
-    paths = files["path"].to_pylist()
-    batches = [batch for path in paths for batch in leaf_batches(storage, path, schema, pixel.interval)]
-    if len(paths) == 1:
+    named = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+    batches = [
+        batch for path, size in named for batch in leaf_batches(storage, path, size, schema, pixel.interval)
+    ]
+    if files.num_rows == 1:
         return batches
     found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
     return found

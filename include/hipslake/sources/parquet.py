@@ -89,12 +89,14 @@ class ParquetSource(DescribedSource[Footer]):
 @contextmanager
 def _opened(file: SourceFile) -> Iterator[pq.ParquetFile]:
     storage, name = located(file)
-    with pq.ParquetFile(
-        storage.arrow_path(name),
-        filesystem=storage.arrow_filesystem(),
-        pre_buffer=not storage.is_local,  # few large requests to an object store
-        page_checksum_verification=True,
-    ) as parquet:
+    with (
+        storage.arrow_file(name, file.size) as opened,
+        pq.ParquetFile(
+            opened,
+            pre_buffer=not storage.is_local,  # few large requests to an object store
+            page_checksum_verification=True,
+        ) as parquet,
+    ):
         yield parquet
 
 

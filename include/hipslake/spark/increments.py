@@ -11,6 +11,7 @@ import logging
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +34,7 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.draft import draft_increment
+from hipslake.steps.draft import changed_groups, describe_increment, draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
@@ -90,9 +91,19 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
 class _Merged:
     """What a merge has made."""
 
+    folder: RunFolder
+    counted: HistogramReport
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
+
+    @cached_property
+    def increment(self) -> Increment:
+        """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
+        attempt = self.attempt
+        return describe_increment(
+            self.folder, self.counted, write_id=attempt.write_id, ordinal=attempt.ordinal
+        )
 
 
 class _Job:
@@ -201,7 +212,7 @@ class _Job:
                 )
             store_attempt(storage, attempt, schema, regions, standing, coverage)
         self.changes = self._changes(attempt, earlier, list(regions))
-        return _Merged(attempt, schema, self.changes)
+        return _Merged(self.folder, self.counted, attempt, schema, self.changes)
 
     def _changes(
         self, attempt: Attempt, earlier: Increment | None, groups: list[str]
@@ -253,15 +264,9 @@ class _Job:
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
-        return draft_increment(
-            self.folder,
-            base,
-            merged.changes,
-            schema=schema,
-            write_id=merged.attempt.write_id,
-            ordinal=merged.attempt.ordinal,
-            created=now_utc(),
-        )
+        write_id = merged.attempt.write_id
+        groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
+        return draft_increment(self.frozen, base, groups, merged.increment, schema=schema, created=now_utc())
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""
@@ -277,7 +282,7 @@ class _Job:
 
     def _ordinal(self, base: CatalogMetadata | None) -> int:
         """The ordinal that this run has claimed, maybe in an earlier attempt."""
-        if self.folder.storage.exists(ORDINAL):
+        if self.folder.storage.is_file(ORDINAL):
             return self.folder.read(ORDINAL, ClaimedOrdinal).ordinal
         first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
         owner = f"{self.frozen.dag_id} {self.frozen.run_id} {secrets.token_hex(4)}"

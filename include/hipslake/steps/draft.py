@@ -16,7 +16,7 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
 from hipslake.steps.coverage import coverage_of
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.histogram import HistogramReport
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -78,44 +78,35 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
     return metadata
 
 
-def draft_increment(
-    folder: RunFolder,
+def changed_groups(
+    run: FrozenRun,
     base: CatalogMetadata | None,
     changes: Mapping[str, GroupChange],
     *,
     schema: pa.Schema,
     write_id: str,
-    ordinal: int,
-    created: datetime,
-) -> CatalogMetadata:
-    """Assemble the metadata of the version that comes after another by a run's increment.
+) -> tuple[GroupMetadata, ...]:
+    """Describe the column groups of a version after a change.
 
     Parameters
     ----------
-    folder : RunFolder
+    run : FrozenRun
     base : CatalogMetadata or None
-        The newest version; None if there is none yet.
+        The version before it; None if there is none yet.
     changes : mapping of str to GroupChange
         Per column group.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
     write_id : str
         The write that made the changes; sidecars are written into its folder.
-    ordinal : int
-        Of the increment. An increment of the same key is replaced.
-    created : datetime
 
     Raises
     ------
     ConflictError
         If the changes do not fit to the base.
-    VerificationError
-        If the column groups do not agree on how many rows there are.
     """
-    run, inputs = folder.run(), folder.inputs()
     storage = Storage.at(run.catalog_uri)
-    counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    groups = tuple(
+    return tuple(
         changed_group(
             base.group(group) if base else None,
             changes[group],
@@ -127,19 +118,68 @@ def draft_increment(
         )
         for group, group_schema in check_columns(run.spec, schema).items()
     )
-    increment = _increment(
+
+
+def describe_increment(
+    folder: RunFolder, counted: HistogramReport, *, write_id: str, ordinal: int
+) -> Increment:
+    """Describe the rows that a run adds, whatever version they come to; its sidecars are written.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    counted : HistogramReport
+        Of the run.
+    write_id : str
+        The write that holds the rows.
+    ordinal : int
+        Of the increment.
+    """
+    rejects = Rejects(
+        rows=counted.rows_rejected,
+        path=rejects_root(write_id) if counted.rows_rejected else None,
+        reasons=counted.rejected,
+    )
+    return _increment(
         folder,
-        run,
-        inputs,
+        folder.run(),
+        folder.inputs(),
         write_id=write_id,
         ordinal=ordinal,
         rows=counted.rows_out,
-        rejects=Rejects(
-            rows=counted.rows_rejected,
-            path=rejects_root(write_id) if counted.rows_rejected else None,
-            reasons=counted.rejected,
-        ),
+        rejects=rejects,
     )
+
+
+def draft_increment(
+    run: FrozenRun,
+    base: CatalogMetadata | None,
+    groups: tuple[GroupMetadata, ...],
+    increment: Increment,
+    *,
+    schema: pa.Schema,
+    created: datetime,
+) -> CatalogMetadata:
+    """Assemble the metadata of the version that comes after another by a run's increment.
+
+    Parameters
+    ----------
+    run : FrozenRun
+    base : CatalogMetadata or None
+        The newest version; None if there is none yet.
+    groups : tuple of GroupMetadata
+        As `changed_groups` gives them.
+    increment : Increment
+        As `describe_increment` gives it. One of the same key is replaced.
+    schema : pyarrow.Schema
+        The source schema of the catalog with the increment.
+    created : datetime
+
+    Raises
+    ------
+    VerificationError
+        If the column groups do not agree on how many rows there are.
+    """
     metadata = _assembled(
         run,
         schema,

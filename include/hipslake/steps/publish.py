@@ -91,7 +91,7 @@ def run(request: PublishRequest) -> PublishReport:
 def _check_verified(folder: RunFolder) -> None:
     """Check that the files of this very write were verified: the fingerprint covers the write id."""
     path = RunFolder.report_path(VerifyRequest.step)
-    verified = folder.read(path, VerifyReport) if folder.storage.exists(path) else VerifyReport(ok=False)
+    verified = folder.read(path, VerifyReport) if folder.storage.is_file(path) else VerifyReport(ok=False)
     if not verified.ok or verified.fingerprint != VerifyRequest(run_uri=folder.uri).fingerprint():
         raise VerificationError(f"{folder.uri} was not verified, or not well; clear its verify task")
 

@@ -114,7 +114,7 @@ class SparkStepOperator(SparkSubmitOperator):
 
         folder, report_path = request.folder, RunFolder.report_path(request.step)
         request_uri = folder.write(RunFolder.request_path(request.step), request)
-        if folder.storage.exists(report_path):
+        if folder.storage.is_file(report_path):
             folder.storage.delete(report_path)  # of an earlier attempt; it must not stand for this one
         self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
         failure: Exception | None = None
@@ -126,7 +126,7 @@ class SparkStepOperator(SparkSubmitOperator):
                 raise
             except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
                 failure = error
-        if folder.storage.exists(report_path):
+        if folder.storage.is_file(report_path):
             report_type = self.report_type()
             return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
         raise AirflowException(
