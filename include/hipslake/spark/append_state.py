@@ -37,6 +37,7 @@ class Attempt(Frozen):
     version: int | None  # the version that it builds on; None: there was none
     ordinal: int  # of the increment
     replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
+    replaced_write: str | None = None  # that had added them
 
 
 @dataclass(frozen=True)

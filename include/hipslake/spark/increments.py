@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
-from hipslake.catalog.evolution import evolved_schema, source_schema
+from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
 from hipslake.catalog.schema import check_columns
@@ -39,6 +39,7 @@ from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
+from hipslake.steps.shared_files import check_not_shared
 from hipslake.steps.tables import read_table
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
@@ -60,6 +61,8 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
     ------
     SpecError, SchemaMismatchError
         If the rows do not fit to the catalog.
+    InputError
+        If a file was added under another interval, or changed after it was listed.
     PlanError
         If a leaf is over its threshold and cannot be split.
     ConflictError
@@ -175,12 +178,15 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
+            if base is not None:
+                check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
             earlier = base.increment(self.key) if base else None
             attempt = Attempt(
                 write_id=write_id,
                 version=base.version if base else None,
                 ordinal=earlier.ordinal if earlier else self._ordinal(base),
                 replaces=(earlier.ordinal,) if earlier else (),
+                replaced_write=earlier.write_id if earlier else None,
             )
             coverage = self._coverage(earlier)
             cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
@@ -251,6 +257,7 @@ class _Job:
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
+            check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
         return draft_increment(
             self.folder,
             base,
@@ -263,14 +270,16 @@ class _Job:
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""
+        spec = self.frozen.spec
         if base is None:
-            return self.folder.schema()
+            return typed_columns(spec, self.folder.schema())
         given = self.folder.schema() if self.counted.rows_in else source_schema(base)
-        return evolved_schema(base, self.frozen.spec, given)
+        return evolved_schema(base, spec, given)
 
     def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
         standing = base.increment(self.key)
-        if (() if standing is None else (standing.ordinal,)) != attempt.replaces:
+        # The ordinal alone would not do: who replaces an increment takes over its ordinal.
+        if (standing.write_id if standing else None) != attempt.replaced_write:
             raise ConflictError(f"another run has added or replaced increment {self.key}")
 
     def _ordinal(self, base: CatalogMetadata | None) -> int:
