@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.describe import describe_group, describe_position, describe_sources
+from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
@@ -110,6 +110,7 @@ def draft_increment(
     write_id: str,
     ordinal: int,
     created: datetime,
+    max_inline: int = MAX_INLINE,
 ) -> CatalogMetadata:
     """Assemble the metadata of the version that comes after another by a run's increment.
 
@@ -127,6 +128,8 @@ def draft_increment(
     ordinal : int
         Of the increment. An increment of the same key is replaced.
     created : datetime
+    max_inline : int
+        Most source files, of all increments, that are listed in metadata.json itself.
 
     Raises
     ------
@@ -151,13 +154,20 @@ def draft_increment(
         )
         for group, group_schema in check_columns(spec, schema).items()
     )
+    others = [other for other in base.increments if other.key != key] if base else []
+    listed = sum(len(other.sources.entries or ()) for other in others)
     increment = Increment(
         ordinal=ordinal,
         key=key,
         rows=counted.rows_out,
         write_id=write_id,
         fingerprint=inputs.fingerprint,
-        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        sources=describe_sources(
+            _source_rows(folder, inputs),
+            storage=storage,
+            write_id=write_id,
+            max_inline=max_inline - listed,  # of all nights together: metadata.json stays a quick read
+        ),
         rejects=Rejects(
             rows=counted.rows_rejected,
             path=rejects_root(write_id) if counted.rows_rejected else None,
@@ -165,7 +175,6 @@ def draft_increment(
         ),
         coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
     )
-    others = [other for other in base.increments if other.key != key] if base else []
     increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
     total = sum(increment.rows for increment in increments)
     counts = {f"column group {group.name}": group.rows for group in groups}
