@@ -135,7 +135,7 @@ def test_an_old_version_that_is_damaged_does_not_stop_nights(survey: Survey) -> 
     survey.night(2)
     survey.assert_holds_what_landed()
     before = contents(survey.root)
-    with pytest.raises(CatalogFormatError, match="00000001.json"):
+    with pytest.raises(CatalogFormatError, match=r"00000001\.json"):
         survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     assert contents(survey.root) == before
 
