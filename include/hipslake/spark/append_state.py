@@ -167,7 +167,6 @@ def store_attempt(
     write_table(folder, attempt_path(attempt.write_id, "standing.parquet"), pa.concat_tables(tables))
     taken_out = pa.table({"order": coverage.order, "npix": coverage.npix})
     write_table(folder, attempt_path(attempt.write_id, "taken_out.parquet"), taken_out)
-    # Last: an attempt that is listed is whole.
     folder.write(attempt_path(attempt.write_id, "attempt.json"), attempt.model_dump_json().encode())
 
 

@@ -32,6 +32,7 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
+from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
 from hipslake.steps.draft import draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
@@ -113,8 +114,7 @@ class _Job:
 
     def committed(self) -> CatalogMetadata | None:
         """The version that an earlier attempt has committed."""
-        tried = (entry.path.rpartition("/")[2] for entry in self.folder.storage.list(ATTEMPTS))
-        return committed_before(self.catalog, tried)
+        return committed_before(self.catalog, attempts_of(self.folder, ATTEMPTS))
 
     def has_nothing(self) -> bool:
         """Whether not even a schema is known for the first version."""
@@ -123,6 +123,7 @@ class _Job:
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
+        note_attempt(self.folder, ATTEMPTS, write_id)
         with (
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,

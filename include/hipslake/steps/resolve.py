@@ -16,6 +16,7 @@ from hipslake import __version__
 from hipslake.errors import CatalogFormatError, NoSpaceError, SpecError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
@@ -64,8 +65,9 @@ class ResolveReport(Report):
 def run(request: ResolveRequest) -> ResolveReport:
     """Freeze the run.
 
-    The write id is chosen once: a retry keeps it. Only when the run starts over with another spec, or when a
-    version already names the folder, a new one is taken, so that no published file is ever written again.
+    The write id is chosen once: a retry keeps it. Only when the run starts over with another spec, or when it
+    has committed a version already, a new one is taken: so no published file is ever written again, and what
+    the run did then does not stand for what it is to do now.
 
     Raises
     ------
@@ -179,7 +181,7 @@ def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
             earlier = folder.run()
             same = earlier.spec == spec and earlier.library_version == __version__
             kept = same and not is_marked(catalog, earlier.write_id)
-            if kept and not names_write(catalog, earlier.write_id):
+            if kept and not names_write(catalog, earlier.write_id) and not has_committed(folder, catalog):
                 return earlier.write_id
     return claim_write(catalog, datetime.now(UTC))
 
