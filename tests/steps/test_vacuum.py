@@ -123,6 +123,21 @@ def test_folders_of_appends_whose_attempt_lives_stay(tmp_path: Path) -> None:
     assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/run-1",)
 
 
+def test_folders_of_compactions_whose_attempt_lives_stay(tmp_path: Path) -> None:
+    survey = Survey(tmp_path, more="append: add_file")
+    survey.night(0, rows=60)
+    survey.night(1, rows=60)
+    survey.compact()
+    warehouse = tmp_path / "warehouse"
+    age(warehouse, "catalog_ingest__stars/run-3", days=30)
+    [attempt] = (warehouse / "_runs/catalog_ingest__stars/run-3/compact/attempts").iterdir()
+    beat = survey.root / attempt.name / HEARTBEAT
+    beat.write_text(json.dumps({"state": "beating", "time": datetime.now(UTC).timestamp()}))
+    assert clean(warehouse).run_folders == ()
+    beat.unlink()
+    assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/run-3",)
+
+
 def test_folders_of_earlier_vacuums_go_too(root: Path, warehouse: Path) -> None:
     clean(warehouse, at=datetime.now(UTC) - timedelta(days=30))
     later = run_uri(str(warehouse), "catalog_vacuum__stars", "later")

@@ -22,6 +22,7 @@ from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.point_map import PointMap
 from hipslake.errors import VerificationError
+from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
@@ -167,15 +168,15 @@ def _thumbnail(
 ) -> bytes:
     chosen = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
     with ThreadPoolExecutor(_THREADS) as pool:
-        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i]), chosen))
-    table = pa.concat_tables(row.select(schema.names).cast(schema) for row in first_rows)
-    table = table.sort_by(HEALPIX_COLUMN)
+        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i], schema), chosen))
+    table = pa.Table.from_batches(first_rows, schema).sort_by(HEALPIX_COLUMN)
     return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
 
 
-def _first_row(storage: Storage, path: str) -> pa.Table:
+def _first_row(storage: Storage, path: str, schema: pa.Schema) -> pa.RecordBatch:
+    """The first row of a leaf file; columns that came after it was written are null."""
     with (
         storage.arrow_file(path) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
-        return pa.Table.from_batches(islice(file.iter_batches(batch_size=1, row_groups=[0]), 1))
+        return conform(next(file.iter_batches(batch_size=1, row_groups=[0])), schema, storage.uri(path))

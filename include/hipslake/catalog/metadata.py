@@ -160,6 +160,12 @@ class Sources(Frozen):
     entries: tuple[SourceEntry, ...] | None = None
     sidecar: Sidecar | None = None
 
+    def table(self, storage: Storage) -> pa.Table:
+        """The files as `SOURCE_SCHEMA`; `storage` is at the catalog's root."""
+        if self.sidecar is not None:
+            return read_sidecar(storage, self.sidecar, SOURCE_SCHEMA)
+        return _table(self.entries or (), SOURCE_SCHEMA)
+
 
 class Rejects(Frozen):
     """The rows that were quarantined, whole and with a reason."""
@@ -243,12 +249,7 @@ class CatalogMetadata(Frozen):
 
     def source_files(self, storage: Storage) -> pa.Table:
         """The source files as `SOURCE_SCHEMA`, increment by increment, in source order."""
-        return pa.concat_tables(
-            read_sidecar(storage, sources.sidecar, SOURCE_SCHEMA)
-            if sources.sidecar is not None
-            else _table(sources.entries or (), SOURCE_SCHEMA)
-            for sources in (increment.sources for increment in self.increments)
-        )
+        return pa.concat_tables(increment.sources.table(storage) for increment in self.increments)
 
     @property
     def paths(self) -> LayoutPaths:

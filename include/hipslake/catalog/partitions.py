@@ -162,7 +162,7 @@ def writes_of(paths: pa.ChunkedArray) -> tuple[str, ...]:
 
 
 def write_partition_sidecars(
-    storage: Storage, write_id: str, name: str, table: pa.Table, *, most: int
+    storage: Storage, write_id: str, name: str, table: pa.Table, *, most: int, first_number: int = 0
 ) -> tuple[PartitionSidecar, ...]:
     """Store a partition table as sidecars of about equal length.
 
@@ -171,16 +171,19 @@ def write_partition_sidecars(
     storage, write_id
         As for `write_sidecar`.
     name : str
-        The sidecars are called `<name>_00000` and so on.
+        The sidecars are called `<name>_00000` and so on, from `first_number`.
     table : pyarrow.Table
         `PARTITION_SCHEMA`, along the curve.
     most : int
-        Most rows of a sidecar.
+        Most rows of a sidecar; more only where the files of one leaf, which stand together, go beyond.
     """
     pieces = -(-table.num_rows // most)
-    bounds = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    even = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
+    leaves = np.flatnonzero(np.concatenate([[True], start[1:] != start[:-1], [True]]))  # and the end
+    bounds = np.unique(leaves[np.searchsorted(leaves, even)]).tolist()
     sidecars = []
-    for number, (low, high) in enumerate(pairwise(bounds)):
+    for number, (low, high) in enumerate(pairwise(bounds), first_number):
         piece = table.slice(low, high - low)
         order, npix = (piece[column].to_numpy() for column in ("order", "npix"))
         stored = write_sidecar(storage, write_id, f"{name}_{number:05d}", piece)

@@ -3,7 +3,8 @@
 The work is in `hipslake.spark.increments`; here is what it is told and what it says.
 
 `append/` in the run folder holds what the attempts at it leave: the ordinal that the run has claimed, and for
-every attempt a folder named by its write id, which exists before anything can be committed under that id.
+every attempt a folder named by its write id, which exists before anything can be committed under that id
+(`hipslake.steps.attempts`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.describe import describe_group, describe_position, describe_sources
+from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
@@ -121,20 +121,36 @@ def changed_groups(
 
 
 def describe_increment(
-    folder: RunFolder, counted: HistogramReport, *, write_id: str, ordinal: int
+    folder: RunFolder,
+    counted: HistogramReport,
+    base: CatalogMetadata | None,
+    *,
+    write_id: str,
+    ordinal: int,
+    max_inline: int = MAX_INLINE,
 ) -> Increment:
-    """Describe the rows that a run adds, whatever version they come to; its sidecars are written.
+    """Describe the rows that a run adds; its sidecars are written.
+
+    The description holds for whatever version the rows come to.
 
     Parameters
     ----------
     folder : RunFolder
     counted : HistogramReport
         Of the run.
+    base : CatalogMetadata or None
+        The version that they were merged with; None if there is none yet.
     write_id : str
         The write that holds the rows.
     ordinal : int
         Of the increment.
+    max_inline : int
+        Most source files, of all increments together, that are listed in metadata.json itself: it is to stay
+        a quick read.
     """
+    run = folder.run()
+    others = _others(base, _key(run))
+    listed = sum(len(other.sources.entries or ()) for other in others)
     rejects = Rejects(
         rows=counted.rows_rejected,
         path=rejects_root(write_id) if counted.rows_rejected else None,
@@ -142,12 +158,13 @@ def describe_increment(
     )
     return _increment(
         folder,
-        folder.run(),
+        run,
         folder.inputs(),
         write_id=write_id,
         ordinal=ordinal,
         rows=counted.rows_out,
         rejects=rejects,
+        max_inline=max_inline - listed,
     )
 
 
@@ -207,16 +224,19 @@ def _increment(
     ordinal: int,
     rows: int,
     rejects: Rejects,
+    max_inline: int = MAX_INLINE,
 ) -> Increment:
     """Describe the rows of the run; the sidecars go into the folder of the write."""
     storage = Storage.at(run.catalog_uri)
     return Increment(
         ordinal=ordinal,
-        key=run.window.start.isoformat() if run.window.start is not None else None,
+        key=_key(run),
         rows=rows,
         write_id=write_id,
         fingerprint=inputs.fingerprint,
-        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
+        sources=describe_sources(
+            _source_rows(folder, inputs), storage=storage, write_id=write_id, max_inline=max_inline
+        ),
         rejects=rejects,
         coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
     )
@@ -235,8 +255,7 @@ def _assembled(
 ) -> CatalogMetadata:
     """The version that an increment makes: by itself, or of another version by taking its key's place."""
     spec = run.spec
-    others = [other for other in base.increments if other.key != increment.key] if base else []
-    increments = sorted([*others, increment], key=lambda increment: increment.ordinal)
+    increments = sorted([*_others(base, increment.key), increment], key=lambda increment: increment.ordinal)
     return CatalogMetadata(
         catalog=run.catalog,
         version=version,
@@ -259,6 +278,16 @@ def _assembled(
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
     )
+
+
+def _key(run: FrozenRun) -> str | None:
+    """The key of the run's increment."""
+    return run.window.start.isoformat() if run.window.start is not None else None
+
+
+def _others(base: CatalogMetadata | None, key: str | None) -> list[Increment]:
+    """The increments of a version that one of this key leaves standing."""
+    return [other for other in base.increments if other.key != key] if base else []
 
 
 def _check_rows(
