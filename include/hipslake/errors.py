@@ -103,8 +103,4 @@ class VerificationError(HipslakeError):
 
 
 class StepError(HipslakeError):
-    """A step's report says that the step failed; carries its message on."""
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.retryable = retryable
+    """The run folder lacks a file, has one of another library version, or its write is published already."""
