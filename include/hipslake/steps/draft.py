@@ -67,7 +67,6 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
             + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
             + "; nothing is published. Start a new run"
         )
-    key = run.window.start.isoformat() if run.window.start is not None else None
     return CatalogMetadata(
         catalog=run.catalog,
         version=version,
@@ -86,8 +85,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         groups=groups,
         increments=(
             Increment(
-                ordinal=0,
-                key=key,
+                ordinal=0,  # and no key: it is the whole, not what came in the run's interval
                 rows=written.rows_out,
                 write_id=run.write_id,
                 fingerprint=inputs.fingerprint,
