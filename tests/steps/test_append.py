@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import CatalogFormatError
 from hipslake.steps import draft
+from hipslake.steps.run import Window
 
 from tests.catalog.leftovers import missing
-from tests.steps.nights import Survey, night_rows
+from tests.steps import in_process
+from tests.steps.nights import FIRST, Survey, night_rows
 from tests.system.whole import contents
 
 LAYOUTS = ["hats", "hipscat"]
@@ -126,6 +129,20 @@ def test_a_column_that_comes_later_is_null_before(survey: Survey) -> None:
     rows = catalog.read(columns=["night", "colour"])
     assert rows.filter(pa.compute.equal(rows["night"], 0))["colour"].null_count == 400
     assert rows.filter(pa.compute.equal(rows["night"], 1))["colour"].null_count == 0
+
+
+def test_nights_are_added_to_a_whole_that_was_made_on_the_same_day(survey: Survey) -> None:
+    groups = "column_groups:\n  - {name: main, columns: [id, ra, dec]}\n  - {name: rest, columns: '*'}\n"
+    survey.more = groups
+    appending = survey.spec.read_text()
+    survey.land(5, night_rows(5))
+    survey.spec_text = appending.replace("mode: append", "mode: replace").replace("{{ night }}", "2026-10-06")
+    window = Window(start=FIRST, end=FIRST + timedelta(days=1), origin="data_interval")
+    in_process.ingest(in_process.start(survey.warehouse, survey.spec, "whole", window=window))
+    survey.spec_text = appending
+    survey.night(0)
+    survey.assert_holds_what_landed()
+    assert [increment.rows for increment in survey.catalog.metadata.increments] == [400, 400]
 
 
 def test_an_old_version_that_is_damaged_does_not_stop_nights(survey: Survey) -> None:

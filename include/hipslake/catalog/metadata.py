@@ -179,7 +179,9 @@ class Increment(Frozen):
     """The rows of one run; `_row >> 40` is its ordinal."""
 
     ordinal: int = Field(ge=0, lt=1 << 23)
-    key: str | None = Field(default=None, description="start of the window that the run stands for, ISO 8601")
+    key: str | None = Field(
+        default=None, description="start of the interval that it is of, ISO 8601; the whole has none"
+    )
     rows: int
     write_id: str
     fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")

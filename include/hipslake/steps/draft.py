@@ -61,6 +61,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         folder,
         run,
         inputs,
+        key=None,  # it is the whole, not what came in the run's interval
         write_id=run.write_id,
         ordinal=0,
         rows=written.rows_out,
@@ -149,7 +150,8 @@ def describe_increment(
         a quick read.
     """
     run = folder.run()
-    others = _others(base, _key(run))
+    key = run.start.isoformat()
+    others = _others(base, key)
     listed = sum(len(other.sources.entries or ()) for other in others)
     rejects = Rejects(
         rows=counted.rows_rejected,
@@ -160,6 +162,7 @@ def describe_increment(
         folder,
         run,
         folder.inputs(),
+        key=key,
         write_id=write_id,
         ordinal=ordinal,
         rows=counted.rows_out,
@@ -220,6 +223,7 @@ def _increment(
     run: FrozenRun,
     inputs: FrozenInputs,
     *,
+    key: str | None,
     write_id: str,
     ordinal: int,
     rows: int,
@@ -230,7 +234,7 @@ def _increment(
     storage = Storage.at(run.catalog_uri)
     return Increment(
         ordinal=ordinal,
-        key=_key(run),
+        key=key,
         rows=rows,
         write_id=write_id,
         fingerprint=inputs.fingerprint,
@@ -278,11 +282,6 @@ def _assembled(
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
     )
-
-
-def _key(run: FrozenRun) -> str | None:
-    """The key of the run's increment."""
-    return run.window.start.isoformat() if run.window.start is not None else None
 
 
 def _others(base: CatalogMetadata | None, key: str | None) -> list[Increment]:
