@@ -258,6 +258,8 @@ class _Job:
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
+            if not schema.equals(merged.schema, check_metadata=True):
+                raise ConflictError("another run has changed the columns, which our files do not have so")
             check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
         return draft_increment(
             self.folder,
