@@ -78,16 +78,19 @@ def test_a_column_that_goes_and_comes_back(survey: Survey) -> None:
     survey.assert_holds_what_landed()
 
 
-def test_values_may_become_null_where_there_were_none(survey: Survey) -> None:
+@pytest.mark.parametrize("append", ["rewrite", "add_file"])
+def test_values_may_become_null_where_there_were_none(tmp_path: Path, append: str) -> None:
+    survey = Survey(tmp_path, more=f"append: {append}")
     strict = pa.schema([field.with_nullable(False) for field in night_rows(0).schema])
-    survey.land(0, night_rows(0).cast(strict))
+    survey.land(0, night_rows(0, 60).cast(strict))
     survey.append(0)
-    survey.land(1, night_rows(1).set_column(3, "mag", pa.nulls(400, pa.float64())))
+    survey.land(1, night_rows(1, 60).set_column(3, "mag", pa.nulls(60, pa.float64())))
     survey.append(1)
-    survey.land(2, night_rows(2).cast(strict))
+    survey.land(2, night_rows(2, 60).cast(strict))
     survey.append(2)
     survey.catalog.verify().raise_if_failed()
-    assert survey.catalog.read(columns=["mag"])["mag"].null_count == 400
+    assert survey.catalog.read(columns=["mag"])["mag"].null_count == 60
+    assert survey.catalog.read().num_rows == 180
 
 
 @pytest.mark.parametrize("append", ["rewrite", "add_file"])

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake.spark import increments
@@ -78,3 +81,32 @@ def test_a_compaction_and_a_vacuum(survey: Survey, overtake: Overtake, night: in
     survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     survey.assert_holds_what_landed()
     assert missing(survey.root) == set()
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ({"x": pa.int64()}, {"y": pa.int64()}),
+        ({"x": pa.int16()}, {"x": pa.int32()}),
+        ({}, {"x": pa.int32()}),
+    ],
+)
+def test_a_night_with_other_columns(
+    survey: Survey, overtake: Overtake, mine: dict[str, pa.DataType], theirs: dict[str, pa.DataType]
+) -> None:
+    survey.spec_text = survey.spec.read_text().replace(
+        "format: parquet", 'format: parquet\n  missing_columns: "null"'
+    )
+    folders = []
+    for number, columns in ((3, mine), (23, theirs)):  # on other parts of the sky
+        table = night_rows(number, 30)
+        for name, kind in columns.items():
+            table = table.append_column(name, pa.array(np.arange(30), kind))
+        survey.land(number, table)
+        folders.append(survey.start(number))
+    overtake(folders[0], lambda: in_process.append(folders[1]))
+    survey.catalog.verify().raise_if_failed()
+    rows = survey.catalog.read()
+    for number, columns in ((3, mine), (23, theirs)):
+        here = rows.filter(pc.equal(rows["night"], number)).sort_by("id")
+        assert all(here[name].to_pylist() == list(range(30)) for name in columns)

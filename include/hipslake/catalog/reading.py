@@ -234,7 +234,7 @@ def _read_part(
             if is_needed and key not in needed:
                 needed.append(key)
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        table = pa.concat_tables(leaves) if leaves else None
+        table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
             table = table.sort_by(_ALONG)
         tables[group] = table
@@ -242,6 +242,12 @@ def _read_part(
     if several and selection.filter is not None:
         table = table.filter(selection.filter)
     return table.select(selection.schema.names).cast(selection.schema)
+
+
+def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Files of one group together; older ones may have columns of which newer ones also hold nulls."""
+    common = pa.schema([schema.field(name) for name in leaves[0].schema.names])
+    return pa.concat_tables([leaf.cast(common) for leaf in leaves])
 
 
 def _side_by_side(

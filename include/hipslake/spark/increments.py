@@ -272,6 +272,8 @@ class _Job:
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
+            if not schema.equals(merged.schema, check_metadata=True):
+                raise ConflictError("another run has changed the columns, which our files do not have so")
             check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
         write_id = merged.attempt.write_id
         groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
