@@ -84,8 +84,6 @@ def read_parts(
     metadata: CatalogMetadata,
     selection: Selection,
     pixels: Intervals | None = None,
-    *,
-    threads: int | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a selection, as one table per part, ordered by (`_healpix_29`, `_row`).
 
@@ -97,8 +95,6 @@ def read_parts(
     selection : Selection
     pixels : Intervals, optional
         Only rows inside these.
-    threads : int, optional
-        Parts that are read at once, and held if the caller is slower; one per core if not given.
 
     Raises
     ------
@@ -107,7 +103,7 @@ def read_parts(
     """
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    ahead = threads or os.cpu_count() or 1
+    ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
     with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
         waiting: deque[Future[pa.Table]] = deque()
         try:
@@ -238,7 +234,7 @@ def _read_part(
             if is_needed and key not in needed:
                 needed.append(key)
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        table = pa.concat_tables(leaves) if leaves else None
+        table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
             table = table.sort_by(_ALONG)
         tables[group] = table
@@ -246,6 +242,12 @@ def _read_part(
     if several and selection.filter is not None:
         table = table.filter(selection.filter)
     return table.select(selection.schema.names).cast(selection.schema)
+
+
+def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Files of one group together; older ones may have columns of which newer ones also hold nulls."""
+    common = pa.schema([schema.field(name) for name in leaves[0].schema.names])
+    return pa.concat_tables([leaf.cast(common) for leaf in leaves])
 
 
 def _side_by_side(

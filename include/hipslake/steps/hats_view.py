@@ -78,7 +78,10 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
     with pinning(catalog) as pin:
         metadata, shown = _hold_shown(catalog, versions, pin)
         linked = copied = 0
-        if metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE and shown != metadata:
+        wanted = metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE
+        if wanted and not metadata.total_rows:
+            log.info("Version %d has no row, and so no HATS tree.", metadata.version)
+        elif wanted and shown != metadata:
             with phases("tree"):
                 linked, copied = _build_tree(catalog, metadata, shown, unchanged)
             shown = metadata
