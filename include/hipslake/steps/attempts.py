@@ -43,7 +43,7 @@ def attempts_of(folder: RunFolder, place: str) -> list[str]:
     return [
         write_id
         for write_id in _write_ids(folder, place)
-        if folder.storage.exists(f"{place}/{write_id}/{_FROZEN}")
+        if folder.storage.is_file(f"{place}/{write_id}/{_FROZEN}")
         and folder.read(f"{place}/{write_id}/{_FROZEN}", FrozenThen) == now
     ]
 
@@ -56,7 +56,7 @@ def has_committed(folder: RunFolder, catalog: Storage) -> bool:
 
 
 def _frozen_now(folder: RunFolder) -> FrozenThen:
-    reads_files = folder.storage.exists(RunFolder.FILES)
+    reads_files = folder.storage.is_file(RunFolder.FILES)
     return FrozenThen(
         write_id=folder.run().write_id, fingerprint=folder.inputs().fingerprint if reads_files else None
     )
