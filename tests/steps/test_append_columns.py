@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.errors import ReservedColumnError
 from hipslake.specs.catalog import Unchanged
 from hipslake.steps.hats_view import show_newest
 
@@ -17,12 +17,6 @@ from tests.steps.nights import SPEC, Survey, night_rows
 @pytest.fixture
 def survey(tmp_path: Path) -> Survey:
     return Survey(tmp_path)
-
-
-def in_unit(table: pa.Table, unit: str) -> pa.Table:
-    """The table with a unit of its magnitudes."""
-    at = table.schema.get_field_index("mag")
-    return table.set_column(at, table.schema.field(at).with_metadata({"unit": unit}), table["mag"])
 
 
 def without_type(table: pa.Table) -> pa.Table:
@@ -42,17 +36,6 @@ def test_positions_of_the_source_may_be_named_like_those_that_we_add(tmp_path: P
         assert survey.catalog.schema.names[1:6] == names
     survey.catalog.verify().raise_if_failed()
     assert survey.catalog.metadata.total_rows == 800
-
-
-def test_another_unit_is_refused(survey: Survey) -> None:
-    survey.land(0, in_unit(night_rows(0), "Jy"))
-    survey.append(0)
-    survey.land(1, in_unit(night_rows(1), "mJy"))
-    with pytest.raises(
-        SchemaMismatchError, match="'mag' has unit 'mJy' in this run's files but 'Jy' in catalog"
-    ):
-        survey.append(1)
-    assert survey.catalog.versions() == [1]
 
 
 def test_a_name_that_differs_only_by_case_is_refused(survey: Survey) -> None:

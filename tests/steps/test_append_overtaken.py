@@ -33,15 +33,15 @@ def survey(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
 @pytest.fixture
 def overtake(monkeypatch: pytest.MonkeyPatch) -> Overtake:
     """Append a run, and do something else right before its first commit."""
-    commit = increments.commit_change
+    commit = increments.commit_next
 
     def overtaken(folder: RunFolder, other: Callable[[], object]) -> AppendReport:
         def late(*args: object) -> object:
-            monkeypatch.setattr(increments, "commit_change", commit)
+            monkeypatch.setattr(increments, "commit_next", commit)
             other()
             return commit(*args)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(increments, "commit_change", late)
+        monkeypatch.setattr(increments, "commit_next", late)
         return in_process.append(folder)
 
     return overtaken

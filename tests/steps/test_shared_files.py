@@ -46,14 +46,14 @@ def test_a_night_that_was_taken_by_another_interval_while_it_was_merged(
     survey.night(3)
     survey.land(0, night_rows(0))
     noon, midnight = start(survey, FIRST + timedelta(hours=12)), start(survey, FIRST)
-    commit = increments.commit_change
+    commit = increments.commit_next
 
     def late(*args: object) -> object:
-        monkeypatch.setattr(increments, "commit_change", commit)
+        monkeypatch.setattr(increments, "commit_next", commit)
         in_process.append(midnight)
         return commit(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(increments, "commit_change", late)
+    monkeypatch.setattr(increments, "commit_next", late)
     with pytest.raises(InputError, match="already"):
         in_process.append(noon)
     survey.assert_holds_what_landed()

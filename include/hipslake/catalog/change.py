@@ -6,7 +6,6 @@ in between: it names the files that it replaces, and the pixels of those that it
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +25,7 @@ from hipslake.catalog.partitions import (
     read_partition_sidecars,
     write_partition_sidecars,
 )
+from hipslake.catalog.schema import schema_text
 from hipslake.errors import ConflictError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import Threshold
@@ -113,7 +113,7 @@ def changed_group(
             "threshold": spec.threshold_of(name),
             "parquet": spec.parquet,
             "columns": describe_columns(schema),
-            "arrow_schema": base64.b64encode(schema.serialize().to_pybytes()).decode(),
+            "arrow_schema": schema_text(schema),
             "pixels": pixel_ranges(order, npix),
             "sidecars": sidecars,
         }

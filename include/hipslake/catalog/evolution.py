@@ -19,8 +19,8 @@ _WAY_OUT = "undo the change, or ingest into a catalog of another name"
 def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
     """The source schema of a catalog after an increment.
 
-    The catalog's columns keep their types. Columns that the increment brings come last and are null in the
-    rows before; columns that it lacks are null in its own rows.
+    The catalog's columns keep their types and units. Columns that the increment brings come last and are null
+    in the rows before; columns that it lacks are null in its own rows.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:
             f"column {standing.name!r} is {standing.type} in catalog {catalog}, which cannot hold the "
             f"{given.type} of this run's files; store it in the catalog's type"
         )
-    check_unit(standing, f"catalog {catalog}", given, "this run's files")
+    check_unit(standing, f"catalog {catalog}", given, "the files of this run")
     return joined
 
 

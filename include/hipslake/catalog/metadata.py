@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any, Final, Literal
 
@@ -23,6 +22,7 @@ from hipslake.catalog.partitions import (
     read_partition_sidecars,
     read_sidecar,
 )
+from hipslake.catalog.schema import schema_of_text
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout, ParquetSpec
@@ -77,7 +77,7 @@ class GroupMetadata(Frozen):
 
     def to_arrow(self) -> pa.Schema:
         """The exact schema of the group's leaf files."""
-        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self.arrow_schema)))
+        return schema_of_text(self.arrow_schema)
 
     def leaf_pixels(self) -> tuple[np.ndarray, np.ndarray]:
         """Order and number of all leaves, int64[n] each; not along the curve."""

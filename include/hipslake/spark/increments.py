@@ -11,11 +11,13 @@ import logging
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
@@ -33,8 +35,7 @@ from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import attempts_of, note_attempt
-from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
-from hipslake.steps.draft import draft_increment
+from hipslake.steps.draft import changed_groups, describe_increment, draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
@@ -94,9 +95,20 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
 class _Merged:
     """What a merge has made."""
 
+    folder: RunFolder
+    counted: HistogramReport
+    base: CatalogMetadata | None  # the version that it was merged with
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
+
+    @cached_property
+    def increment(self) -> Increment:
+        """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
+        attempt = self.attempt
+        return describe_increment(
+            self.folder, self.counted, self.base, write_id=attempt.write_id, ordinal=attempt.ordinal
+        )
 
 
 class _Job:
@@ -128,13 +140,15 @@ class _Job:
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,
         ):
-            merged = self._merge(pinned_newest(self.catalog, pin), write_id)
+            merged = self._merge(newest_version(self.catalog, pin), write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
-                committed = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
-        if committed is None:
-            self.catalog.delete_tree(write_id)
-        return committed
+                try:
+                    return commit_next(self.catalog, heartbeat, lambda: self._draft(merged))
+                except ConflictError as conflict:
+                    log.info("Others have committed first: %s", conflict)
+        self.catalog.delete_tree(write_id)
+        return None
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
@@ -206,7 +220,7 @@ class _Job:
                 )
             store_attempt(storage, attempt, schema, regions, standing, coverage)
         self.changes = self._changes(attempt, earlier, list(regions))
-        return _Merged(attempt, schema, self.changes)
+        return _Merged(self.folder, self.counted, base, attempt, schema, self.changes)
 
     def _changes(
         self, attempt: Attempt, earlier: Increment | None, groups: list[str]
@@ -252,24 +266,18 @@ class _Job:
             changes[group] = change
         return changes
 
-    def _draft(self, merged: _Merged, base: CatalogMetadata | None) -> CatalogMetadata:
+    def _draft(self, merged: _Merged) -> CatalogMetadata:
         """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
-        schema = merged.schema
+        base, schema = newest_version(self.catalog), merged.schema
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
             if not schema.equals(merged.schema, check_metadata=True):
                 raise ConflictError("another run has changed the columns, which our files do not have so")
             check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
-        return draft_increment(
-            self.folder,
-            base,
-            merged.changes,
-            schema=schema,
-            write_id=merged.attempt.write_id,
-            ordinal=merged.attempt.ordinal,
-            created=now_utc(),
-        )
+        write_id = merged.attempt.write_id
+        groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
+        return draft_increment(self.frozen, base, groups, merged.increment, schema=schema, created=now_utc())
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""
@@ -287,7 +295,7 @@ class _Job:
 
     def _ordinal(self, base: CatalogMetadata | None) -> int:
         """The ordinal that this run has claimed, maybe in an earlier attempt."""
-        if self.folder.storage.exists(ORDINAL):
+        if self.folder.storage.is_file(ORDINAL):
             return self.folder.read(ORDINAL, ClaimedOrdinal).ordinal
         first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
         owner = f"{self.frozen.dag_id} {self.frozen.run_id} {secrets.token_hex(4)}"

@@ -73,9 +73,6 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
 def _writes(storage: Storage, folder: str) -> list[str]:
     """The writes of a run: its own, and those of the attempts to append or to compact."""
     own = _described(storage, folder).get("write_id")
-    attempts = [
-        entry.path.rpartition("/")[2]
-        for place in (ATTEMPTS, COMPACTIONS)
-        for entry in storage.list(storage.join(folder, place))
-    ]
+    places = [storage.join(folder, place) for place in (ATTEMPTS, COMPACTIONS)]
+    attempts = [entry.path.rpartition("/")[2] for place in places for entry in storage.list(place)]
     return [*attempts, own] if isinstance(own, str) else attempts

@@ -176,7 +176,7 @@ def _utc(moment: datetime) -> datetime:
 
 def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
-    if folder.storage.exists(RunFolder.RUN):
+    if folder.storage.is_file(RunFolder.RUN):
         with suppress(StepError):  # another library version froze it, in a form of its own
             earlier = folder.run()
             same = earlier.spec == spec and earlier.library_version == __version__
