@@ -39,10 +39,13 @@ def note_attempt(folder: RunFolder, place: str, write_id: str) -> None:
 
 def attempts_of(folder: RunFolder, place: str) -> list[str]:
     """Return the write ids of the attempts at what the run has frozen now."""
+    tried = _write_ids(folder, place)
+    if not tried:
+        return []
     now = _frozen_now(folder)
     return [
         write_id
-        for write_id in _write_ids(folder, place)
+        for write_id in tried
         if folder.storage.is_file(f"{place}/{write_id}/{_FROZEN}")
         and folder.read(f"{place}/{write_id}/{_FROZEN}", FrozenThen) == now
     ]
