@@ -85,7 +85,7 @@ def test_a_night_asks_a_store_for_what_it_needs(survey: StoreSurvey, s3_server: 
     assert leaf["PUT"] == report.files
     assert leaf["GET"] <= report.files + 2 * report.removed_files, "a footer each, and the old ones whole"
     assert leaf["HEAD"] == 0, "how large they are is known"
-    assert len(proxy.asked) - leaf.total() <= 76
+    assert len(proxy.asked) - leaf.total() <= 72
     assert before[5] - before[2] <= 3, "for each version that stands, one request more"
 
 
