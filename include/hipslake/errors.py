@@ -21,7 +21,7 @@ class SpecError(HipslakeError):
 
 
 class RegionError(SpecError):
-    """A region of the sky is none: an angle out of bounds, a polygon that crosses itself, a text of no form."""
+    """A region of the sky is none: an angle out of bounds, a polygon that crosses itself, no such text."""
 
 
 class FilterError(SpecError):

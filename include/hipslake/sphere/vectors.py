@@ -1,4 +1,4 @@
-"""Directions as unit vectors, and the angles between them, exact from the whole sky down to microarcseconds."""
+"""Directions as unit vectors, and the angles between them, exact at every scale."""
 
 from __future__ import annotations
 

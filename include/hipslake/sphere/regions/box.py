@@ -79,7 +79,8 @@ class Box:
         lon = np.degrees(np.arctan2(points[:, 1], points[:, 0]))
         lat = np.degrees(np.arctan2(points[:, 2], np.hypot(points[:, 0], points[:, 1])))
         distance = np.full(len(points), np.inf)
-        for dec in {self.dec_min, self.dec_max} - {-90.0, 90.0}:
+        poles = {-90.0, 90.0} if self.dec_min < self.dec_max else set()  # around a pole there is no border
+        for dec in {self.dec_min, self.dec_max} - poles:
             # Beside the box, the nearest point of a parallel is an end of it, and so of a meridian.
             along = np.where(self._has_ra(lon), np.radians(np.abs(lat - dec)), np.inf)
             distance = np.minimum(distance, along)

@@ -38,7 +38,7 @@ class Moc:
             f"{order}/" + ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
             for order, runs in self.intervals.pixel_ranges().items()
         )
-        return " ".join(["moc", *parts])
+        return " ".join(["moc", *parts]) if len(self.intervals) else "moc 0/"
 
     def cover(self) -> Cover:
         return Cover(self.intervals, self.intervals)

@@ -18,8 +18,8 @@ from hipslake.sphere.regions.polygon import Polygon
 MAX_LISTED_PIXELS = 100_000
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _RANGE_END = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?"  # 1.. is a range from 1
-_UNITS = {"deg": 1.0, "arcmin": 1 / 60, "arcsec": 1 / 3600, "mas": 1 / 3.6e6}
-_CONE = re.compile(rf"({_NUMBER})[\s,]+({_NUMBER})[\s,]+({_NUMBER})\s*({'|'.join(_UNITS)})")
+_PER_DEGREE = {"deg": 1, "arcmin": 60, "arcsec": 3600, "mas": 3_600_000}
+_CONE = re.compile(rf"({_NUMBER})[\s,]+({_NUMBER})[\s,]+({_NUMBER})\s*({'|'.join(_PER_DEGREE)})")
 _BOX = re.compile(
     rf"ra\s+({_RANGE_END})\s*\.\.\s*({_RANGE_END})[\s,]+dec\s+({_RANGE_END})\s*\.\.\s*({_RANGE_END})"
 )
@@ -93,7 +93,7 @@ def _cone(text: str) -> Cone | None:
     if match is None:
         return None
     ra, dec, radius, unit = match.groups()
-    return Cone(float(ra), float(dec), float(radius) * _UNITS[unit])
+    return Cone(float(ra), float(dec), float(radius) / _PER_DEGREE[unit])
 
 
 def _box(text: str) -> Box | None:
