@@ -74,9 +74,10 @@ def test_texts_that_people_write(text: str, region: object) -> None:
 
 
 def test_the_forms_of_mocs() -> None:
-    empty = parse_region("moc 3/")
-    assert len(empty.cover().intervals) == 0
-    assert parse_region(str(empty)) == empty
+    for text in ("moc 3/", "pixels 0/"):
+        empty = parse_region(text)
+        assert len(empty.cover().intervals) == 0
+        assert parse_region(str(empty)) == empty
     one = parse_region("moc 3/1-4,7 5/9")
     for text in (
         "moc 3/1 2 3 4 7 5/9",

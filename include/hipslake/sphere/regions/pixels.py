@@ -74,7 +74,7 @@ class PixelList:
         _ = self._intervals
 
     def __str__(self) -> str:
-        return " ".join(["pixels", *(f"{pixel.order}/{pixel.npix}" for pixel in self.pixels)])
+        return " ".join(["pixels", *(f"{order}/{npix}" for order, npix in self.pixels or [(0, "")])])
 
     def cover(self) -> Cover:
         return Cover(self._intervals, self._intervals)

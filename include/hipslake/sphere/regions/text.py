@@ -114,7 +114,7 @@ def _moc(text: str) -> Moc | None:
 
 def _pixel_list(text: str) -> PixelList | None:
     runs = _runs(text)
-    if not runs:
+    if not text or runs is None:
         return None
     if sum(last - first + 1 for _, first, last in runs) > MAX_LISTED_PIXELS:
         raise RegionError(
