@@ -65,7 +65,7 @@ def parse_filter(text: str, schema: pa.Schema) -> pc.Expression:
     --------
     >>> schema = pa.schema([("mag", pa.float32()), ("name", pa.string())])
     >>> print(parse_filter("mag < 12 and name is not null", schema))
-    ((mag < 12) and invert(is_null(name)))
+    ((mag < 12) and invert(is_null(name, ...)))
     """
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter has {len(text)} characters; at most {MAX_LENGTH} are read")
