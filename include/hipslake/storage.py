@@ -48,6 +48,14 @@ class Storage:
             return cls(str(Path(path).expanduser().absolute()))
         return cls(f"{protocol}://{path.rstrip('/')}")
 
+    @classmethod
+    def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
+        """The storage at the folder of a file, and the file's name in it; `ValueError` for a URI of none."""
+        folder, _, name = str(uri).rpartition("/")
+        if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket
+            raise ValueError(f"{str(uri)!r} is no file; give its path or URI")
+        return cls.at(folder or ("/" if str(uri).startswith("/") else ".")), name
+
     @property
     def is_local(self) -> bool:
         """Whether the files lie on a file system of this machine."""

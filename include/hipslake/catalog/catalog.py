@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from hipslake.catalog.findings import VerificationReport
     from hipslake.catalog.vacuum import VacuumOutcome
+    from hipslake.exports.writing import Exported
 
 
 class PixelsAt(NamedTuple):
@@ -292,6 +293,53 @@ class Catalog:
         from hipslake.spark.reading import read_spark
 
         return read_spark(self, spark, columns=columns, pixels=pixels, group=group, region=region)
+
+    def export(
+        self,
+        uri: str | Path,
+        *,
+        region: Region | str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        format: str | None = None,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write rows to one Parquet, CSV or FITS file, whole or not at all, with a few leaves in memory.
+
+        Parameters
+        ----------
+        uri : str or Path
+            The file: a local path, or a URI that fsspec knows (`s3://`).
+        region, columns, filters
+            As for `read`; all rows and all columns if not given.
+        format : {"parquet", "csv", "fits"}, optional
+            By the ending of the URI if not given.
+        overwrite : bool
+            Whether to replace what lies there.
+
+        Returns
+        -------
+        Exported
+            `uri`, `rows` and `bytes` of the file.
+
+        Raises
+        ------
+        NotWritableError
+            Something lies there already.
+        SchemaMismatchError
+            There is no such column, or the format has no form for one.
+        SpecError
+            There is no such format.
+        FilterError, RegionError
+            The text is no filter, or no region.
+        """
+        from hipslake.catalog.exporting import export_catalog
+        from hipslake.exports.model import ExportFormat
+
+        kind = ExportFormat.of(str(uri), format)
+        return export_catalog(
+            self, str(uri), region=region, columns=columns, filters=filters, kind=kind, overwrite=overwrite
+        )
 
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.

@@ -51,10 +51,10 @@ def read_moc(uri: str | Path) -> Moc:
     StorageError
         The file cannot be read.
     """
-    folder, _, name = str(uri).rpartition("/")
-    if not name:
-        raise RegionError(f"MOC {str(uri)!r} is no file; give its path or URI")
-    storage = Storage.at(folder or ("/" if str(uri).startswith("/") else "."))
+    try:
+        storage, name = Storage.of_file(uri)
+    except ValueError as error:
+        raise RegionError(f"MOC {error}") from None
     where = storage.uri(name)
     try:
         data = storage.read(name)
