@@ -131,10 +131,7 @@ def test_no_rows_are_a_table_without_rows() -> None:
 
 @given(
     st.lists(st.one_of(st.none(), st.integers(-128, 127)), max_size=20),
-    st.lists(
-        st.one_of(st.none(), st.text(st.characters(codec="ascii", exclude_characters="\0"), max_size=5)),
-        max_size=20,
-    ),
+    st.lists(st.one_of(st.none(), st.text(ASCII, max_size=5)), max_size=20),
 )
 def test_any_integers_and_texts_come_back(numbers: list[int | None], texts: list[str | None]) -> None:
     rows = min(len(numbers), len(texts))
