@@ -92,7 +92,7 @@ class Storage:
         without an exception. `durable=False` skips the syncs, for files that may be lost in a power cut.
         """
         if mode == "wb":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
             return self._replacing(path, durable)
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
@@ -225,7 +225,8 @@ class Storage:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
-    def _check_no_web_server(self, path: str) -> None:
+    def refuse_web_server(self, path: str) -> None:
+        """Raise `NotWritableError` for a path behind a web server."""
         if self.root.startswith(("http://", "https://")):
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
@@ -233,7 +234,7 @@ class Storage:
 
     def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
         return told(self.uri(path), doing, foreign=not self.is_local)
 
     @contextmanager

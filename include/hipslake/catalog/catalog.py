@@ -333,13 +333,11 @@ class Catalog:
         FilterError, RegionError
             The text is no filter, or no region.
         """
-        from hipslake.catalog.exporting import export_catalog
-        from hipslake.exports.model import ExportFormat
+        from hipslake.catalog.exporting import Export
 
-        kind = ExportFormat.of(str(uri), format)
-        return export_catalog(
-            self, str(uri), region=region, columns=columns, filters=filters, kind=kind, overwrite=overwrite
-        )
+        export = Export.of(self, str(uri), region=region, columns=columns, filters=filters, format=format)
+        export.check(overwrite=overwrite)
+        return export.write(export.rows())
 
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.

@@ -35,7 +35,7 @@ _FORMAT = ds.ParquetFileFormat()
 _ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
     """The leaf files, per group, that hold the rows of one stretch of the curve."""
 
@@ -43,6 +43,7 @@ class Part:
     stop: int
     paths: dict[str, list[str]]
     gathered: set[str]  # groups of which a leaf has several files here
+    bytes: int = 0  # of all these files
 
 
 def parts(
@@ -60,7 +61,12 @@ def parts(
     pixels : Intervals, optional
         Leaves that hold nothing of these are left out.
     """
-    tables = [metadata.partitions(group, storage) for group in groups]
+    tables = [
+        metadata.partitions(group, storage)
+        if pixels is None
+        else metadata.group(group).table_near(storage, pixels.start, pixels.stop)
+        for group in groups
+    ]
     order = [table["order"].to_numpy() for table in tables]
     npix = [table["npix"].to_numpy() for table in tables]
     start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
@@ -73,8 +79,10 @@ def parts(
         chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
         homes = np.searchsorted(first, begin[chosen], side="right") - 1
         paths = table["path"].take(pa.array(chosen)).to_pylist()
-        for home, path in zip(homes.tolist(), paths, strict=True):
+        sizes = table["bytes"].to_numpy()[chosen].tolist()
+        for home, path, size in zip(homes.tolist(), paths, sizes, strict=True):
             found[home].paths[group].append(path)
+            found[home].bytes += size
         for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
             found[home].gathered.add(group)
     return [part for part in found if any(part.paths.values())]

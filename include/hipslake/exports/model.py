@@ -1,42 +1,11 @@
-"""What an export is: its format, what it says of its origin, and what a writer answers."""
+"""What an export says of its origin, and what the writers of its formats answer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import BinaryIO, NamedTuple, Protocol
 
 import pyarrow as pa
-
-from hipslake.errors import SpecError
-
-
-class ExportFormat(StrEnum):
-    """The formats of exports."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-    FITS = "fits"
-
-    @classmethod
-    def of(cls, uri: str, given: str | None = None) -> ExportFormat:
-        """The format that is given, or else the one that the ending of a URI says.
-
-        Raises
-        ------
-        SpecError
-            There is no such format, or the ending says none.
-        """
-        name = given or uri.rpartition("/")[2].rpartition(".")[2]
-        try:
-            return cls(name.lower())
-        except ValueError:
-            what = (
-                f"format {given!r} is none of"
-                if given
-                else f"the ending of {uri!r} says no format; give one of"
-            )
-            raise SpecError(f"export: {what} {', '.join(cls)}") from None
 
 
 class Origin(NamedTuple):

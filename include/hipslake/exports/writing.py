@@ -10,8 +10,9 @@ import pyarrow as pa
 from hipslake.errors import NotWritableError
 from hipslake.exports.csv import CsvTables
 from hipslake.exports.fits import FitsTables
-from hipslake.exports.model import ExportFormat, Origin, TableWriter
+from hipslake.exports.model import Origin, TableWriter
 from hipslake.exports.parquet import ParquetTables
+from hipslake.specs.export import ExportFormat
 from hipslake.storage import Storage
 
 _WRITERS: dict[ExportFormat, type[TableWriter]] = {
@@ -35,12 +36,13 @@ def check_export(uri: str, schema: pa.Schema, kind: ExportFormat, *, overwrite: 
     Raises
     ------
     NotWritableError
-        Something lies there already, and is not to be overwritten.
+        Something lies there already, and is not to be overwritten; or it is behind a web server.
     SchemaMismatchError
         The format has no form for a column.
     """
     _WRITERS[kind]().check(schema)
     folder, name = Storage.of_file(uri)
+    folder.refuse_web_server(name)
     if not overwrite and folder.exists(name):
         raise NotWritableError(f"{folder.uri(name)} exists; give another URI, or overwrite it")
 
