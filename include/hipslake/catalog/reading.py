@@ -190,11 +190,8 @@ def _row_groups(footer: pq.FileMetaData, inside: Intervals) -> list[int]:
     found = []
     for number in range(footer.num_row_groups):
         statistics = footer.row_group(number).column(0).statistics  # of `_healpix_29`
-        if (
-            statistics is None
-            or not statistics.has_min_max
-            or len(inside.within(statistics.min, statistics.max + 1))
-        ):
+        known = statistics is not None and statistics.has_min_max
+        if not known or len(inside.within(statistics.min, statistics.max + 1)):
             found.append(number)
     return found
 
