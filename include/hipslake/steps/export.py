@@ -119,7 +119,7 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
         metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
         export = export_of(request, Catalog(root, metadata))
         folder = request.folder.storage
-        export.check(overwrite=request.overwrite or folder.exists(STARTED))
+        export.check(overwrite=request.overwrite or folder.is_file(STARTED))
         folder.write(STARTED, export.uri.encode())
     with pinning(root) as pin:
         pin.hold(metadata.version)

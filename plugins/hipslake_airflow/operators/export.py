@@ -28,6 +28,7 @@ class ExportCatalogOperator(SparkStepOperator):
     """
 
     job = "export_catalog"
+    module = "hipslake.spark.export"
     template_fields: Sequence[str] = ()
 
     def __init__(
