@@ -96,8 +96,14 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
     batches = [batch for batch in batches if batch.num_rows]
     if not batches:
         return
+    keys = np.concatenate([keys_of(batch) for batch in batches])
+    if np.all(keys[1:] >= keys[:-1]):  # stretches of the curve, one after another: nothing to merge
+        table = pa.Table.from_batches(batches)
+        for begin in range(0, len(keys), row_group_rows):
+            yield table.slice(begin, row_group_rows)
+        return
     lengths = np.array([batch.num_rows for batch in batches])
-    order = curve_order(np.concatenate([keys_of(batch) for batch in batches]))
+    order = curve_order(keys)
     of_row = np.repeat(np.arange(len(batches), dtype=np.min_scalar_type(len(batches))), lengths)
     starts, taken = np.cumsum(lengths) - lengths, np.zeros_like(lengths)
     for begin in range(0, len(order), row_group_rows):

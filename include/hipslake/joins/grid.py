@@ -19,6 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.catalog.merging import curve_order
 from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER
 
@@ -169,69 +170,49 @@ def _lookups(
 
     Sorted by the probe row, so that rows that are gathered together lie together.
     """
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+
+    def look(rows: NDArray[np.int64], cells: NDArray[np.int64], at_order: int) -> None:
+        hit, first, count = _rows_in(keys, cells, at_order)
+        found.append((rows[hit], first, count))
+
     x, y = _coordinates(probe)
-    face = probe >> (2 * MAX_ORDER)
     top = _SIDE - reach
     inner = (x >= reach) & (x < top) & (y >= reach) & (y < top)
-    cells = _Cells.of(keys, order)
-    slots, firsts, counts = [], [], []
-
-    def look(cells: _Cells, rows: NDArray[np.int64] | None, wanted: NDArray[np.int64]) -> None:
-        at, first, count = cells.find(wanted)
-        slots.append(at if rows is None else rows[at])
-        firsts.append(first)
-        counts.append(count)
-
-    rows = None if inner.all() else np.flatnonzero(inner)
-    if rows is not None:
-        x, y, face = x[rows], y[rows], face[rows]
+    rows = np.flatnonzero(inner)
+    x, y, face = x[rows], y[rows], probe[rows] >> (2 * MAX_ORDER) << (2 * order)
     shift = MAX_ORDER - order
     low_x, high_x = _spread((x - reach) >> shift), _spread((x + reach) >> shift)
     low_y, high_y = _spread((y - reach) >> shift) << 1, _spread((y + reach) >> shift) << 1
-    face <<= 2 * order
-    look(cells, rows, face | low_x | low_y)
+    look(rows, face | low_x | low_y, order)
     wide, tall = high_x != low_x, high_y != low_y
     for several, across, up in ((wide, high_x, low_y), (tall, low_x, high_y), (wide & tall, high_x, high_y)):
         at = np.flatnonzero(several)
-        look(cells, at if rows is None else rows[at], face[at] | across[at] | up[at])
-    if rows is not None:
-        edge = np.flatnonzero(~inner)
-        coarser = _Cells.of(keys, order - 1)
-        own = probe[edge] >> (2 * (MAX_ORDER - order + 1))
-        look(coarser, edge, own)
-        for beside in pixel_functions().get_all_neighbours(1 << (order - 1), own, nest=True):
+        look(rows[at], face[at] | across[at] | up[at], order)
+    edge = np.flatnonzero(~inner)
+    if len(edge):
+        coarser = order - 1
+        own = probe[edge] >> (2 * (MAX_ORDER - coarser))
+        look(edge, own, coarser)
+        for beside in pixel_functions().get_all_neighbours(1 << coarser, own, nest=True):
             there = np.flatnonzero(beside >= 0)
-            look(coarser, edge[there], beside[there])
-    slot, first, count = np.concatenate(slots), np.concatenate(firsts), np.concatenate(counts)
-    along = np.argsort(slot, kind="stable")
+            look(edge[there], beside[there], coarser)
+    slot, first, count = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    along = curve_order(slot)
     return slot[along], first[along], count[along]
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The cells that hold base rows: their numbers, ascending, and the place of the first row of each."""
-
-    number: NDArray[np.int64]
-    first: NDArray[np.int64]  # one more than cells: the last is the number of rows
-
-    @classmethod
-    def of(cls, keys: NDArray[np.int64], order: int) -> _Cells:
-        number = keys >> (2 * (MAX_ORDER - order))
-        first = np.flatnonzero(np.append(True, number[1:] != number[:-1])) if len(number) else number
-        return cls(number[first], np.append(first, len(number)))
-
-    def find(
-        self, wanted: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of the wanted cells, those that hold rows: their places in the list, first row and number of rows."""
-        if not len(self.number):
-            none = np.empty(0, np.int64)
-            return none, none, none
-        at = np.minimum(np.searchsorted(self.number, wanted), len(self.number) - 1)
-        hit = np.flatnonzero(self.number[at] == wanted)
-        at = at[hit]
-        first = self.first[at]
-        return hit, first, self.first[at + 1] - first
+def _rows_in(
+    keys: NDArray[np.int64], cells: NDArray[np.int64], order: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of some cells, those that hold rows: their places in the list, the first row and the number of rows."""
+    shift = 2 * (MAX_ORDER - order)
+    first = np.searchsorted(keys, cells << shift)
+    if not len(keys):
+        return first[:0], first[:0], first[:0]
+    hit = np.flatnonzero(keys[np.minimum(first, len(keys) - 1)] >> shift == cells)
+    first = first[hit]
+    return hit, first, np.searchsorted(keys, (cells[hit] + 1) << shift) - first
 
 
 def _ascends(keys: NDArray[np.int64]) -> bool:
