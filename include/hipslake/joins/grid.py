@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.catalog.merging import curve_order
+from hipslake.sphere.curve import curve_order
 from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER
 

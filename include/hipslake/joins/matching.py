@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.catalog.merging import curve_order
+from hipslake.sphere.curve import curve_order
 from hipslake.joins.grid import Grid, Pairs, Positions, chord_of
 
 MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
