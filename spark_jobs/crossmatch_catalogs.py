@@ -1,4 +1,4 @@
-"""Match two catalogs and write the leaves of the outcome: `crossmatch_catalogs.py --request=URI --report=URI`."""
+"""Match two catalogs, write the outcome: `crossmatch_catalogs.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
 from hipslake.steps.crossmatch import CrossmatchRequest

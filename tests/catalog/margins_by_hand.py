@@ -47,7 +47,9 @@ def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: floa
             storage.write(path, data)
             digest = hashlib.sha256(data).hexdigest()
             partitions.append(
-                Partition(order=order, npix=npix, path=path, rows=int(near.sum()), bytes=len(data), sha256=digest)
+                Partition(
+                    order=order, npix=npix, path=path, rows=int(near.sum()), bytes=len(data), sha256=digest
+                )
             )
     margin = Margin(
         name=name,

@@ -287,8 +287,8 @@ class Catalog:
         radius_arcsec, min_radius_arcsec : float
             Largest and smallest separation; both count as within.
         neighbours : int or "all"
-            How many of the nearest rows of the other catalog each row gets. Of rows that are equally near, the
-            earlier one in the other catalog is the nearer.
+            How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
+            the earlier one in the other catalog is the nearer.
         how : {"inner", "left", "anti"}
             Rows with a match; all rows, with nulls where there is none; only rows without a match.
         columns, other_columns : sequence of str, optional
@@ -298,8 +298,8 @@ class Catalog:
         epoch : float, optional
             Julian year that moving rows are carried to before they are matched.
         **names
-            `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in a
-            spec.
+            `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in
+            a spec.
 
         Returns
         -------

@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.sphere.curve import curve_order
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted, leaf_batches
@@ -28,6 +27,7 @@ from hipslake.joins.columns import MatchColumns, match_columns
 from hipslake.joins.crossmatch import matched, outcome_schema
 from hipslake.joins.grid import Positions
 from hipslake.specs.crossmatch import MatchOptions, MotionColumns, check_epoch
+from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
@@ -86,8 +86,8 @@ class Crossmatch:
         SchemaMismatchError
             A column does not exist; the message names the nearest ones.
         SpecError
-            A catalog is matched with itself, a position has no epoch, the right side has no sufficient margin,
-            or two columns of the outcome would have one name.
+            A catalog is matched with itself, a position has no epoch, the right side has no sufficient
+            margin, or two columns of the outcome would have one name.
         """
         _refuse_self_match(left, right, options)
         try:

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, read_sidecar
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
+from hipslake.catalog.shifts import largest_shift_in
 from hipslake.catalog.stretches import Stretches
 from hipslake.errors import SpecError
 from hipslake.joins.grid import Positions
-from hipslake.joins.motion import AU_KM_YR_PER_S, Motion, largest_shift, propagate
+from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.catalog import PositionSpec
 from hipslake.specs.crossmatch import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
-
-_THREADS = 16
-_MAS = np.pi / 180 / 3_600_000
 
 
 @dataclass(frozen=True)
@@ -147,8 +142,7 @@ class Side:
                 "put them into one"
             )
         paths = self.metadata.partitions(group, self.storage)["path"].to_pylist()
-        with ThreadPoolExecutor(_THREADS) as pool:
-            shift = max(pool.map(self._largest_shift_in, paths), default=0.0)
+        shift = largest_shift_in(self.storage, paths, self.motion, self.years)
         if not np.isfinite(shift):
             raise SpecError(
                 f"catalog {self.metadata.catalog}: its motions are so large that nothing bounds where rows "
@@ -200,36 +194,6 @@ class Side:
     def _motion_columns(self) -> list[str]:
         return [] if self.motion is None else [name for _, name in self.motion if name is not None]
 
-    def _largest_shift_in(self, path: str) -> float:
-        assert self.motion is not None  # asked for above
-        largest = 0.0
-        footer = read_footer(self.storage, path)
-        columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
-        for number in range(footer.num_row_groups):
-            row_group = footer.row_group(number)
-
-            def most(name: str | None, number: int = number) -> float:
-                at = None if name is None else columns.get(name)  # files may be older than a column
-                if at is None or name is None:
-                    return 0.0
-                told = _most(row_group.column(at))
-                return self._most_read(path, number, name) if told is None else told
-
-            moved = np.hypot(most(self.motion.pmra), most(self.motion.pmdec))
-            fast = most(self.motion.radial_velocity) / AU_KM_YR_PER_S * most(self.motion.parallax) * _MAS
-            largest = max(largest, largest_shift(float(moved), self.years, receding=float(fast)))
-        return largest
-
-
-    def _most_read(self, path: str, row_group: int, name: str) -> float:
-        """The largest absolute value in a row group, read; a column of nothing but NaN has no statistics."""
-        with pq.ParquetFile(
-            self.storage.arrow_path(path), filesystem=self.storage.arrow_filesystem()
-        ) as file:
-            column = file.read_row_group(row_group, columns=[name])[name]
-        values = np.abs(positions(column, column)[0])
-        return float(np.nanmax(values, initial=0.0))
-
 
 def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
     """The columns of a catalog that place its rows: ICRS degrees where it has them."""
@@ -271,11 +235,3 @@ def _check_numbers(side: Side, whole: pa.Schema) -> None:
                 f"catalog {side.metadata.catalog}: column {name!r} of its motion is {kind}, not a number; "
                 "name another column"
             )
-
-
-def _most(chunk: pq.ColumnChunkMetaData) -> float | None:
-    """The largest absolute value of a column chunk; None where its footer does not say."""
-    statistics = chunk.statistics
-    if statistics is None or not statistics.has_min_max:
-        return None
-    return max(abs(float(statistics.min)), abs(float(statistics.max)))

@@ -1,4 +1,4 @@
-"""Stretches of the curve with about equal rows of a catalog: large leaves are cut, small ones put together."""
+"""Stretches of the curve with about equal rows: large leaves are cut, small ones put together."""
 
 from __future__ import annotations
 

@@ -72,8 +72,10 @@ class Stretches:
 
     def _files_near(self, inside: Intervals) -> pa.Table:
         group = self.metadata.group(self.group)
-        return self._all_files if group.sidecars is None else group.table_near(
-            self.storage, inside.start, inside.stop
+        return (
+            self._all_files
+            if group.sidecars is None
+            else group.table_near(self.storage, inside.start, inside.stop)
         )
 
     @cached_property

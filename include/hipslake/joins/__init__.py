@@ -1,1 +1,1 @@
-"""Joins of catalogs: which leaves meet, which rows match, and how two rows become one. Arrays and tables, no I/O."""
+"""Joins: which leaves meet, which rows match, how two rows become one. Arrays and tables, no I/O."""

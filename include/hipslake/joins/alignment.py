@@ -60,7 +60,9 @@ def homes(leaves: PixelTree, margins: PixelTree) -> Homes:
     """
     at = leaves.find(margins.start)
     beside = at < 0
-    met = np.searchsorted(leaves.stop, margins.start, side="right") < np.searchsorted(leaves.start, margins.stop)
+    met = np.searchsorted(leaves.stop, margins.start, side="right") < np.searchsorted(
+        leaves.start, margins.stop
+    )
     same = ~beside & (leaves.order[at] == margins.order) if len(leaves) else np.zeros(len(margins), bool)
     wrong = np.flatnonzero(met & ~same)
     if len(wrong):

@@ -55,15 +55,15 @@ def match_columns(
         return MatchColumns({name: name for name in left.names}, {}, left)
     suffixes = options.suffixes or ("", f"_{right_name}")
     taken = {name.casefold() for name in left.names} & {name.casefold() for name in right.names}
-    renamed = [
+    mine, others = (
         {name: name + suffix if name.casefold() in taken else name for name in side.names}
         for side, suffix in zip((left, right), suffixes, strict=True)
-    ]
-    fields = [field.with_name(renamed[0][field.name]) for field in left]
-    fields += [field.with_name(renamed[1][field.name]).with_nullable(True) for field in right]
+    )
+    fields = [field.with_name(mine[field.name]) for field in left]
+    fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
     fields += _added(options)
     _refuse_twins([field.name for field in fields], suffixes)
-    return MatchColumns(*renamed, pa.schema(fields))
+    return MatchColumns(mine, others, pa.schema(fields))
 
 
 def _added(options: MatchOptions) -> list[pa.Field]:

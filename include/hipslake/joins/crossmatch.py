@@ -67,18 +67,14 @@ def matched(
             where = None if partner is None else pa.array(partner, mask=partner < 0)
             there_rows = pa.array(matches.right) if where is None else pc.take(pa.array(matches.right), where)
             arrays += kept[1].take(there_rows).columns
-            added = [matches.separation, matches.position_angle]
-            added += [matches.rank] if options.rank is not None else []
-            arrays += [
-                pa.array(values) if where is None else pc.take(pa.array(values), where) for values in added
-            ]
+            added = [pa.array(matches.separation), pa.array(matches.position_angle)]
+            added += [pa.array(matches.rank)] if options.rank is not None else []
+            arrays += added if where is None else [pc.take(values, where) for values in added]
         if len(chosen):
             yield from pa.Table.from_arrays(arrays, schema=schema).combine_chunks().to_batches()
 
 
-def _chosen(
-    rows: slice, matches: Matches, how: str
-) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+def _chosen(rows: slice, matches: Matches, how: str) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
     """The left rows of the outcome, and for each the place of its match; None: all matches in turn."""
     if how == "inner":
         return matches.left, None

@@ -123,7 +123,6 @@ class Grid:
         self._radius = radius
         self.candidates = int(count.sum())
 
-
     def pairs(self) -> Pairs:
         """All pairs within the radius, which counts as within; in no particular order."""
         found = list(self._chunks())

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.sphere.curve import curve_order
 from hipslake.joins.grid import Grid, Pairs, Positions, chord_of
+from hipslake.sphere.curve import curve_order
 
 MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
 _CANDIDATES_PER_ROW = 16  # past this many for each wanted neighbour, nearer ones are looked for first
@@ -116,7 +116,9 @@ def _nearest(left: Positions, right: Positions, radius: float, least: float, nei
         found.append(Pairs(rows[kept.left], kept.right, kept.chord2))
         rows = rows[~done]
         reach = min(2.0 * reach, radius)
-    return Pairs(*(np.concatenate([getattr(part, name) for part in found]) for name in ("left", "right", "chord2")))
+    return Pairs(
+        *(np.concatenate([getattr(part, name) for part in found]) for name in ("left", "right", "chord2"))
+    )
 
 
 def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int32]]:
@@ -130,7 +132,9 @@ def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int
         order = np.arange(len(pairs.left))
         order[several] = several[nearness]
         pairs = pairs.select(order)
-    first = np.flatnonzero(np.append(True, pairs.left[1:] != pairs.left[:-1])) if len(pairs.left) else pairs.left
+    first = (
+        np.flatnonzero(np.append(True, pairs.left[1:] != pairs.left[:-1])) if len(pairs.left) else pairs.left
+    )
     counts = np.diff(np.append(first, len(pairs.left)))
     rank = (np.arange(len(pairs.left)) - np.repeat(first, counts) + 1).astype(np.int32)
     if neighbours is not None and len(counts) and counts.max() > neighbours:
@@ -144,9 +148,7 @@ def _described(
 ) -> Matches:
     here, there = left.take(pairs.left), right.take(pairs.right)
     separation = 2.0 * np.arcsin(np.minimum(np.sqrt(pairs.chord2) / 2.0, 1.0))
-    return Matches(
-        pairs.left + first, pairs.right, separation / _ARCSEC, position_angle(here, there), rank
-    )
+    return Matches(pairs.left + first, pairs.right, separation / _ARCSEC, position_angle(here, there), rank)
 
 
 def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from hipslake.sphere.pixels import order29
 
 AU_KM_YR_PER_S = 149_597_870.7 / (365.25 * 86_400.0)
 """One astronomical unit per Julian year, in km/s (4.74...)."""
-_MAS = np.pi / 180 / 3_600_000
+MAS = np.pi / 180 / 3_600_000
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Motion:
             return np.zeros(len(self.pmra))
         known = np.isfinite(self.parallax) & (self.parallax > 0.0) & np.isfinite(self.radial_velocity)
         rate = np.zeros(len(self.pmra))
-        rate[known] = self.radial_velocity[known] / AU_KM_YR_PER_S * self.parallax[known] * _MAS
+        rate[known] = self.radial_velocity[known] / AU_KM_YR_PER_S * self.parallax[known] * MAS
         return rate
 
 
@@ -71,7 +71,7 @@ def propagate(ra: NDArray[np.float64], dec: NDArray[np.float64], motion: Motion,
     if years and len(rows):
         lon, lat = np.radians(ra[rows]), np.radians(dec[rows])
         sin_lon, cos_lon, sin_lat, cos_lat = np.sin(lon), np.cos(lon), np.sin(lat), np.cos(lat)
-        east, north = motion.pmra[rows] * _MAS * years, motion.pmdec[rows] * _MAS * years
+        east, north = motion.pmra[rows] * MAS * years, motion.pmdec[rows] * MAS * years
         out = 1.0 + motion.receding()[rows] * years
         across = out * cos_lat - north * sin_lat
         x = across * cos_lon - east * sin_lon

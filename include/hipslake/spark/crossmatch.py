@@ -1,8 +1,8 @@
 """The cross-match step: tasks match stretches of the curve, and others write the leaves of the outcome.
 
-Nothing is shuffled. The outcome lies where the left rows lie, and a task matches the left rows of one stretch:
-so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned as those of
-any catalog, and each is written from the slices of a few neighbouring stretches.
+Nothing is shuffled. The outcome lies where the left rows lie, and a task matches the left rows of one
+stretch: so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned as
+those of any catalog, and each is written from the slices of a few neighbouring stretches.
 """
 
 from __future__ import annotations
@@ -149,7 +149,9 @@ class MatchTask:
         match, spec, catalog, stretches = _load_match(self.run_uri, self.attempt)
         counts, rows = PixelCounts(max(spec.mapping_order, spec.lowest_order)), 0
         schema = check_columns(spec, match.columns.schema)[_group_of(spec)]
-        outcome = _with_icrs(spec, schema, match.matched(int(stretches.start[task]), int(stretches.stop[task])))
+        outcome = _with_icrs(
+            spec, schema, match.matched(int(stretches.start[task]), int(stretches.stop[task]))
+        )
         for batch in Pieces(catalog, self.attempt).write(task, schema, outcome):
             counts.add_rows(keys_of(batch))
             rows += batch.num_rows
@@ -282,7 +284,9 @@ def _with_icrs(
         columns = batch.columns
         if ICRS_COLUMNS[0] in schema.names and ICRS_COLUMNS[0] not in batch.schema.names:
             placed = place(batch, spec.position)
-            columns += [pa.array(degrees) for degrees in icrs_and_index(placed.lon, placed.lat, spec.position)[:2]]
+            columns += [
+                pa.array(degrees) for degrees in icrs_and_index(placed.lon, placed.lat, spec.position)[:2]
+            ]
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -345,9 +349,7 @@ def _weight(matched: MatchedRows, spec: CatalogSpec) -> RowBytes:
     return mean_row_bytes(samples)[""]
 
 
-def _deepened(
-    histogram: Histogram, matched: MatchedRows, spec: CatalogSpec, weight: RowBytes
-) -> Histogram:
+def _deepened(histogram: Histogram, matched: MatchedRows, spec: CatalogSpec, weight: RowBytes) -> Histogram:
     """Count crowded cells deeper, until each can be a leaf."""
     threshold = spec.threshold
     share = weight.disk if threshold.unit is ThresholdUnit.BYTES else 1.0
@@ -365,15 +367,13 @@ def _deepened(
         histogram = histogram.refined(crowded, Histogram.from_counts(deeper, *counts.total()))
 
 
-def _store_written(
-    folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int
-) -> pa.Table:
+def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int) -> pa.Table:
     """Leave in the run folder what the write step of an ingest leaves; return the files along the curve."""
     written = pc.sum(files["rows"]).as_py()
     if written != rows:
         raise VerificationError(
-            f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if it "
-            "happens twice, report it as a bug"
+            f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if "
+            "it happens twice, report it as a bug"
         )
     along = np.argsort(starts(files["order"].to_numpy(), files["npix"].to_numpy()))
     files = files.take(pa.array(along))

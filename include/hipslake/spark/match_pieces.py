@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,9 @@ class Pieces:
         """The file of a task."""
         return f"{self.folder}/{task:08d}.arrow"
 
-    def write(self, task: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write(
+        self, task: int, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         """Store what a task has matched, and hand every batch on."""
         with (
             self.catalog.open(self.path(task), "wb", durable=False) as file,

@@ -173,7 +173,9 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     uri = catalog_uri(warehouse, side.catalog) if named else expand(side.catalog)
     catalog = Catalog.open(uri, side.version)
     if catalog.uri == outcome.uri():
-        raise SpecError(f"{catalog.uri} is a side of the match and its outcome; give the outcome another name")
+        raise SpecError(
+            f"{catalog.uri} is a side of the match and its outcome; give the outcome another name"
+        )
     return catalog
 
 
