@@ -1,8 +1,8 @@
 """The cross-match step: tasks match stretches of the curve, and others write the leaves of the outcome.
 
 Nothing is shuffled. The outcome lies where the left rows lie, and a task matches the left rows of one
-stretch: so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned as
-those of any catalog, and each is written from the slices of a few neighbouring stretches.
+stretch: so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned
+as those of any catalog, and each is written from the slices of a few neighbouring stretches.
 """
 
 from __future__ import annotations
