@@ -97,6 +97,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
             ),
         ),
         co_partitioned=spec.co_partitioned,
+        association=run.association,
         spec=spec.model_dump(mode="json"),
     )
 
