@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +207,24 @@ def test_positions_in_radians_get_degrees_for_hats_readers(tmp_path: Path, wareh
     table = found.read()
     np.testing.assert_allclose(table["ra_icrs"].to_numpy(), np.degrees(table["ra"].to_numpy()), rtol=1e-12)
     assert found.metadata.position.icrs_ra == "ra_icrs"
+
+
+@pytest.mark.peers
+def test_lsdb_joins_through_an_association(warehouse: Path, peers_python: str) -> None:
+    in_process.publish_match(start(warehouse, "neighbours: all\nassociation: {left: id, right: id}\n"))
+    found = outcome(warehouse)
+    sides = [str(warehouse / "catalogs" / name) for name in "ab"]
+    script = str(Path(__file__).with_name("peers_join.py"))
+    command = [peers_python, script, *sides, found.path("main")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["type"] == "AssociationCatalog"
+    assert {(one, other) for one, other in told["pairs"]} == set(pairs_of(found.read()))
+
+
+def test_an_association_names_columns_that_the_outcome_keeps(warehouse: Path) -> None:
+    with pytest.raises(
+        SpecError, match="the outcome keeps no column 'key' of b; it keeps id"
+    ):
+        start(warehouse, "association: {left: id, right: key}\n")
