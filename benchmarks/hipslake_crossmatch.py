@@ -1,6 +1,6 @@
-"""Our side of the cross-match benchmark: the steps of `catalog_crossmatch`, one after the other, without Airflow.
+"""Our side of the cross-match benchmark: the steps of `catalog_crossmatch`, one after the other.
 
-    python -m benchmarks.hipslake_crossmatch --warehouse W --output OUT --level 1 --report report.json
+python -m benchmarks.hipslake_crossmatch --warehouse W --output OUT --level 1 --report report.json
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
     """Match the catalogs of a warehouse and publish the outcome there; return what every step took."""
     output.mkdir(parents=True)
     spec_file = output / f"{NAME}.yaml"
-    spec_file.write_text(
-        SPEC.format(name=NAME, radius=radius, level=level, row_group_rows=ROW_GROUP_ROWS)
-    )
+    spec_file.write_text(SPEC.format(name=NAME, radius=radius, level=level, row_group_rows=ROW_GROUP_ROWS))
     run = run_uri(str(warehouse), f"catalog_crossmatch__{NAME}", f"benchmark-{secrets.token_hex(4)}")
     steps = Ingest(run, output)
     resolving = resolve_crossmatch.ResolveCrossmatchRequest(

@@ -1,6 +1,6 @@
 """The peer: LSDB over the same catalogs, by dask on two cores. Runs in the peers' environment.
 
-    $HIPSLAKE_PEERS_PYTHON -m benchmarks.lsdb_crossmatch --left A --right B --output OUT --report R
+$HIPSLAKE_PEERS_PYTHON -m benchmarks.lsdb_crossmatch --left A --right B --output OUT --report R
 """
 
 from __future__ import annotations

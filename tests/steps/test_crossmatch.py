@@ -224,7 +224,5 @@ def test_lsdb_joins_through_an_association(warehouse: Path, peers_python: str) -
 
 
 def test_an_association_names_columns_that_the_outcome_keeps(warehouse: Path) -> None:
-    with pytest.raises(
-        SpecError, match="the outcome keeps no column 'key' of b; it keeps id"
-    ):
+    with pytest.raises(SpecError, match="the outcome keeps no column 'key' of b; it keeps id"):
         start(warehouse, "association: {left: id, right: key}\n")

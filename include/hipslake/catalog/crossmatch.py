@@ -198,13 +198,13 @@ class Crossmatch:
         return rows, self.right.positions(rows)
 
     def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
-        files, first = self._margin_files, self._margin_starts
-        low, high = np.searchsorted(first, [start, stop])
+        low, high = np.searchsorted(self._margin_starts, [start, stop])
+        files = self._margin_files.slice(low, high - low)
         schema = self.right.stretches.schema
         batches = [
             batch
-            for path in files["path"].slice(low, high - low).to_pylist()
-            for batch in leaf_batches(self.right.storage, path, schema, WHOLE_SKY, wanted=wanted)
+            for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+            for batch in leaf_batches(self.right.storage, path, size, schema, WHOLE_SKY, wanted=wanted)
         ]
         return pa.Table.from_batches(batches, schema)
 

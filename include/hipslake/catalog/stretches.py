@@ -59,15 +59,16 @@ class Stretches:
         """
         inside = Intervals.of_stretch(start, stop)
         if self.group is None or self.metadata.gathers:
-            tables = list(read_parts(self.storage, self.metadata, self.selection, inside, threads=1))
+            tables = list(read_parts(self.storage, self.metadata, self.selection, inside))
             return pa.concat_tables(tables) if tables else self.schema.empty_table()
         files = self._files_near(inside)
         batches = []
         first = starts(files["order"].to_numpy(), files["npix"].to_numpy())
         last = stops(files["order"].to_numpy(), files["npix"].to_numpy())
         met = inside.touch(first, last)
-        for path in files["path"].filter(pa.array(met)).to_pylist():
-            batches += leaf_batches(self.storage, path, self.schema, (start, stop), wanted=wanted)
+        near = files.filter(pa.array(met))
+        for path, size in zip(near["path"].to_pylist(), near["bytes"].to_pylist(), strict=True):
+            batches += leaf_batches(self.storage, path, size, self.schema, (start, stop), wanted=wanted)
         return pa.Table.from_batches(batches, self.schema)
 
     def _files_near(self, inside: Intervals) -> pa.Table:

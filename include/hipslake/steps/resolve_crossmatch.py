@@ -22,12 +22,11 @@ from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch, FrozenSide
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve import check_free_space, choose_write_id
+from hipslake.steps.resolve import check_free_space, choose_write_id, swept_orphans
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
 from hipslake.storage import Storage
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT
-from hipslake.versions.orphans import sweep_orphans
 
 
 class ResolveCrossmatchRequest(Request):
@@ -124,7 +123,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         ),
     )
     with phases("sweep"):
-        sweep_orphans(catalog, keep={frozen.write_id})
+        swept_orphans(catalog, frozen.write_id)
     if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return ResolveCrossmatchReport(
