@@ -20,6 +20,14 @@ class SpecError(HipslakeError):
     """A spec file, or a parameter that overrides one, is wrong."""
 
 
+class RegionError(SpecError):
+    """A region of the sky is none: an angle out of bounds, a polygon that crosses itself, no such text."""
+
+
+class FilterError(SpecError):
+    """The text of a filter is not understood, or names a column that there is not."""
+
+
 class InputError(HipslakeError):
     """The source data cannot be ingested as it is."""
 

@@ -48,6 +48,14 @@ class Storage:
             return cls(str(Path(path).expanduser().absolute()))
         return cls(f"{protocol}://{path.rstrip('/')}")
 
+    @classmethod
+    def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
+        """The storage at the folder of a file, and the file's name in it; `ValueError` for a URI of none."""
+        folder, _, name = str(uri).rpartition("/")
+        if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket
+            raise ValueError(f"{str(uri)!r} is no file; give its path or URI")
+        return cls.at(folder or ("/" if str(uri).startswith("/") else ".")), name
+
     @property
     def is_local(self) -> bool:
         """Whether the files lie on a file system of this machine."""
@@ -84,7 +92,7 @@ class Storage:
         without an exception. `durable=False` skips the syncs, for files that may be lost in a power cut.
         """
         if mode == "wb":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
             return self._replacing(path, durable)
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
@@ -235,7 +243,8 @@ class Storage:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
-    def _check_no_web_server(self, path: str) -> None:
+    def refuse_web_server(self, path: str) -> None:
+        """Raise `NotWritableError` for a path behind a web server."""
         if self.root.startswith(("http://", "https://")):
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
@@ -243,7 +252,7 @@ class Storage:
 
     def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
         return told(self.uri(path), doing, foreign=not self.is_local)
 
     @contextmanager

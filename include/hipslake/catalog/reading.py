@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals, Selection
+from hipslake.catalog.selection import Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
@@ -37,7 +38,7 @@ Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 _ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
     """The leaf files, per group, that hold the rows of one stretch of the curve."""
 
@@ -45,6 +46,7 @@ class Part:
     stop: int
     paths: dict[str, list[str]]
     gathered: set[str]  # groups of which a leaf has several files here
+    bytes: int = 0  # of all these files
 
 
 def parts(
@@ -62,7 +64,12 @@ def parts(
     pixels : Intervals, optional
         Leaves that hold nothing of these are left out.
     """
-    tables = [metadata.partitions(group, storage) for group in groups]
+    tables = [
+        metadata.partitions(group, storage)
+        if pixels is None
+        else metadata.group(group).table_near(storage, pixels.start, pixels.stop)
+        for group in groups
+    ]
     order = [table["order"].to_numpy() for table in tables]
     npix = [table["npix"].to_numpy() for table in tables]
     start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
@@ -75,8 +82,10 @@ def parts(
         chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
         homes = np.searchsorted(first, begin[chosen], side="right") - 1
         paths = table["path"].take(pa.array(chosen)).to_pylist()
-        for home, path in zip(homes.tolist(), paths, strict=True):
+        sizes = table["bytes"].to_numpy()[chosen].tolist()
+        for home, path, size in zip(homes.tolist(), paths, sizes, strict=True):
             found[home].paths[group].append(path)
+            found[home].bytes += size
         for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
             found[home].gathered.add(group)
     return [part for part in found if any(part.paths.values())]
@@ -104,6 +113,7 @@ def read_parts(
     VerificationError
         A leaf file is missing or damaged, or the groups do not hold the same rows.
     """
+    pixels = selection.inside(pixels)
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
     ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
@@ -157,15 +167,7 @@ def leaf_batches(
         storage.arrow_file(path, size) as source,
         pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
-        inside = [
-            number
-            for number in range(file.num_row_groups)
-            if _may_hold(file.metadata.row_group(number), start, stop)
-        ]
-        if wanted is not None and inside:
-            ranges = [_range_of(file.metadata.row_group(number)) for number in inside]
-            chosen = wanted(*np.array(ranges, np.int64).T)
-            inside = [number for number, is_wanted in zip(inside, chosen.tolist(), strict=True) if is_wanted]
+        inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
         table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
     batches = (within(batch, start, stop) for batch in table.to_batches())
@@ -194,18 +196,22 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     return found
 
 
+def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
+    """The row groups that may hold rows of some intervals; of these, those that are wanted."""
+    ranges = [_range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+    found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
+    if wanted is None or not found:
+        return found
+    chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
+    return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
+
+
 def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
     """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
     statistics = row_group.column(0).statistics
     if statistics is None or not statistics.has_min_max:
         return 0, 12 << (2 * MAX_ORDER)
     return statistics.min, statistics.max + 1
-
-
-def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
-    """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
-    first, end = _range_of(row_group)
-    return first < stop and end > start
 
 
 @contextmanager
@@ -242,16 +248,20 @@ def _read_part(
     pixels: Intervals | None,
 ) -> pa.Table:
     inside = None if pixels is None else pixels.within(part.start, part.stop)
+    cut = selection.cut
+    if cut is not None and inside is not None and cut.is_sure_of(inside):
+        cut = None
     if inside is not None and inside.start.tolist() == [part.start] and inside.stop.tolist() == [part.stop]:
         inside = None  # all of it
     several = len(selection.columns) > 1
     condition = selection.filter if not several else None
     tables = {}
     for group, columns in selection.columns.items():
-        paths, needed = part.paths[group], list(columns)
+        paths = part.paths[group]
+        needed = [name for name in columns if cut is not None or name not in selection.cut_only]
         gathered = group in part.gathered
         for key, is_needed in (
-            (HEALPIX_COLUMN, inside is not None or gathered),
+            (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
             (ROW_COLUMN, several or gathered),
         ):
             if is_needed and key not in needed:
@@ -262,6 +272,11 @@ def _read_part(
             table = table.sort_by(_ALONG)
         tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
+    if table is None:
+        return selection.schema.empty_table()
+    if cut is not None:
+        kept = cut.keeps(table[HEALPIX_COLUMN].to_numpy(), table[cut.ra], table[cut.dec])
+        table = table.filter(pa.array(kept))
     if several and selection.filter is not None:
         table = table.filter(selection.filter)
     return table.select(selection.schema.names).cast(selection.schema)
@@ -275,8 +290,14 @@ def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
 
 def _side_by_side(
     storage: Storage, part: Part, tables: dict[str, pa.Table | None], selection: Selection
-) -> pa.Table:
-    """One table with the columns of all groups, whose rows are the same in the same order."""
+) -> pa.Table | None:
+    """One table with the columns of all groups, whose rows are the same in the same order; None: no rows.
+
+    A group whose leaves are finer has no leaf, and so no table, where there is no row.
+    """
+    missing = any(table is None for table in tables.values())
+    if missing and not any(table is not None and table.num_rows for table in tables.values()):
+        return None
     first, *others = tables
     joined = tables[first]
     for other in others:
@@ -287,10 +308,9 @@ def _side_by_side(
                 f"{storage.uri()}: groups {first!r} and {other!r} do not hold the same rows around "
                 f"{' and '.join(paths)}; Catalog.verify() tells more"
             )
-        for name in selection.columns[other]:
-            if name not in joined.schema.names:
+        for name in table.column_names:
+            if name not in joined.column_names:
                 joined = joined.append_column(table.schema.field(name), table[name])
-    assert joined is not None  # a part has files
     return joined
 
 
@@ -302,7 +322,7 @@ def _read_leaf(
     condition: ds.Expression | None,
     inside: Intervals | None,
 ) -> pa.Table:
-    """The rows of one file. Row groups are skipped by their statistics."""
+    """The rows of one file. Row groups without anything of `inside` or of the condition are not fetched."""
     if inside is not None:
         h29 = pc.field(HEALPIX_COLUMN)
         span = (
@@ -313,6 +333,8 @@ def _read_leaf(
         condition = span if condition is None else condition & span
     with _told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
+        if inside is not None:
+            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside))
         if set(schema.names) <= set(fragment.physical_schema.names):
             table = fragment.to_table(columns=columns, filter=condition)
         else:  # written before the catalog had all its columns

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.reading import Wanted, leaf_batches, read_parts
-from hipslake.catalog.selection import Intervals, Selection, select
+from hipslake.catalog.selection import Selection, select
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
 
@@ -57,7 +58,7 @@ class Stretches:
         wanted : callable, optional
             Of the row groups there, those that are needed; the others may be left out.
         """
-        inside = Intervals.of_stretch(start, stop)
+        inside = Intervals.union([start], [stop])
         if self.group is None or self.metadata.gathers:
             tables = list(read_parts(self.storage, self.metadata, self.selection, inside))
             return pa.concat_tables(tables) if tables else self.schema.empty_table()

@@ -60,8 +60,8 @@ def _is_old(storage: Storage, folder: str, catalog: str, before: datetime) -> bo
 
 
 def _described(storage: Storage, folder: str) -> dict[str, Any]:
-    """What a run says of itself: what it froze, or, where a vacuum is all of it, what that was told."""
-    for name in (RunFolder.RUN, RunFolder.request_path("vacuum")):
+    """What a run says of itself: what it froze, or, where a single step is all of it, what that was told."""
+    for name in (RunFolder.RUN, RunFolder.request_path("vacuum"), RunFolder.request_path("export")):
         try:
             document = json.loads(storage.read(storage.join(folder, name)))
         except (FileNotFoundError, ValueError):
