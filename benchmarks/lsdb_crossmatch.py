@@ -16,6 +16,8 @@ from typing import Any
 import lsdb
 from dask.distributed import Client
 
+from benchmarks.leaf_encoding import ROW_GROUP_ROWS
+
 COLUMNS = ["source_id", "ra", "dec"]
 
 
@@ -45,11 +47,19 @@ def main(argv: list[str] | None = None) -> None:
         up = time.perf_counter()
         left, right = (lsdb.open_catalog(root, columns=COLUMNS) for root in (options.left, options.right))
         matched = left.crossmatch(
-            right, radius_arcsec=options.radius, n_neighbors=1, suffixes=("", "_stars_b")
+            right,
+            radius_arcsec=options.radius,
+            n_neighbors=1,
+            require_right_margin=True,
+            suffixes=("", "_stars_b"),
         )
         catalog = options.output / "catalog"
         matched.write_catalog(
-            catalog, catalog_name="a_x_b", compression="zstd", compression_level=options.level
+            catalog,
+            catalog_name="a_x_b",
+            progress_bar=False,
+            row_group_kwargs={"num_rows": ROW_GROUP_ROWS},
+            write_table_kwargs={"compression": "zstd", "compression_level": options.level},
         )
         done = time.perf_counter()
     ended = time.perf_counter()

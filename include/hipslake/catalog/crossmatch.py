@@ -138,7 +138,7 @@ class Crossmatch:
     def homes(self) -> Homes:
         """The pixels that the right side files rows under."""
         leaves = PixelTree(*pixels_in(self.right.metadata.group(self.right.right_group).pixels))
-        files = self._margin_files
+        files = self.margin_files
         margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
         return homes(leaves, PixelTree(*margins.T))
 
@@ -199,7 +199,7 @@ class Crossmatch:
 
     def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
         low, high = np.searchsorted(self._margin_starts, [start, stop])
-        files = self._margin_files.slice(low, high - low)
+        files = self.margin_files.slice(low, high - low)
         schema = self.right.stretches.schema
         batches = [
             batch
@@ -209,14 +209,14 @@ class Crossmatch:
         return pa.Table.from_batches(batches, schema)
 
     @cached_property
-    def _margin_files(self) -> pa.Table:
+    def margin_files(self) -> pa.Table:
         """The files of the margin along the curve."""
         margin = self.right.margin(self.reach_arcsec)
         return curve_sorted(margin_files(self.right.storage, margin))
 
     @cached_property
     def _margin_starts(self) -> NDArray[np.int64]:
-        return starts(self._margin_files["order"].to_numpy(), self._margin_files["npix"].to_numpy())
+        return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
 
 
 def _width(kind: pa.DataType) -> int:
