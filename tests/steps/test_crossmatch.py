@@ -11,7 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
-from hipslake.errors import CatalogNotFoundError, EmptySourceError, SpecError, StepError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogNotFoundError,
+    EmptySourceError,
+    RegionError,
+    SpecError,
+    StepError,
+    VersionNotFoundError,
+)
 from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 
@@ -140,6 +147,23 @@ def test_params_go_before_the_spec(warehouse: Path) -> None:
     found = outcome(warehouse)
     assert max(found.read(["separation_arcsec"])["separation_arcsec"].to_pylist()) <= 30
     assert found.metadata.partitions(None, found.storage)["rows"].to_numpy().max() <= 50
+
+
+def test_only_left_rows_in_a_region_are_matched(warehouse: Path) -> None:
+    region = "cone 0 10 20deg"
+    folder = start(warehouse, "how: left\n", region=region)
+    in_process.publish_match(folder)
+    sides = [Catalog.open(warehouse / "catalogs" / name) for name in "ab"]
+    whole = sides[0].crossmatch(sides[1], radius_arcsec=60, how="left")
+    inside = set(sides[0].read(["id"], region=region)["id"].to_pylist())
+    found = outcome(warehouse)
+    assert found.read().equals(whole.filter(pa.array([row in inside for row in whole["id"].to_pylist()])))
+    assert 0 < found.metadata.total_rows == len(inside) < 3000
+    assert sides[0].crossmatch(sides[1], radius_arcsec=60, region=region).num_rows < len(inside)
+    assert found.metadata.description.endswith(", cone 0 10 20deg")
+    assert start(warehouse, "how: left\n", run_id="all").inputs().unchanged_version is None
+    with pytest.raises(RegionError):
+        start(warehouse, run_id="wrong", region="cone of light")
 
 
 def test_a_match_without_a_pair_publishes_nothing(warehouse: Path) -> None:

@@ -355,6 +355,7 @@ class Catalog:
         motion: MotionColumns | Mapping[str, str] | None = None,
         other_motion: MotionColumns | Mapping[str, str] | None = None,
         epoch: float | None = None,
+        region: Region | str | None = None,
         **names: Any,
     ) -> pa.Table:
         """Match the rows of this catalog with those of another, for outcomes that fit into memory.
@@ -378,6 +379,8 @@ class Catalog:
             The columns that say how rows move: `pmra`, `pmdec`, `parallax`, `radial_velocity`.
         epoch : float, optional
             Julian year that moving rows are carried to before they are matched.
+        region : Region or str, optional
+            Only rows of this catalog in a part of the sky, as for `read`.
         **names
             `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in
             a spec.
@@ -413,6 +416,7 @@ class Catalog:
             options,
             columns=(columns, other_columns),
             motions=(motion_columns(motion), motion_columns(other_motion)),
+            region=None if region is None else region_of(region),
         )
         plan = plan_stretches(self.storage, self.metadata, match.task_rows, only=match.only)
         stretches = zip(plan.start.tolist(), plan.stop.tolist(), strict=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted, leaf_batches
+from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.sides import Side, margin_files
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import Homes, homes, near
@@ -28,7 +29,9 @@ from hipslake.joins.crossmatch import matched, outcome_schema
 from hipslake.joins.grid import Positions
 from hipslake.specs.crossmatch import MatchOptions, MotionColumns, check_epoch
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts
+from hipslake.sphere.regions import Region
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 
@@ -49,12 +52,15 @@ class Crossmatch:
     options : MatchOptions
     shift_arcsec : float
         A bound on how far the rows of both sides together move until the epoch of the match.
+    cut : RegionCut or None
+        Only left rows in this region are in the outcome, by their positions in the catalog; None: all.
     """
 
     left: Side
     right: Side
     options: MatchOptions
     shift_arcsec: float
+    cut: RegionCut | None = None
 
     @classmethod
     def of(
@@ -66,6 +72,7 @@ class Crossmatch:
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         motions: tuple[MotionColumns | None, MotionColumns | None] = (None, None),
         shift_arcsec: float | None = None,
+        region: Region | None = None,
     ) -> Crossmatch:
         """Check that two catalogs can be matched.
 
@@ -80,6 +87,8 @@ class Crossmatch:
         motions : (MotionColumns or None, MotionColumns or None)
         shift_arcsec : float, optional
             As an earlier call has found it, from the same versions.
+        region : Region, optional
+            Where left rows are matched; the whole sky if not given.
 
         Raises
         ------
@@ -101,7 +110,8 @@ class Crossmatch:
         )
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
-        found = cls(here, there, options, shift_arcsec)
+        cut = None if region is None else RegionCut.of(region, left[1].position)
+        found = cls(here, there, options, shift_arcsec, cut)
         found.columns  # noqa: B018  two columns of one name
         there.margin(found.reach_arcsec)
         return found
@@ -132,7 +142,11 @@ class Crossmatch:
     @property
     def only(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Where left rows may be in the outcome; None: everywhere."""
-        return (self.homes.start, self.homes.stop) if self.options.how == "inner" else None
+        inside = None if self.cut is None else self.cut.cover.intervals
+        if self.options.how == "inner":
+            met = Intervals.union(self.homes.start, self.homes.stop)
+            inside = met if inside is None else inside.common(met)
+        return None if inside is None else (inside.start, inside.stop)
 
     @cached_property
     def homes(self) -> Homes:
@@ -152,7 +166,7 @@ class Crossmatch:
         rows: pa.Table | None = None
         for begin, end, home in pieces:
             if rows is None:
-                rows = self.left.stretches.read(start, stop).combine_chunks()
+                rows = self._left_rows(start, stop)
                 keys = rows[HEALPIX_COLUMN].to_numpy()
             first, last = np.searchsorted(keys, [begin, end]).tolist()
             if first == last:
@@ -173,6 +187,13 @@ class Crossmatch:
         if at < stop:
             pieces.append((at, stop, -1))
         return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
+
+    def _left_rows(self, start: int, stop: int) -> pa.Table:
+        rows = self.left.stretches.read(start, stop)
+        if self.cut is not None:
+            keys = rows[HEALPIX_COLUMN].to_numpy()
+            rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
+        return rows.combine_chunks()
 
     def _right_rows(self, home: int, begin: int, end: int) -> tuple[pa.Table, Positions]:
         """The right rows that may match left ones in [begin, end), a part of a home."""

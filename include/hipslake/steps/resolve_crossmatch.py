@@ -11,6 +11,7 @@ from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
+from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.sources.model import SourceFile
@@ -19,6 +20,7 @@ from hipslake.specs.crossmatch import CrossmatchSpec, SideSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
+from hipslake.sphere.regions import Region
 from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch, FrozenSide
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
@@ -42,6 +44,7 @@ class ResolveCrossmatchRequest(Request):
     spec_file: str
     radius_arcsec: float | None = None  # overrides the spec's
     threshold: str | None = None  # overrides the spec's
+    region: str | None = None  # only left rows in it are matched
     force: bool = False
 
     def fingerprint(self) -> str:
@@ -68,6 +71,8 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     ------
     CatalogNotFoundError, VersionNotFoundError
         If a side is not published.
+    RegionError
+        If the region is none.
     SpecError, SchemaMismatchError
         If the spec, an override of it, or a column is wrong, or the right side has no sufficient margin.
     NotWritableError, NoSpaceError
@@ -79,6 +84,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
+    region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
         left, right = (_opened(request.warehouse, side, catalog) for side in (spec.left, spec.right))
         match = Crossmatch.of(
@@ -87,6 +93,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             spec.options,
             columns=(spec.left.columns, spec.right.columns),
             motions=(spec.left.motion, spec.right.motion),
+            region=region,
         )
         outcome = outcome_spec(spec, match)
         check_columns(outcome, match.columns.schema)
@@ -107,7 +114,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         created=now_utc(),
         library_version=__version__,
     )
-    inputs = _inputs(spec, (left, right))
+    inputs = _inputs(spec, (left, right), region)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     inputs = inputs.model_copy(update={"unchanged_version": unchanged})
     folder = request.folder
@@ -119,6 +126,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             spec=spec,
             left=FrozenSide(uri=left.uri, version=left.version),
             right=FrozenSide(uri=right.uri, version=right.version),
+            region=None if region is None else str(region),  # a MOC file may change
             shift_arcsec=match.shift_arcsec,
         ),
     )
@@ -190,7 +198,8 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     left, right = match.left.metadata.catalog, match.right.metadata.catalog
     kinds = {"inner": "with", "left": "and, where there is one,", "anti": "without"}
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
-    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}"
+    where = f", {match.cut.region}" if match.cut is not None else ""
+    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"
 
 
 def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
@@ -205,7 +214,7 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     return catalog
 
 
-def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
+def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog], region: Region | None) -> FrozenInputs:
     """Return what the outcome is made of: a version of either catalog."""
     files = tuple(
         SourceFile(
@@ -217,5 +226,5 @@ def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog]) -> FrozenInput
         for at, side in enumerate(sides)
     )
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec.fingerprint_text(), __version__, listing], separators=(",", ":"))
+    text = json.dumps([spec.fingerprint_text(), str(region), __version__, listing], separators=(",", ":"))
     return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
