@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +251,29 @@ def test_lsdb_joins_through_an_association(warehouse: Path, peers_python: str) -
 def test_an_association_names_columns_that_the_outcome_keeps(warehouse: Path) -> None:
     with pytest.raises(SpecError, match="the outcome keeps no column 'key' of b; it keeps id"):
         start(warehouse, "association: {left: id, right: key}\n")
+
+
+def test_catalogs_and_outcome_may_lie_in_a_store(tmp_path: Path) -> None:
+    """Nothing there can be mapped into memory, or linked."""
+    warehouse = f"memory://{uuid.uuid4().hex}"
+    ra, dec = sky(600)
+    published(f"{warehouse}/catalogs", "a", rows_at(ra, dec), threshold="100 rows")
+    published(f"{warehouse}/catalogs", "b", rows_at(ra, dec), threshold="100 rows", margin_arcsec=60.0)
+    file = tmp_path / "a_x_b.yaml"
+    file.write_text(SPEC + "threshold: 50 rows\n")
+    folder = in_process.start_match(warehouse, file)
+    in_process.match(folder, task_rows=100)
+    in_process.check(folder)
+    in_process.commit(folder)
+    assert Catalog.open(f"{warehouse}/catalogs/a_x_b").read(["id"]).num_rows == 600
+
+
+def test_a_margin_without_any_row_will_do(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse" / "catalogs"
+    ra, dec = np.array([45.0, 135.0]), np.array([20.0, 20.0])  # far from the borders of their base pixels
+    published(root, "a", rows_at(ra, dec))
+    published(root, "b", rows_at(ra, dec), margin_arcsec=0.001, threshold="1 rows", lowest_order=0)
+    other = Catalog.open(root / "b")
+    margin = other.metadata.margins[0].model_copy(update={"partitions": (), "pixels": {}})
+    bare = Catalog(other.storage, other.metadata.model_copy(update={"margins": (margin,)}))
+    assert Catalog.open(root / "a").crossmatch(bare, radius_arcsec=0.001).num_rows == 2

@@ -44,7 +44,7 @@ _ARCSEC = np.pi / 180 / 3600
 
 @dataclass(frozen=True)
 class Crossmatch:
-    """Two catalogs and how their rows match. Small where it is made, so that it travels with tasks.
+    """Two catalogs and how their rows match.
 
     Attributes
     ----------
