@@ -23,7 +23,7 @@ from hipslake.planning.splits import assign_targets
 from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.steps.attempts import attempts_of, note_attempt
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
@@ -51,7 +51,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     phases = Phases()
     frozen = request.folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    committed = committed_before(catalog, attempts_of(request.folder, COMPACTIONS))
+    committed = committed_before(catalog, attempts_of(request.folder, COMPACTIONS, FrozenState.of(frozen)))
     report = CompactReport(catalog_uri=catalog.uri())
     tries = 0
     while committed is None:
@@ -91,7 +91,7 @@ def _compact(
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
     write_id = claim_write(catalog, now_utc())
-    note_attempt(folder, COMPACTIONS, write_id)
+    note_attempt(folder, COMPACTIONS, write_id, FrozenState.of(frozen))
     tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
     write_table(storage, f"{COMPACTIONS}/{write_id}/files.parquet", pa.concat_tables(tables))
     storage.write(f"{COMPACTIONS}/{write_id}/base.json", base.to_json())

@@ -34,7 +34,7 @@ from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, A
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.attempts import attempts_of, note_attempt
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.draft import changed_groups, describe_increment, draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
@@ -116,6 +116,8 @@ class _Job:
         self.request = request
         self.folder = request.folder
         self.frozen: FrozenRun = self.folder.run()
+        self.inputs = self.folder.inputs()
+        self.state = FrozenState.of(self.frozen, self.inputs)
         self.key = self.frozen.start.isoformat()
         self.catalog = Storage.at(self.frozen.catalog_uri)
         self.versions = VersionLog(self.catalog)
@@ -126,7 +128,7 @@ class _Job:
 
     def committed(self) -> CatalogMetadata | None:
         """The version that an earlier attempt has committed."""
-        return committed_before(self.catalog, attempts_of(self.folder, ATTEMPTS))
+        return committed_before(self.catalog, attempts_of(self.folder, ATTEMPTS, self.state))
 
     def has_nothing(self) -> bool:
         """Whether not even a schema is known for the first version."""
@@ -135,7 +137,7 @@ class _Job:
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
-        note_attempt(self.folder, ATTEMPTS, write_id)
+        note_attempt(self.folder, ATTEMPTS, write_id, self.state)
         with (
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,
@@ -194,7 +196,7 @@ class _Job:
         with self.phases("plan"):
             schema = self._schema(base)
             if base is not None:
-                check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
+                check_not_shared(base, self.frozen, self.inputs, self.catalog)
             earlier = base.increment(self.key) if base else None
             attempt = Attempt(
                 write_id=write_id,
@@ -274,7 +276,7 @@ class _Job:
             schema = self._schema(base)
             if not schema.equals(merged.schema, check_metadata=True):
                 raise ConflictError("another run has changed the columns, which our files do not have so")
-            check_not_shared(base, self.frozen, self.folder.inputs(), self.catalog)
+            check_not_shared(base, self.frozen, self.inputs, self.catalog)
         write_id = merged.attempt.write_id
         groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
         return draft_increment(self.frozen, base, groups, merged.increment, schema=schema, created=now_utc())

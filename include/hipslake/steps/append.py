@@ -37,7 +37,9 @@ class AppendRequest(Request):
 
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one reduce task gathers
     block_bytes: int = Field(default=16 << 20, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
-    merges: int = Field(default=10, ge=1)  # tries, while others change the same leaves
+    # Tries, while others change the same leaves. Many: one whose merge takes longer than those of the others
+    # loses to most of them, and has to outlast them.
+    merges: int = Field(default=30, ge=1)
 
 
 class AppendReport(Report):

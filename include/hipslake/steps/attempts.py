@@ -9,21 +9,26 @@ from __future__ import annotations
 from hipslake.specs.base import Frozen
 from hipslake.steps.append import ATTEMPTS
 from hipslake.steps.compact import COMPACTIONS
-from hipslake.steps.run import RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
 _FROZEN = "frozen.json"
 
 
-class FrozenThen(Frozen):
-    """What a run had frozen when an attempt began."""
+class FrozenState(Frozen):
+    """What a run has frozen when an attempt begins."""
 
     write_id: str
     fingerprint: str | None  # of its files; None: it reads none
 
+    @classmethod
+    def of(cls, run: FrozenRun, inputs: FrozenInputs | None = None) -> FrozenState:
+        """Take it from what the run folder holds."""
+        return cls(write_id=run.write_id, fingerprint=inputs.fingerprint if inputs else None)
 
-def note_attempt(folder: RunFolder, place: str, write_id: str) -> None:
+
+def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState) -> None:
     """Say that an attempt begins; to be called before anything can be committed under its write id.
 
     Parameters
@@ -33,18 +38,18 @@ def note_attempt(folder: RunFolder, place: str, write_id: str) -> None:
         `ATTEMPTS` or `COMPACTIONS`.
     write_id : str
         Of the attempt.
+    now : FrozenState
     """
-    folder.write(f"{place}/{write_id}/{_FROZEN}", _frozen_now(folder))
+    folder.write(f"{place}/{write_id}/{_FROZEN}", now)
 
 
-def attempts_of(folder: RunFolder, place: str) -> list[str]:
+def attempts_of(folder: RunFolder, place: str, now: FrozenState) -> list[str]:
     """Return the write ids of the attempts at what the run has frozen now."""
-    now = _frozen_now(folder)
     return [
         write_id
         for write_id in _write_ids(folder, place)
-        if folder.storage.exists(f"{place}/{write_id}/{_FROZEN}")
-        and folder.read(f"{place}/{write_id}/{_FROZEN}", FrozenThen) == now
+        if folder.storage.is_file(f"{place}/{write_id}/{_FROZEN}")
+        and folder.read(f"{place}/{write_id}/{_FROZEN}", FrozenState) == now
     ]
 
 
@@ -53,13 +58,6 @@ def has_committed(folder: RunFolder, catalog: Storage) -> bool:
     log = VersionLog(catalog)
     tried = [write_id for place in (ATTEMPTS, COMPACTIONS) for write_id in _write_ids(folder, place)]
     return any(log.find(write_id) is not None for write_id in tried)
-
-
-def _frozen_now(folder: RunFolder) -> FrozenThen:
-    reads_files = folder.storage.exists(RunFolder.FILES)
-    return FrozenThen(
-        write_id=folder.run().write_id, fingerprint=folder.inputs().fingerprint if reads_files else None
-    )
 
 
 def _write_ids(folder: RunFolder, place: str) -> list[str]:

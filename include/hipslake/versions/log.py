@@ -35,6 +35,7 @@ from hipslake.versions.files import (
 )
 
 _LOOKS = 100
+_MOST_VERSIONS = 10**9
 
 Outcome = Literal["committed", "conflict"]
 
@@ -275,6 +276,11 @@ class VersionLog:
         while self._stands(known + step):
             known += step
             step = max(1, known - first)  # most often there is one more, or none
+            if known > _MOST_VERSIONS:
+                raise CatalogFormatError(
+                    f"{self._storage.uri()}: there seems to be every version that is asked for; check the "
+                    "address, as some web servers answer with a page of theirs whatever is missing"
+                )
         missing = known + step
         while missing - known > 1:
             middle = (known + missing) // 2
