@@ -6,17 +6,57 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
+from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.export import ExportFormat
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$"
+_MAX_REGION = 100_000  # letters
+_REGION_HELP = (
+    "cone 56.75 24.12 3deg, box ra 350..10 dec -5..5, polygon 10 0, 20 0, 15 10, moc 3/1-4 5/7, moc URI of a "
+    "file, pixels 2/5 3/100. Empty: all of it."
+)
 _MAX_WAIT_MINUTES = 7 * 24 * 60
 
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a run that ingests files, with types, bounds and help."""
     return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+
+
+def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
+    """Return the params of a cross-match, with types, bounds and help."""
+    return {
+        "radius_arcsec": Param(
+            spec.radius_arcsec,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=MAX_RADIUS_ARCSEC,
+            title="Radius (arcsec)",
+            description="Largest separation of a pair. The right catalog needs a margin of at least that.",
+        ),
+        "threshold": Param(
+            None,
+            type=["null", "string"],
+            pattern=THRESHOLD_PATTERN,
+            maxLength=40,
+            title="Threshold",
+            description=(
+                "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
+                f"Empty: as the spec says ({spec.threshold})."
+            ),
+        ),
+        "region": _optional_text(
+            "Region", f"Only rows of the left catalog in a part of the sky: {_REGION_HELP}", _MAX_REGION
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Publish a new version even if both catalogs, spec and library are unchanged.",
+        ),
+    }
 
 
 def compact_params() -> dict[str, Param]:
@@ -151,12 +191,7 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
         "version": Param(
             None, type=["null", "integer"], minimum=1, title="Version", description="Empty: the newest."
         ),
-        "region": _optional_text(
-            "Region",
-            "The part of the sky: cone 56.75 24.12 3deg, box ra 350..10 dec -5..5, polygon 10 0, 20 0, "
-            "15 10, moc 3/1-4 5/7, moc URI of a file, pixels 2/5 3/100. Empty: all of it.",
-            100_000,
-        ),
+        "region": _optional_text("Region", f"The part of the sky: {_REGION_HELP}", _MAX_REGION),
         "columns": Param(
             None,
             type=["null", "array"],

@@ -142,6 +142,18 @@ class Index(Frozen):
     sha256: str
 
 
+class Association(Frozen):
+    """Pairs of rows of two catalogs: by which columns HATS readers join them through this one."""
+
+    primary_uri: str
+    primary_column: str
+    primary_column_here: str = Field(description="what the column is called in this catalog")
+    join_uri: str
+    join_column: str
+    join_column_here: str
+    max_separation_arcsec: float
+
+
 class SourceEntry(Frozen):
     """A source file as it was read."""
 
@@ -215,6 +227,7 @@ class CatalogMetadata(Frozen):
     co_partitioned: tuple[str, ...] = ()
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
+    association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
 
     def group(self, name: str | None = None) -> GroupMetadata:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,10 +28,13 @@ from hipslake.catalog.selection import Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
+Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+"""Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
+
 _ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
@@ -128,7 +131,13 @@ def read_parts(
 
 
 def leaf_batches(
-    storage: Storage, path: str, size: int, schema: pa.Schema, interval: tuple[int, int]
+    storage: Storage,
+    path: str,
+    size: int,
+    schema: pa.Schema,
+    interval: tuple[int, int],
+    *,
+    wanted: Wanted | None = None,
 ) -> list[pa.RecordBatch]:
     """The rows of a leaf file in a stretch of the curve, in the order of the file.
 
@@ -140,9 +149,12 @@ def leaf_batches(
     size : int
         Of the file, in bytes.
     schema : pyarrow.Schema
-        What the rows are given as; columns that came after the file was written are null.
+        What the rows are given as, `_healpix_29` among it; columns that came after the file was written are
+        null, and columns that it does not name are not read.
     interval : (int, int)
         Order-29 pixels, [start, stop). Row groups outside are not read.
+    wanted : callable, optional
+        Of the row groups inside, those that are read.
 
     Raises
     ------
@@ -155,7 +167,9 @@ def leaf_batches(
         storage.arrow_file(path, size) as source,
         pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
-        table = file.read_row_groups(_row_groups(file.metadata, Intervals.union([start], [stop])))
+        inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
+        held = set(file.schema_arrow.names)
+        table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
     batches = (within(batch, start, stop) for batch in table.to_batches())
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
 
@@ -182,15 +196,22 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     return found
 
 
-def _row_groups(footer: pq.FileMetaData, inside: Intervals) -> list[int]:
-    """The row groups that may hold rows of some intervals."""
-    found = []
-    for number in range(footer.num_row_groups):
-        statistics = footer.row_group(number).column(0).statistics  # of `_healpix_29`
-        known = statistics is not None and statistics.has_min_max
-        if not known or len(inside.within(statistics.min, statistics.max + 1)):
-            found.append(number)
-    return found
+def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
+    """The row groups that may hold rows of some intervals; of these, those that are wanted."""
+    ranges = [_range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+    found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
+    if wanted is None or not found:
+        return found
+    chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
+    return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
+
+
+def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
+    """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
+    statistics = row_group.column(0).statistics
+    if statistics is None or not statistics.has_min_max:
+        return 0, 12 << (2 * MAX_ORDER)
+    return statistics.min, statistics.max + 1
 
 
 @contextmanager

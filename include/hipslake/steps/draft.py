@@ -280,6 +280,7 @@ def _assembled(
         co_partitioned=spec.co_partitioned,
         margins=base.margins if base else (),
         indices=base.indices if base else (),
+        association=run.association,
         spec=spec.model_dump(mode="json"),
     )
 

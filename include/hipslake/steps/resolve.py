@@ -84,7 +84,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("warehouse"):
         catalog.check_writable()
-        _check_free_space(catalog)
+        check_free_space(catalog)
         version = VersionLog(catalog).newest()
     frozen = FrozenRun(
         dag_id=request.dag_id,
@@ -94,7 +94,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         catalog=spec.name,
         spec=spec,
         spec_file=request.spec_file,
-        write_id=_write_id(request.folder, spec, catalog),
+        write_id=choose_write_id(request.folder, spec, catalog),
         window=request.window,
         wait_minutes=request.wait_minutes,
         force=request.force,
@@ -103,7 +103,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     )
     request.folder.write(RunFolder.RUN, frozen)
     with phases("sweep"):
-        swept = _swept(catalog, frozen.write_id)
+        swept = swept_orphans(catalog, frozen.write_id)
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,
@@ -174,7 +174,7 @@ def _utc(moment: datetime) -> datetime:
     return datetime.fromtimestamp(aware.timestamp(), UTC)
 
 
-def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
+def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
     if folder.storage.is_file(RunFolder.RUN):
         with suppress(StepError):  # another library version froze it, in a form of its own
@@ -186,7 +186,7 @@ def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     return claim_write(catalog, datetime.now(UTC))
 
 
-def _swept(catalog: Storage, write_id: str) -> list[str]:
+def swept_orphans(catalog: Storage, write_id: str) -> list[str]:
     """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run."""
     try:
         return sweep_orphans(catalog, keep={write_id})
@@ -195,7 +195,7 @@ def _swept(catalog: Storage, write_id: str) -> list[str]:
         return []
 
 
-def _check_free_space(storage: Storage) -> None:
+def check_free_space(storage: Storage) -> None:
     """Check that a local warehouse has some room left; object stores have no such number."""
     if not storage.is_local:
         return
