@@ -86,6 +86,10 @@ class CatalogFormatError(HipslakeError):
     """A metadata file is damaged, or of a format version that this library does not read."""
 
 
+class CoPartitionError(HipslakeError):
+    """Columns that are to be joined leaf by leaf are not known to share their pixels."""
+
+
 class ConflictError(HipslakeError):
     """Another writer committed first, and the retry budget is spent."""
 

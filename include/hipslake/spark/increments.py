@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
+from hipslake.catalog.co_partition_checks import co_partition_problems
+from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.evolution import evolved_schema, source_schema
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
@@ -33,7 +35,7 @@ from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
 from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
-from hipslake.steps.draft import draft_increment
+from hipslake.steps.draft import draft_increment, marks_of_run
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
@@ -124,7 +126,9 @@ class _Job:
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,
         ):
-            merged = self._merge(pinned_newest(self.catalog, pin), write_id)
+            base = pinned_newest(self.catalog, pin)
+            merged = self._merge(base, write_id)
+            self._check_marks(merged, base)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
                 committed = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
@@ -175,6 +179,7 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
+            marks_after(base, marks_of_run(self.folder))  # says at once if the objects are others
             earlier = base.increment(self.key) if base else None
             attempt = Attempt(
                 write_id=write_id,
@@ -245,11 +250,28 @@ class _Job:
             changes[group] = change
         return changes
 
+    def _check_marks(self, merged: _Merged, base: CatalogMetadata | None) -> None:
+        """Hold the columns that are marked as co-partitioned against all rows, old and new.
+
+        Where objects place the rows, `marks_after` has made sure that it was the same ones.
+        """
+        draft = self._draft(merged, base)
+        own = tuple(mark for mark in draft.co_partitioned if mark.objects is None)
+        if not own:
+            return
+        draft = draft.model_copy(update={"co_partitioned": own})
+        with self.phases("co-partitioning"):
+            problems = list(co_partition_problems(self.catalog, draft, self.engine, with_objects=False))
+        if problems:
+            raise VerificationError("; ".join(map(str, problems)) + "; nothing is published")
+
     def _draft(self, merged: _Merged, base: CatalogMetadata | None) -> CatalogMetadata:
         """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
         schema = merged.schema
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
+            if self.frozen.spec.co_partitioned:
+                raise ConflictError("co-partitioned columns were held against the rows of another version")
             schema = self._schema(base)
         return draft_increment(
             self.folder,

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
+from hipslake.catalog.co_partitioning import marks_after, marks_of
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, Increment, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
@@ -96,7 +97,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
                 coverage=write_sidecar(storage, run.write_id, "coverage", _coverage(folder)),
             ),
         ),
-        co_partitioned=spec.co_partitioned,
+        co_partitioned=marks_of_run(folder),
         spec=spec.model_dump(mode="json"),
     )
 
@@ -192,11 +193,18 @@ def draft_increment(
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
         increments=increments,
-        co_partitioned=spec.co_partitioned,
+        co_partitioned=marks_after(base, marks_of_run(folder)),
         margins=base.margins if base else (),
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
     )
+
+
+def marks_of_run(folder: RunFolder) -> tuple[CoPartitioned, ...]:
+    """The marks that the rows of a counted run have."""
+    run, counted = folder.run(), folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+    writes = run.objects.writes if run.objects is not None else None
+    return marks_of(run.spec, writes, unmatched=counted.unmatched)
 
 
 def _coverage(folder: RunFolder) -> pa.Table:

@@ -15,6 +15,7 @@ from hipslake import __version__
 from hipslake.errors import NoSpaceError, SpecError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.steps.object_pixels import freeze_objects
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
@@ -91,6 +92,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         spec_file=request.spec_file,
         write_id=_write_id(request.folder, spec, catalog),
         window=request.window,
+        objects=freeze_objects(spec, request.warehouse),
         wait_minutes=request.wait_minutes,
         force=request.force,
         created=now_utc(),

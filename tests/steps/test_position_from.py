@@ -1,0 +1,186 @@
+"""Sources come to lie where their objects do, and the mark of it is verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hipslake.catalog.findings import ProblemKind
+from hipslake.errors import (
+    BadRowsError,
+    CatalogNotFoundError,
+    InputError,
+    SchemaMismatchError,
+    SpecError,
+    VerificationError,
+)
+from hipslake.sphere.pixels import order29
+
+from tests.steps.sources_of_objects import KINDS, Lake, by_objects, objects_table, sources_table
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["hats", "hipscat"])
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_every_source_has_the_pixel_of_its_object_and_keeps_its_own_position(
+    lake: Lake, kind: str, layout: str
+) -> None:
+    objects = objects_table(kind=kind)
+    sources = sources_table(objects)
+    lake.ingest_objects(objects, layout=layout)
+    catalog = lake.ingest_sources(sources, layout=layout)
+    pixel = dict(zip(objects["id"].to_pylist(), order29(objects["ra"], objects["dec"]).tolist(), strict=True))
+    rows = catalog.read()
+    assert rows["_healpix_29"].to_pylist() == [pixel[name] for name in rows["object_id"].to_pylist()]
+    assert rows.select(sources.column_names).sort_by("source_id").equals(sources.sort_by("source_id"))
+    own = order29(rows["ra"], rows["dec"])
+    assert (own != rows["_healpix_29"].to_numpy()).mean() > 0.9
+    [mark] = catalog.metadata.co_partitioned
+    assert (mark.column, mark.objects.catalog, mark.objects.column) == ("object_id", "objects", "id")
+    catalog.verify().raise_if_failed()
+
+
+def test_ids_of_no_object_fail_the_run_and_name_the_first(lake: Lake) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    strangers = with_ids(sources_table(objects), {5: None, 7: -12})
+    with pytest.raises(
+        BadRowsError, match=r"2 of 10000 rows .*1 with object id null, 1 with object id unknown"
+    ):
+        lake.ingest_sources(strangers)
+    with pytest.raises(BadRowsError, match=r"part-0.parquet, row 8: object_id -12 \(object id unknown\)"):
+        lake.ingest_sources(strangers)
+
+
+def test_ids_of_no_object_are_quarantined_whole(lake: Lake) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    strangers = with_ids(sources_table(objects), {5: None, 7: -12, 9000: -12})
+    catalog = lake.ingest_sources(strangers, position_from=by_objects(unmatched="quarantine"))
+    assert catalog.metadata.increments[0].rejects.reasons == {"object id null": 1, "object id unknown": 2}
+    assert catalog.metadata.total_rows == 9997
+    assert catalog.metadata.mark_of("object_id") is not None
+    few = by_objects(unmatched="quarantine", max_fraction=1e-4)
+    with pytest.raises(BadRowsError, match=r"max_fraction = 0\.0001"):
+        lake.ingest_sources(strangers, position_from=few)
+
+
+@pytest.mark.parametrize(("ids", "marked"), [({5: None, 9: None}, True), ({5: None, 7: -12}, False)])
+def test_rows_at_their_own_positions_unmark_the_column_unless_they_have_no_id(
+    lake: Lake, ids: dict[int, int | None], marked: bool
+) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    sources = with_ids(sources_table(objects), ids)
+    catalog = lake.ingest_sources(sources, position_from=by_objects(unmatched="own_position"))
+    assert (catalog.metadata.mark_of("object_id") is not None) == marked
+    rows = catalog.read().sort_by("source_id")
+    given = sources.sort_by("source_id")
+    own = order29(given["ra"], given["dec"])
+    strangers = [at for at, name in enumerate(given["object_id"].to_pylist()) if name in (None, -12)]
+    assert len(strangers) == 2
+    assert (rows["_healpix_29"].to_numpy()[strangers] == own[strangers]).all()
+
+
+def test_two_objects_of_one_id_are_an_error(lake: Lake) -> None:
+    objects = objects_table()
+    twins = pa.concat_tables([objects, objects.slice(3, 1)])  # the same place, so that the mark is true
+    lake.ingest_objects(twins)
+    with pytest.raises(InputError, match=rf"column 'id' that another has too.*{objects['id'][3].as_py()}"):
+        lake.ingest_sources(sources_table(objects))
+
+
+def test_what_sources_are_placed_by_must_be_there_and_fit(lake: Lake) -> None:
+    objects = objects_table()
+    sources = sources_table(objects)
+    with pytest.raises(CatalogNotFoundError, match="ingest the objects first"):
+        lake.ingest_sources(sources)
+    lake.ingest("objects", objects)
+    with pytest.raises(SpecError, match=r"does not mark its column 'id' as co-partitioned"):
+        lake.ingest_sources(sources)
+    lake.ingest_objects(objects)
+    with pytest.raises(SpecError, match="has no column 'name'"):
+        lake.ingest_sources(sources, position_from={"catalog": "objects", "on": {"object_id": "name"}})
+    with pytest.raises(
+        SchemaMismatchError, match=r"position_from: .*'object_ids' \(did you mean 'object_id'"
+    ):
+        lake.ingest_sources(sources, position_from={"catalog": "objects", "on": {"object_ids": "id"}})
+    texts = sources.set_column(1, "object_id", sources["object_id"].cast(pa.string()))
+    with pytest.raises(
+        SchemaMismatchError, match="'object_id' is string, but column 'id' of 'objects' is integer"
+    ):
+        lake.ingest_sources(texts)
+    floats = sources.set_column(1, "object_id", sources["object_id"].cast(pa.float64()))
+    with pytest.raises(SchemaMismatchError, match="is double, which is no id"):
+        lake.ingest_sources(floats)
+
+
+@pytest.mark.parametrize("kind", [pa.int32(), pa.uint16(), pa.dictionary(pa.int32(), pa.int64())])
+def test_ids_of_any_width_are_the_same_ids(lake: Lake, kind: pa.DataType) -> None:
+    objects = objects_table()
+    objects = objects.set_column(0, "id", pa.array(np.arange(2000)))
+    lake.ingest_objects(objects)
+    sources = sources_table(objects)
+    sources = sources.set_column(1, "object_id", encoded(sources["object_id"], kind))
+    catalog = lake.ingest_sources(sources)
+    catalog.verify().raise_if_failed()
+    assert catalog.metadata.total_rows == 10_000
+
+
+def test_a_column_of_scattered_values_cannot_be_marked(lake: Lake) -> None:
+    objects = objects_table()
+    with pytest.raises(
+        VerificationError, match=r"co-partitioning: column 'class' is marked .* 5 of its values"
+    ):
+        lake.ingest_objects(objects, co_partitioned=["class"])
+    with pytest.raises(SpecError, match="stands twice"):
+        lake.ingest_objects(objects, co_partitioned=["id", "id"])
+
+
+def test_sources_in_other_pixels_than_their_objects_fail_verification(lake: Lake) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    sources = lake.ingest_sources(sources_table(objects))
+    moved = objects.set_column(1, "ra", pa.array((objects["ra"].to_numpy() + 90) % 360))
+    lake.ingest_objects(moved)
+    other = lake.open("objects")
+    # A mark that says of the sources that the moved objects placed them: it is consistent within the sources.
+    [mark] = sources.metadata.co_partitioned
+    false = mark.model_copy(
+        update={"objects": mark.objects.model_copy(update={"writes": other.metadata.increment_writes})}
+    )
+    sources.metadata = sources.metadata.model_copy(update={"co_partitioned": (false,)})
+    [problem] = sources.verify().problems
+    assert problem.kind is ProblemKind.CO_PARTITIONING
+    assert "not in their object's" in problem.message
+
+
+def test_an_unchanged_run_is_skipped_unless_the_objects_changed(lake: Lake) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    lake.ingest_sources(sources_table(objects))
+    from tests.steps import in_process
+
+    folder = lake.start("sources", position_from=by_objects())
+    assert in_process.freeze(folder).unchanged_version == 1
+    lake.ingest_objects(objects_table(seed=9))
+    folder = lake.start("sources", position_from=by_objects())
+    assert in_process.freeze(folder).unchanged_version is None
+
+
+def with_ids(sources: pa.Table, ids: dict[int, int | None]) -> pa.Table:
+    """The table with other object ids in some rows."""
+    changed = sources["object_id"].to_pylist()
+    for at, name in ids.items():
+        changed[at] = name
+    return sources.set_column(1, "object_id", pa.array(changed, pa.int64()))
+
+
+def encoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
