@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.crossmatch import CrossmatchSpec
 
 _STEPS = {
     Mode.REPLACE: """\
@@ -49,6 +50,35 @@ def ingest_document(spec: CatalogSpec, path: Path) -> str:
 {groups}
 
 {_STEPS[spec.mode]}
+"""
+
+
+def crossmatch_document(spec: CrossmatchSpec, path: Path) -> str:
+    """Return the page of a cross-match's DAG, in Markdown."""
+    kinds = {
+        "inner": "rows of the left catalog with a match",
+        "left": "all rows of the left catalog, with nulls where there is no match",
+        "anti": "rows of the left catalog without a match",
+    }
+    neighbours = "all" if spec.neighbours == "all" else f"the {spec.neighbours} nearest"
+    epoch = f"J{spec.epoch:g}" if spec.epoch is not None else "as they are"
+    return f"""### {spec.name}
+
+{spec.description}
+
+| | |
+|---|---|
+| spec | `{path}` |
+| left | `{spec.left.catalog}` |
+| right | `{spec.right.catalog}` |
+| separation | {spec.min_radius_arcsec:g} to {spec.radius_arcsec:g} arcsec; {neighbours} |
+| positions | {epoch} |
+| outcome | {kinds[spec.how]}; leaves of at most {spec.threshold} |
+
+`resolve` freezes the spec, the params and the versions of both catalogs, and checks that they can be matched:
+the right one needs a margin. `crossmatch` matches stretch by stretch and writes the leaves, `verify` reads
+everything back, `publish` commits the version and emits the catalog's asset, `view` shows it to HATS readers.
+A run whose catalogs and spec are those of the newest version does nothing.
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
@@ -14,6 +15,37 @@ _MAX_WAIT_MINUTES = 7 * 24 * 60
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a run that ingests files, with types, bounds and help."""
     return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+
+
+def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
+    """Return the params of a cross-match, with types, bounds and help."""
+    return {
+        "radius_arcsec": Param(
+            spec.radius_arcsec,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=MAX_RADIUS_ARCSEC,
+            title="Radius (arcsec)",
+            description="Largest separation of a pair. The right catalog needs a margin of at least that.",
+        ),
+        "threshold": Param(
+            None,
+            type=["null", "string"],
+            pattern=THRESHOLD_PATTERN,
+            maxLength=40,
+            title="Threshold",
+            description=(
+                "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
+                f"Empty: as the spec says ({spec.threshold})."
+            ),
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Publish a new version even if both catalogs, spec and library are unchanged.",
+        ),
+    }
 
 
 def compact_params() -> dict[str, Param]:

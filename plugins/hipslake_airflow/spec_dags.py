@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 
 from hipslake_airflow.invalid_specs import invalid_spec_dag
+
+Spec = TypeVar("Spec")
 
 
 def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], DAG]) -> dict[str, DAG]:
@@ -24,10 +27,27 @@ def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], 
     build : callable
         Makes the DAG of a spec; takes the spec and its path.
     """
+    return dags_of(pipeline, find_specs(folder), load_catalog_spec, build)
+
+
+def dags_of(
+    pipeline: str, paths: Iterable[Path], load: Callable[[Path], Spec], build: Callable[[Spec, Path], DAG]
+) -> dict[str, DAG]:
+    """Return the DAGs of some spec files by id, as `spec_dags` does for a folder of catalog specs.
+
+    Parameters
+    ----------
+    pipeline : str
+    paths : iterable of Path
+    load : callable
+        Reads a spec.
+    build : callable
+        Makes the DAG of a spec; takes the spec and its path.
+    """
     dags = {}
-    for path in find_specs(folder):
+    for path in paths:
         try:
-            dag = build(load_catalog_spec(path), path)
+            dag = build(load(path), path)
         except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
             dag = invalid_spec_dag(pipeline, path, error)
         dags[dag.dag_id] = dag

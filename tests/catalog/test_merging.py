@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.catalog.merging import curve_order, keys_of, merged_row_groups, within
+from hipslake.catalog.merging import keys_of, merged_row_groups, within
+from hipslake.sphere.curve import curve_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from hipslake.catalog.findings import VerificationReport
     from hipslake.catalog.vacuum import VacuumOutcome
+    from hipslake.specs.crossmatch import MotionColumns
 
 
 class PixelsAt(NamedTuple):
@@ -257,6 +260,84 @@ class Catalog:
         from hipslake.spark.reading import read_spark
 
         return read_spark(self, spark, columns=columns, pixels=pixels, group=group)
+
+    def crossmatch(
+        self,
+        other: Catalog,
+        *,
+        radius_arcsec: float,
+        min_radius_arcsec: float = 0.0,
+        neighbours: int | Literal["all"] = 1,
+        how: Literal["inner", "left", "anti"] = "inner",
+        columns: Sequence[str] | None = None,
+        other_columns: Sequence[str] | None = None,
+        motion: MotionColumns | Mapping[str, str] | None = None,
+        other_motion: MotionColumns | Mapping[str, str] | None = None,
+        epoch: float | None = None,
+        **names: Any,
+    ) -> pa.Table:
+        """Match the rows of this catalog with those of another, for outcomes that fit into memory.
+
+        `catalog_crossmatch` does it for larger ones, and publishes the outcome.
+
+        Parameters
+        ----------
+        other : Catalog
+            With a margin of at least the radius, and of what its rows and those of this catalog move.
+        radius_arcsec, min_radius_arcsec : float
+            Largest and smallest separation; both count as within.
+        neighbours : int or "all"
+            How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
+            the earlier one in the other catalog is the nearer.
+        how : {"inner", "left", "anti"}
+            Rows with a match; all rows, with nulls where there is none; only rows without a match.
+        columns, other_columns : sequence of str, optional
+            What is kept of either catalog; all if not given. The position of this catalog is always kept.
+        motion, other_motion : MotionColumns or mapping of str to str, optional
+            The columns that say how rows move: `pmra`, `pmdec`, `parallax`, `radial_velocity`.
+        epoch : float, optional
+            Julian year that moving rows are carried to before they are matched.
+        **names
+            `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in
+            a spec.
+
+        Returns
+        -------
+        pyarrow.Table
+            `_healpix_29` and the columns of this catalog, the columns of the other one, separation and
+            position angle; ordered as this catalog, and by nearness.
+
+        Raises
+        ------
+        SchemaMismatchError
+            There is no such column.
+        SpecError
+            What is asked for does not go together, or the other catalog has no sufficient margin.
+        """
+        from hipslake.catalog.crossmatch import Crossmatch
+        from hipslake.catalog.stretch_plan import plan_stretches
+        from hipslake.specs.crossmatch import match_options, motion_columns
+
+        options = match_options(
+            radius_arcsec=radius_arcsec,
+            min_radius_arcsec=min_radius_arcsec,
+            neighbours=neighbours,
+            how=how,
+            epoch=epoch,
+            **names,
+        )
+        match = Crossmatch.of(
+            (self.storage, self.metadata),
+            (other.storage, other.metadata),
+            options,
+            columns=(columns, other_columns),
+            motions=(motion_columns(motion), motion_columns(other_motion)),
+        )
+        plan = plan_stretches(self.storage, self.metadata, match.task_rows, only=match.only)
+        stretches = zip(plan.start.tolist(), plan.stop.tolist(), strict=True)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = pool.map(lambda stretch: list(match.matched(*stretch)), stretches)
+            return pa.Table.from_batches([batch for batches in found for batch in batches], match.schema)
 
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,11 +27,14 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Intervals, Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
-from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
+Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
+"""Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
+
 _ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
@@ -123,7 +126,12 @@ def read_parts(
 
 
 def leaf_batches(
-    storage: Storage, path: str, schema: pa.Schema, interval: tuple[int, int]
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    interval: tuple[int, int],
+    *,
+    wanted: Wanted | None = None,
 ) -> list[pa.RecordBatch]:
     """The rows of a leaf file in a stretch of the curve, in the order of the file.
 
@@ -133,9 +141,12 @@ def leaf_batches(
         At the catalog's root.
     path : str
     schema : pyarrow.Schema
-        What the rows are given as; columns that came after the file was written are null.
+        What the rows are given as, `_healpix_29` among it; columns that came after the file was written are
+        null, and columns that it does not name are not read.
     interval : (int, int)
         Order-29 pixels, [start, stop). Row groups outside are not read.
+    wanted : callable, optional
+        Of the row groups inside, those that are read.
 
     Raises
     ------
@@ -156,7 +167,12 @@ def leaf_batches(
             for number in range(file.num_row_groups)
             if _may_hold(file.metadata.row_group(number), start, stop)
         ]
-        table = file.read_row_groups(inside)
+        if wanted is not None and inside:
+            ranges = [_range_of(file.metadata.row_group(number)) for number in inside]
+            chosen = wanted(*np.array(ranges, np.int64).T)
+            inside = [number for number, is_wanted in zip(inside, chosen.tolist(), strict=True) if is_wanted]
+        held = set(file.schema_arrow.names)
+        table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
     batches = (within(batch, start, stop) for batch in table.to_batches())
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
 
@@ -198,12 +214,18 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     return found
 
 
-def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
-    """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
+def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
+    """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
     statistics = row_group.column(0).statistics
     if statistics is None or not statistics.has_min_max:
-        return True
-    return bool(statistics.min < stop and statistics.max >= start)
+        return 0, 12 << (2 * MAX_ORDER)
+    return statistics.min, statistics.max + 1
+
+
+def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
+    """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
+    first, end = _range_of(row_group)
+    return first < stop and end > start
 
 
 @contextmanager

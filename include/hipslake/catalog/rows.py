@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.merging import curve_order
 from hipslake.catalog.placement import Placed, indexed
 from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN
 from hipslake.specs.catalog import PositionSpec
+from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN, centers29
 
 

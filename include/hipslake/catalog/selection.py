@@ -46,6 +46,11 @@ class Intervals:
         first = np.flatnonzero(np.concatenate([[True], start[1:] > reach[:-1]]))
         return cls(start[first], np.maximum.reduceat(stop, first))
 
+    @classmethod
+    def of_stretch(cls, start: int, stop: int) -> Intervals:
+        """One interval."""
+        return cls(np.array([start], np.int64), np.array([stop], np.int64))
+
     def touch(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the given intervals hold anything of these, bool[m]."""
         touched: NDArray[np.bool_] = np.searchsorted(self.stop, start, side="right") < np.searchsorted(

@@ -12,7 +12,7 @@ from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import Source, SourceFile, Split
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, ParquetSpec
 from hipslake.steps.histogram import RowBytes
 
 SAMPLE_ROWS = 16_384
@@ -68,17 +68,18 @@ def row_bytes(rows: pa.RecordBatch, schema: pa.Schema, spec: CatalogSpec) -> dic
         return {}
     schemas = check_columns(spec, schema)
     placed = place(rows, spec.position)
-    keys, groups = in_curve_order(rows, placed, position=spec.position, schemas=schemas, row_start=0)
-    weights = {}
-    for group, batch in groups.items():
-        options = write_options(spec.parquet, batch.schema)
-        all_rows = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
-        one_row = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
-        disk = (all_rows - one_row) / (len(keys) - 1) if len(keys) > 1 else float(one_row)
-        weights[group] = RowBytes(
-            rows=len(keys), disk=max(disk, 0.0), memory=batch.nbytes / len(keys), footer=one_row
-        )
-    return weights
+    _, groups = in_curve_order(rows, placed, position=spec.position, schemas=schemas, row_start=0)
+    return {group: weight_of(batch, spec.parquet) for group, batch in groups.items()}
+
+
+def weight_of(batch: pa.RecordBatch, parquet: ParquetSpec) -> RowBytes:
+    """What some rows of a leaf weigh, at least one."""
+    options = write_options(parquet, batch.schema)
+    all_rows = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
+    one_row = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
+    rows = batch.num_rows
+    disk = (all_rows - one_row) / (rows - 1) if rows > 1 else float(one_row)
+    return RowBytes(rows=rows, disk=max(disk, 0.0), memory=batch.nbytes / rows, footer=one_row)
 
 
 def mean_row_bytes(samples: list[dict[str, RowBytes]]) -> dict[str, RowBytes]:

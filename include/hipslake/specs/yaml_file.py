@@ -13,8 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.crossmatch import CrossmatchSpec
 
 Model = TypeVar("Model", bound=BaseModel)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec)
 Place = tuple[str | int, ...]
 
 
@@ -32,11 +34,32 @@ def load_catalog_spec(path: Path | str) -> CatalogSpec:
     SpecError
         One line `file:line: key: what is wrong; what would be right` for every mistake in the file.
     """
-    path = Path(path)
+    return _load_named(Path(path), CatalogSpec)
+
+
+def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
+    """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
+    return _load_named(Path(path), CrossmatchSpec)
+
+
+def join_type(path: Path) -> str | None:
+    """The key `type` of a file in the folder of joins; None where it cannot be read.
+
+    Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    found = data.get("type") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _load_named(path: Path, model: type[Named]) -> Named:
     for twin in find_specs(path.parent):
         if twin.stem == path.stem and twin != path:
             raise SpecError(f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one")
-    spec, lines = load_yaml(path, CatalogSpec)
+    spec, lines = load_yaml(path, model)
     if spec.name != path.stem:
         raise SpecError(
             f"{path}:{lines.get(('name',), 1)}: name: {spec.name!r} is not the file's name; "

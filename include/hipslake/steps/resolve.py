@@ -80,7 +80,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("warehouse"):
         catalog.check_writable()
-        _check_free_space(catalog)
+        check_free_space(catalog)
         version = VersionLog(catalog).newest()
     frozen = FrozenRun(
         dag_id=request.dag_id,
@@ -90,7 +90,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         catalog=spec.name,
         spec=spec,
         spec_file=request.spec_file,
-        write_id=_write_id(request.folder, spec, catalog),
+        write_id=choose_write_id(request.folder, spec, catalog),
         window=request.window,
         objects=freeze_objects(spec, request.warehouse),
         wait_minutes=request.wait_minutes,
@@ -171,7 +171,7 @@ def _utc(moment: datetime) -> datetime:
     return datetime.fromtimestamp(aware.timestamp(), UTC)
 
 
-def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
+def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
     if folder.storage.exists(RunFolder.RUN):
         with suppress(StepError):  # another library version froze it, in a form of its own
@@ -183,7 +183,7 @@ def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     return claim_write(catalog, datetime.now(UTC))
 
 
-def _check_free_space(storage: Storage) -> None:
+def check_free_space(storage: Storage) -> None:
     """Check that a local warehouse has some room left; object stores have no such number."""
     if not storage.is_local:
         return

@@ -1,0 +1,77 @@
+"""How far the rows of a catalog move: a bound, from the footers of its leaf files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from hipslake.catalog.leaf import read_footer
+from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, largest_shift
+from hipslake.specs.crossmatch import MotionColumns
+from hipslake.sphere.coordinates import positions
+from hipslake.storage import Storage
+
+_THREADS = 16
+
+
+def largest_shift_in(storage: Storage, paths: Sequence[str], motion: MotionColumns, years: float) -> float:
+    """A bound on how far any row of some leaf files moves.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    paths : sequence of str
+        Only footers are read, unless one does not say what its columns hold.
+    motion : MotionColumns
+    years : float
+
+    Returns
+    -------
+    float
+        Arcseconds; infinite where nothing bounds it.
+    """
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return max(pool.map(lambda path: _largest_in(storage, path, motion, years), paths), default=0.0)
+
+
+def _largest_in(storage: Storage, path: str, motion: MotionColumns, years: float) -> float:
+    footer = read_footer(storage, path)
+    columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
+    largest = 0.0
+    for number in range(footer.num_row_groups):
+        group = _RowGroup(storage, path, number, footer.row_group(number), columns)
+        moved = float(np.hypot(group.most(motion.pmra), group.most(motion.pmdec)))
+        receding = group.most(motion.radial_velocity) / AU_KM_YR_PER_S * group.most(motion.parallax) * MAS
+        largest = max(largest, largest_shift(moved, years, receding=receding))
+    return largest
+
+
+@dataclass(frozen=True)
+class _RowGroup:
+    storage: Storage
+    path: str
+    number: int
+    footer: pq.RowGroupMetaData
+    columns: dict[str, int]
+
+    def most(self, name: str | None) -> float:
+        """The largest absolute value of a column; 0 where the file has none: it may be older than that."""
+        at = None if name is None else self.columns.get(name)
+        if at is None:
+            return 0.0
+        told = self.footer.column(at).statistics
+        if told is None or not told.has_min_max:  # nothing but NaN, say
+            return self._most_read(name)
+        return max(abs(float(told.min)), abs(float(told.max)))
+
+    def _most_read(self, name: str | None) -> float:
+        path, filesystem = self.storage.arrow_path(self.path), self.storage.arrow_filesystem()
+        with pq.ParquetFile(path, filesystem=filesystem) as file:
+            column = file.read_row_group(self.number, columns=[name])[name]
+        values, _ = positions(column, column)
+        return float(np.max(np.abs(values), where=~np.isnan(values), initial=0.0))

@@ -1,0 +1,87 @@
+"""The cross-match of two tables: matched rows side by side, in the order of the left side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.joins.columns import MatchColumns
+from hipslake.joins.grid import Positions
+from hipslake.joins.matching import Matches, match
+from hipslake.specs.crossmatch import MatchOptions
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+
+def outcome_schema(columns: MatchColumns) -> pa.Schema:
+    """What a match gives: `_healpix_29` of the left row, then the columns of the match."""
+    return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *columns.schema])
+
+
+def matched(
+    left: pa.Table,
+    here: Positions,
+    right: pa.Table,
+    there: Positions,
+    options: MatchOptions,
+    columns: MatchColumns,
+) -> Iterator[pa.RecordBatch]:
+    """Match two tables.
+
+    Parameters
+    ----------
+    left : pyarrow.Table
+        With `_healpix_29` and the left columns of the match; ordered as the outcome is to be.
+    here : Positions
+        Of its rows, at the epoch of the match.
+    right : pyarrow.Table
+        With the right columns of the match. Of equally near rows the earlier one counts as nearer.
+    there : Positions
+        Of its rows, at the same epoch.
+    options : MatchOptions
+    columns : MatchColumns
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Of `outcome_schema`: rows in the order of the left side, and by rank for each of them.
+    """
+    kept = [left.select([HEALPIX_COLUMN, *columns.left]).combine_chunks()]
+    if columns.right:
+        kept.append(right.select(list(columns.right)).combine_chunks())
+    schema = outcome_schema(columns)
+    found = match(
+        here,
+        there,
+        radius_arcsec=options.radius_arcsec,
+        min_radius_arcsec=options.min_radius_arcsec,
+        neighbours=1 if options.how == "anti" else options.most,
+    )
+    for rows, matches in found:
+        chosen, partner = _chosen(rows, matches, options.how)
+        arrays = kept[0].take(pa.array(chosen)).columns
+        if columns.right:
+            where = None if partner is None else pa.array(partner, mask=partner < 0)
+            there_rows = pa.array(matches.right) if where is None else pc.take(pa.array(matches.right), where)
+            arrays += kept[1].take(there_rows).columns
+            added = [pa.array(matches.separation), pa.array(matches.position_angle)]
+            added += [pa.array(matches.rank)] if options.rank is not None else []
+            arrays += added if where is None else [pc.take(values, where) for values in added]
+        if len(chosen):
+            yield from pa.Table.from_arrays(arrays, schema=schema).combine_chunks().to_batches()
+
+
+def _chosen(rows: slice, matches: Matches, how: str) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The left rows of the outcome, and for each the place of its match; None: all matches in turn."""
+    if how == "inner":
+        return matches.left, None
+    counts = np.bincount(matches.left - rows.start, minlength=rows.stop - rows.start)
+    every = np.arange(rows.start, rows.stop)
+    if how == "anti":
+        return every[counts == 0], None
+    partner = np.full(int(np.maximum(counts, 1).sum()), -1)
+    partner[np.repeat(counts > 0, np.maximum(counts, 1))] = np.arange(len(matches))
+    return np.repeat(every, np.maximum(counts, 1)), partner

@@ -1,0 +1,172 @@
+"""Which rows of two sides match: the n nearest within a radius, or all of them, with separation and angle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hipslake.joins.grid import Grid, Pairs, Positions, chord_of
+from hipslake.sphere.curve import curve_order
+
+MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
+_CANDIDATES_PER_ROW = 16  # past this many for each wanted neighbour, nearer ones are looked for first
+_ARCSEC = np.pi / 180 / 3600
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Rows of the left side with their matches, by left row and then by rank.
+
+    Attributes
+    ----------
+    left, right : int64[m]
+        Places of the rows.
+    separation : float64[m]
+        Arcseconds, along the great circle.
+    position_angle : float64[m]
+        Degrees in [0, 360), of the right position as seen from the left one, from north over east; 0 where
+        both are the same.
+    rank : int32[m]
+        1 for the nearest row of the right side.
+    """
+
+    left: NDArray[np.int64]
+    right: NDArray[np.int64]
+    separation: NDArray[np.float64]
+    position_angle: NDArray[np.float64]
+    rank: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.left)
+
+
+def match(
+    left: Positions,
+    right: Positions,
+    *,
+    radius_arcsec: float,
+    min_radius_arcsec: float = 0.0,
+    neighbours: int | None = 1,
+) -> Iterator[tuple[slice, Matches]]:
+    """Match two sides.
+
+    Both limits count as within. Of right rows at exactly the same distance, the earlier one is the nearer.
+
+    Parameters
+    ----------
+    left, right : Positions
+        Fastest where ascending by `h29`.
+    radius_arcsec, min_radius_arcsec : float
+        Largest and smallest separation.
+    neighbours : int or None
+        How many of the nearest rows between the two limits; None: all of them.
+
+    Yields
+    ------
+    slice, Matches
+        Consecutive rows of the left side, all of them in turn, with their matches (numbered from the first
+        row of all). A slice is as long as memory allows: one, unless rows have very many candidates.
+    """
+    radius, least = radius_arcsec * _ARCSEC, min_radius_arcsec * _ARCSEC
+    waiting = [slice(0, len(left))]
+    while waiting:
+        rows = waiting.pop()
+        part = Positions(left.ra[rows], left.dec[rows], left.h29[rows])
+        grid = Grid(part, right, radius)
+        crowded = neighbours is not None and grid.candidates > _enough(len(part), neighbours)
+        if not crowded and grid.candidates > MAX_CANDIDATES and len(part) > 1:
+            middle = (rows.start + rows.stop) // 2
+            waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
+            continue
+        if crowded and neighbours is not None:
+            pairs = _nearest(part, right, radius, least, neighbours)
+        else:
+            pairs = _beyond(grid.pairs(), least)
+        yield rows, _described(part, right, *_ranked(pairs, neighbours), first=rows.start)
+
+
+def _enough(rows: int, neighbours: int) -> int:
+    return _CANDIDATES_PER_ROW * neighbours * rows + 65_536
+
+
+def _beyond(pairs: Pairs, least: float) -> Pairs:
+    """The pairs that are not nearer than a limit."""
+    return pairs.select(pairs.chord2 >= chord_of(least) ** 2) if least > 0.0 else pairs
+
+
+def _nearest(left: Positions, right: Positions, radius: float, least: float, neighbours: int) -> Pairs:
+    """Pairs that hold the nearest rows beyond the lower limit, without a look at everything in the radius.
+
+    A row that has its neighbours within a smaller radius is done; the others are tried again with twice that.
+    """
+    rows = np.arange(len(left))
+    reach = radius
+    while Grid(left, right, reach).candidates > _enough(len(left), neighbours) and reach > radius * 2.0**-30:
+        reach /= 2.0
+    found: list[Pairs] = []
+    while len(rows):
+        part = left.take(rows)
+        pairs = _beyond(Grid(part, right, reach).pairs(), least)
+        counts = np.bincount(pairs.left, minlength=len(rows))
+        done = counts >= neighbours if reach < radius else np.ones(len(rows), bool)
+        kept = pairs.select(done[pairs.left])
+        found.append(Pairs(rows[kept.left], kept.right, kept.chord2))
+        rows = rows[~done]
+        reach = min(2.0 * reach, radius)
+    return Pairs(
+        *(np.concatenate([getattr(part, name) for part in found]) for name in ("left", "right", "chord2"))
+    )
+
+
+def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int32]]:
+    """The pairs by left row and nearness, and the rank of each; no more than asked for."""
+    pairs = pairs.select(curve_order(pairs.left))
+    tied = pairs.left[1:] == pairs.left[:-1]
+    if tied.any():  # few rows have more than one match: only those are sorted by distance
+        several = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+        some = pairs.select(several)
+        nearness = np.lexsort((some.right, some.chord2, some.left))
+        order = np.arange(len(pairs.left))
+        order[several] = several[nearness]
+        pairs = pairs.select(order)
+    first = (
+        np.flatnonzero(np.append(True, pairs.left[1:] != pairs.left[:-1])) if len(pairs.left) else pairs.left
+    )
+    counts = np.diff(np.append(first, len(pairs.left)))
+    rank = (np.arange(len(pairs.left)) - np.repeat(first, counts) + 1).astype(np.int32)
+    if neighbours is not None and len(counts) and counts.max() > neighbours:
+        kept = np.flatnonzero(rank <= neighbours)
+        return pairs.select(kept), rank[kept]
+    return pairs, rank
+
+
+def _described(
+    left: Positions, right: Positions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
+) -> Matches:
+    here, there = left.take(pairs.left), right.take(pairs.right)
+    separation = 2.0 * np.arcsin(np.minimum(np.sqrt(pairs.chord2) / 2.0, 1.0))
+    return Matches(pairs.left + first, pairs.right, separation / _ARCSEC, position_angle(here, there), rank)
+
+
+def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
+    """The direction from positions to others, degrees in [0, 360) from north over east.
+
+    Computed from the differences of the angles, so that nothing is lost where both are near each other.
+
+    Examples
+    --------
+    >>> zero, one = np.zeros(1), np.ones(1)
+    >>> none = np.zeros(1, np.int64)
+    >>> position_angle(Positions(zero, zero, none), Positions(one, zero, none))
+    array([90.])
+    """
+    lat, lon = np.radians(here.dec), np.radians(there.ra - here.ra)
+    up = np.radians(there.dec - here.dec)
+    there_lat = np.radians(there.dec)
+    east = np.sin(lon) * np.cos(there_lat)
+    north = np.sin(up) + 2.0 * np.sin(lat) * np.cos(there_lat) * np.sin(lon / 2.0) ** 2
+    angle = np.degrees(np.arctan2(east, north)) % 360.0
+    return np.where(angle >= 360.0, 0.0, angle)  # -1e-15 % 360 rounds up to 360

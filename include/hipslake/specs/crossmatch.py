@@ -1,0 +1,169 @@
+"""The cross-match spec: what a user writes in `include/specs/joins/<name>.yaml`, as a frozen model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from hipslake.errors import SpecError
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import NAME_PATTERN, Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+
+Model = TypeVar("Model", bound=Frozen)
+
+MAX_RADIUS_ARCSEC = 3600.0
+MAX_NEIGHBOURS = 10_000
+
+
+class MotionColumns(Frozen):
+    """The columns of one side that say how its rows move, along the axes of ICRS."""
+
+    pmra: str = Field(min_length=1)  # mas per year, with the factor cos(dec)
+    pmdec: str = Field(min_length=1)  # mas per year
+    parallax: str | None = None  # mas
+    radial_velocity: str | None = None  # km/s
+
+
+class SideSpec(Frozen):
+    """One side of a match: a catalog of the warehouse, or the URI of one."""
+
+    catalog: str = Field(min_length=1)
+    version: int | None = Field(default=None, ge=1)  # None: the newest
+    columns: tuple[str, ...] | None = None  # None: all
+    motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
+
+
+class MatchOptions(Frozen):
+    """How rows are matched, and what the outcome is called."""
+
+    radius_arcsec: float = Field(gt=0, le=MAX_RADIUS_ARCSEC)
+    min_radius_arcsec: float = Field(default=0.0, ge=0)
+    neighbours: Literal["all"] | int = 1  # how many of the nearest
+    how: Literal["inner", "left", "anti"] = "inner"
+    epoch: float | None = Field(default=None, ge=1800, le=2200)  # Julian year that both sides are carried to
+    suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
+    separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
+    position_angle: str = Field(default="position_angle_deg", min_length=1)
+    rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
+
+    @property
+    def most(self) -> int | None:
+        """How many neighbours a row may have; None: any number."""
+        return None if self.neighbours == "all" else self.neighbours
+
+    @model_validator(mode="after")
+    def _limits_fit(self) -> MatchOptions:
+        if self.min_radius_arcsec > self.radius_arcsec:
+            raise ValueError(
+                f"min_radius_arcsec: {self.min_radius_arcsec} is above radius_arcsec {self.radius_arcsec}"
+            )
+        if self.most is not None and not 1 <= self.most <= MAX_NEIGHBOURS:
+            raise ValueError(
+                f"neighbours: {self.neighbours} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'"
+            )
+        if self.suffixes is not None and self.suffixes[0] == self.suffixes[1]:
+            raise ValueError(f"suffixes: both are {self.suffixes[0]!r}; give two that differ")
+        return self
+
+
+class AssociationSpec(Frozen):
+    """The columns by which HATS readers join the two catalogs through the outcome."""
+
+    left: str = Field(min_length=1)  # a column of the left catalog that tells its rows apart
+    right: str = Field(min_length=1)
+
+
+class CrossmatchSpec(MatchOptions):
+    """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    type: Literal["crossmatch"]
+    description: str = ""
+    left: SideSpec
+    right: SideSpec
+    association: AssociationSpec | None = None  # publish as a HATS association
+    threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
+    layout: Layout = Layout.HATS
+    parquet: ParquetSpec = ParquetSpec()
+    vacuum: VacuumSpec = VacuumSpec()
+
+    @model_validator(mode="after")
+    def _association_has_pairs(self) -> CrossmatchSpec:
+        if self.association is not None and self.how == "anti":
+            raise ValueError("association: an anti-match has no pairs; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _motions_need_an_epoch(self) -> CrossmatchSpec:
+        check_epoch(self.epoch, (self.left.motion, self.right.motion))
+        return self
+
+    @property
+    def options(self) -> MatchOptions:
+        """How rows are matched, without the rest."""
+        return MatchOptions(**{name: getattr(self, name) for name in MatchOptions.model_fields})
+
+    def with_overrides(
+        self, *, radius_arcsec: float | None = None, threshold: Threshold | str | None = None
+    ) -> CrossmatchSpec:
+        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
+
+        Raises
+        ------
+        SpecError
+            When a parameter is wrong; the message says what would be right.
+        """
+        data = self.model_dump(mode="json")
+        if radius_arcsec is not None:
+            data["radius_arcsec"] = radius_arcsec
+        if threshold is not None:
+            data["threshold"] = str(threshold)
+        try:
+            return CrossmatchSpec.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"]) or "parameters"
+            raise SpecError(f"{self.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+
+    def fingerprint_text(self) -> str:
+        """Return the canonical JSON of all that decides what is published; retention does not."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={"vacuum"})
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def match_options(**given: Any) -> MatchOptions:
+    """Build options from keywords; `SpecError` says which is wrong and what would be right."""
+    return _validated(MatchOptions, given)
+
+
+def motion_columns(given: MotionColumns | Mapping[str, str] | None) -> MotionColumns | None:
+    """Build motion columns from a mapping; `SpecError` says what is wrong."""
+    return given if given is None or isinstance(given, MotionColumns) else _validated(MotionColumns, given)
+
+
+def check_epoch(epoch: float | None, motions: tuple[MotionColumns | None, MotionColumns | None]) -> None:
+    """An epoch and motions need each other; `ValueError` where one is alone."""
+    moving = [name for name, motion in zip(("left", "right"), motions, strict=True) if motion is not None]
+    if moving and epoch is None:
+        raise ValueError(
+            f"epoch: the rows of the {' and the '.join(moving)} side move, but it does not say where to; "
+            "give one, such as 2016.0"
+        )
+    if epoch is not None and not moving:
+        raise ValueError(
+            "epoch: no side has a motion, so nothing can be carried there; name its columns under motion, or "
+            "leave the epoch out"
+        )
+
+
+def _validated(model: type[Model], given: Mapping[str, Any]) -> Model:
+    try:
+        return model.model_validate(dict(given))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        told = first["msg"].removeprefix("Value error, ")
+        raise SpecError(f"{where}: {told}" if where else told) from None

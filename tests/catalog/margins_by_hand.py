@@ -1,0 +1,87 @@
+"""Margins made the plainest way: every row outside a pixel that lies within a distance of a disc around it.
+
+That is a little more than the exact margin, which is as good for who looks for partners in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import healpy
+import numpy as np
+import pyarrow as pa
+from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.metadata import CatalogMetadata, Margin, Partition
+from hipslake.catalog.partitions import pixel_ranges, pixels_in
+from hipslake.catalog.sides import icrs_position
+from hipslake.sphere.coordinates import to_icrs_degrees
+from hipslake.sphere.pixels import Pixel
+from hipslake.storage import Storage
+
+
+def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: float) -> CatalogMetadata:
+    """The metadata with a margin of the primary group, whose files are written."""
+    group = metadata.groups[0]
+    schema = group.to_arrow()
+    paths = metadata.partitions(None, storage)["path"].to_pylist()
+    rows = pa.concat_tables([read(storage, path, schema) for path in paths])
+    keys = rows["_healpix_29"].to_numpy()
+    place = icrs_position(metadata)
+    lon, lat = (rows[name].to_numpy() for name in (place.ra, place.dec))
+    ra, dec = to_icrs_degrees(lon, lat, unit=place.unit, frame=place.frame)
+    directions = healpy.ang2vec(ra, dec, lonlat=True)
+    name = f"{group.name}_{radius_arcsec:g}arcs"
+    partitions = []
+    for order, npix in pixels_with_margin(*pixels_in(group.pixels)):
+        pixel = Pixel(order, npix)
+        start, stop = pixel.interval
+        centre = np.array(healpy.pix2vec(1 << order, npix, nest=True))
+        reach = healpy.max_pixrad(1 << order) + np.radians(radius_arcsec / 3600)
+        near = np.arccos(np.clip(directions @ centre, -1, 1)) <= reach
+        near &= (keys < start) | (keys >= stop)
+        if near.any():
+            data = encode_leaf(
+                [rows.filter(pa.array(near))], schema, write_options(group.parquet, schema)
+            ).to_pybytes()
+            path = f"{metadata.write_id}/{name}/dataset/Norder={order}/Npix={npix}.parquet"
+            storage.write(path, data)
+            digest = hashlib.sha256(data).hexdigest()
+            partitions.append(
+                Partition(
+                    order=order, npix=npix, path=path, rows=int(near.sum()), bytes=len(data), sha256=digest
+                )
+            )
+    margin = Margin(
+        name=name,
+        group=group.name,
+        radius_arcsec=radius_arcsec,
+        rows=sum(partition.rows for partition in partitions),
+        bytes=sum(partition.bytes for partition in partitions),
+        pixels=pixel_ranges(
+            np.array([part.order for part in partitions]), np.array([part.npix for part in partitions])
+        ),
+        partitions=tuple(partitions),
+    )
+    return metadata.model_copy(update={"margins": (*metadata.margins, margin)})
+
+
+def read(storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
+    """A leaf file whole."""
+    import pyarrow.parquet as pq
+
+    with storage.open(path) as file:
+        return pq.read_table(file).select(schema.names).cast(schema)
+
+
+def pixels_with_margin(order: np.ndarray, npix: np.ndarray) -> list[tuple[int, int]]:
+    """The leaves, and the largest pixels without any."""
+    leaves = set(zip(order.tolist(), npix.tolist(), strict=True))
+    parents = {(o - up, n >> (2 * up)) for o, n in leaves for up in range(1, o + 1)}
+    found, waiting = [], [(0, base) for base in range(12)]
+    while waiting:
+        pixel = waiting.pop()
+        if pixel in parents:
+            waiting += [(pixel[0] + 1, 4 * pixel[1] + child) for child in range(4)]
+        else:
+            found.append(pixel)
+    return found
