@@ -18,7 +18,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Intervals, PixelLike, joined_schema, select
-from hipslake.errors import CatalogFormatError
+from hipslake.errors import CatalogFormatError, SpecError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.sphere.tree import PixelTree
@@ -338,6 +338,78 @@ class Catalog:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             found = pool.map(lambda stretch: list(match.matched(*stretch)), stretches)
             return pa.Table.from_batches([batch for batches in found for batch in batches], match.schema)
+
+    def join(
+        self,
+        other: Catalog,
+        on: str | tuple[str, str],
+        how: Literal["inner", "left", "anti"] = "inner",
+        *,
+        columns: Sequence[str] | None = None,
+        other_columns: Sequence[str] | None = None,
+        suffixes: Sequence[str] | None = None,
+        shuffle: bool = False,
+        spark: Any = None,
+    ) -> Any:
+        """Join the rows of this catalog with those of another that have the same key.
+
+        Leaf by leaf, without a shuffle: equal keys have to be known to lie in leaves that overlap. They are
+        where the columns are marked as co-partitioned, and one catalog was ingested with `position_from` the
+        other, or both from a third.
+
+        Parameters
+        ----------
+        other : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the other: integers or texts. Null equals nothing.
+        how : {"inner", "left", "anti"}
+            Rows with a partner; all rows, with nulls where there is none; only rows without a partner.
+        columns, other_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given.
+        suffixes : (str, str), optional
+            Of names that both catalogs have; by default "" and "_<other catalog>".
+        shuffle : bool
+            Let Spark bring rows together from anywhere, so that every pair is found without any mark.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            `_healpix_29` and the columns of this catalog, and those of the other. The table is in the order
+            of this catalog.
+
+        Raises
+        ------
+        CoPartitionError
+            The keys are not known to share their pixels; the message tells the ways out.
+        SchemaMismatchError
+            There is no such column, or the keys are of two kinds.
+        SpecError
+            Two columns of the outcome would have one name, or a shuffle is asked for without a session.
+        """
+        from hipslake.catalog.equijoin import Equijoin
+
+        keys = (on, on) if isinstance(on, str) else (on[0], on[1])
+        join = Equijoin.of(
+            (self.storage, self.metadata),
+            (other.storage, other.metadata),
+            keys,
+            how,
+            columns=(columns, other_columns),
+            suffixes=suffixes,
+            shuffle=shuffle,
+        )
+        if spark is not None:
+            from hipslake.spark.equijoin import joined_by_shuffle, joined_leaf_by_leaf
+
+            return joined_by_shuffle(spark, join) if shuffle else joined_leaf_by_leaf(spark, join)
+        if shuffle:
+            raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
+        pieces = join.pieces()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(join.joined, pieces.start.tolist(), pieces.stop.tolist()))
+        return pa.concat_tables([join.schema.empty_table(), *found])
 
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.

@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.findings import Problem, ProblemKind
-from hipslake.catalog.keys import key_codes, plain_keys
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
 from hipslake.catalog.reading import column_batches
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import HipslakeError, VersionNotFoundError
+from hipslake.joins.keys import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.keys import key_kind
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
 from hipslake.errors import SchemaMismatchError
+from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import CatalogSpec, PositionSpec, Unmatched
 from hipslake.sphere.coordinates import REASONS as POSITION_REASONS
 from hipslake.sphere.coordinates import check_positions, positions, to_icrs_degrees

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.joins.keys import mixed_bits
 from hipslake.specs.base import Frozen
 
 ORDINAL_SHIFT = 40
@@ -136,14 +137,3 @@ def row_text(row: int) -> str:
     'row 17 of increment 2'
     """
     return f"row {row & _NUMBER_MASK} of increment {row >> ORDINAL_SHIFT}"
-
-
-def mixed_bits(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash each value, no two alike: the finalizer of SplitMix64.
-
-    Source: Steele, Lea, Flood 2014, "Fast splittable PRNGs".
-    """
-    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

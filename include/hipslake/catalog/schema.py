@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hipslake.catalog.keys import key_kind
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 

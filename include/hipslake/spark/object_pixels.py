@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.keys import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
     forget_pieces,
@@ -26,6 +25,7 @@ from hipslake.catalog.placement import Placer
 from hipslake.catalog.reading import column_batches
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
+from hipslake.joins.keys import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source, Split
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.sphere.pixels import HEALPIX_COLUMN

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.keys import KeyKind, key_kind
 from hipslake.catalog.object_pixels import ObjectPixels
 from hipslake.errors import CatalogNotFoundError, SpecError
+from hipslake.joins.keys import KeyKind, key_kind
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.run import FrozenObjects, RunFolder, catalog_uri

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.row_sets import mixed_bits
 from hipslake.errors import SchemaMismatchError
 
 KeyKind = Literal["integer", "uint64", "text"]
@@ -89,3 +88,14 @@ def _digests(texts: pa.Array) -> NDArray[np.uint64]:
     terms = (letters.astype(np.uint64) + np.uint64(1)) * powers[place]
     sums = np.concatenate([np.zeros(1, np.uint64), terms.cumsum(dtype=np.uint64)])
     return sums[start + lengths] - sums[start]
+
+
+def mixed_bits(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash each value, no two alike: the finalizer of SplitMix64.
+
+    Source: Steele, Lea, Flood 2014, "Fast splittable PRNGs".
+    """
+    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
