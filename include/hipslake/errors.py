@@ -90,6 +90,10 @@ class CoPartitionError(HipslakeError):
     """Columns that are to be joined leaf by leaf are not known to share their pixels."""
 
 
+class IndexMissingError(HipslakeError):
+    """Values are to be found in a column that has no index."""
+
+
 class ConflictError(HipslakeError):
     """Another writer committed first, and the retry budget is spent."""
 

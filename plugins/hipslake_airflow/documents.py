@@ -92,6 +92,16 @@ are. `view` shows the new version to HATS readers. Runs may append at the same t
 """
 
 
+def index_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's index DAG, in Markdown."""
+    return f"""### Index {spec.name}
+
+Builds the indices of {", ".join(f"`{column}`" for column in spec.index)} anew, for the newest version, and
+commits them as the next one; the rows stay as they are. Nights that came after an index was built are found
+without it, in all leaves that they touched. `view` shows the new version to HATS readers.
+"""
+
+
 def rollback_document(spec: CatalogSpec) -> str:
     """Return the page of a catalog's rollback DAG, in Markdown."""
     return f"""### Roll {spec.name} back

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import index as index_work
 from hipslake.spark import partitions
+from hipslake.steps import index as index_step
 from hipslake.steps import resolve, write
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
@@ -105,6 +107,13 @@ class Lake:
         in_process.make_plan(folder)
         request = write.WriteRequest(run_uri=folder.uri)
         perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
+        if folder.run().spec.index:
+            self.build_index(folder)
+
+    def build_index(self, folder: RunFolder, **knobs: Any) -> index_step.BuildIndexReport:
+        """The index step."""
+        asked = index_step.BuildIndexRequest(run_uri=folder.uri, **({"file_rows": 3000} | knobs))
+        return perform(lambda given: index_work.run(given, ThisProcess()), asked, index_step.BuildIndexReport)
 
     def finish(self, folder: RunFolder) -> None:
         """The steps after them."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.catalog.metadata import CatalogMetadata
@@ -338,6 +339,48 @@ class Catalog:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             found = pool.map(lambda stretch: list(match.matched(*stretch)), stretches)
             return pa.Table.from_batches([batch for batches in found for batch in batches], match.schema)
+
+    def find(
+        self,
+        column: str,
+        values: Any,
+        columns: Sequence[str] | None = None,
+        group: str | None = None,
+    ) -> pa.Table:
+        """Read the rows with some values of an indexed column; only leaves that hold them are opened.
+
+        Rows of increments that came after the index was built are found too: then the leaves in which these
+        increments have rows are opened as well.
+
+        Parameters
+        ----------
+        column : str
+        values : value, sequence or pyarrow.Array
+            Values that no row has give no rows.
+        columns, group
+            As for `read`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Ordered by (`_healpix_29`, `_row`).
+
+        Raises
+        ------
+        IndexMissingError
+            The column has no index; the message says how to build it.
+        SchemaMismatchError
+            There is no such column, or the values are not of its type.
+        """
+        from hipslake.catalog.index import find_values
+
+        select(self.metadata, [column])
+        several = isinstance(values, Sequence | np.ndarray | pa.Array | pa.ChunkedArray)
+        given = values if several and not isinstance(values, str) else [values]
+        where, wanted = find_values(self.storage, self.metadata, column, given)
+        selection = select(self.metadata, columns, pc.field(column).isin(wanted), group)
+        tables = list(read_parts(self.storage, self.metadata, selection, where)) if len(where.start) else []
+        return pa.concat_tables(tables) if tables else selection.schema.empty_table()
 
     def join(
         self,

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.findings import Problem, ProblemKind
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
-from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
-from hipslake.catalog.reading import column_batches
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import HipslakeError, VersionNotFoundError
 from hipslake.joins.keys import key_codes, plain_keys
@@ -77,36 +76,10 @@ def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, Cata
 
 
 class Side(NamedTuple):
-    """A column of a catalog, and leaf files that hold it: by name, or by the sidecars that name them."""
+    """A column of a catalog, and whether it is that of the objects."""
 
-    storage: Storage
-    column: str
-    paths: tuple[str, ...]
-    sidecars: tuple[PartitionSidecar, ...]
+    files: ColumnFiles
     is_object: bool
-
-    @classmethod
-    def of(cls, storage: Storage, metadata: CatalogMetadata, column: str, *, is_object: bool) -> Side:
-        """All leaf files of the first group that stores the column."""
-        group = metadata.group(metadata.group_with(column))
-        paths = tuple(partition.path for partition in group.partitions or ())
-        return cls(storage, column, paths, group.sidecars or (), is_object)
-
-    def cut(self, parts: int) -> Iterator[Side]:
-        """Runs of the files, about as many as asked for."""
-        for name in ("paths", "sidecars"):
-            files = getattr(self, name)
-            count = min(parts, len(files))
-            for low, high in pairwise(
-                [len(files) * part // count for part in range(count + 1)] if count else []
-            ):
-                yield self._replace(**{"paths": (), "sidecars": (), name: files[low:high]})
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """`_healpix_29` and the column, leaf by leaf along the curve."""
-        table = read_partition_sidecars(self.storage, self.sidecars)
-        for path in (*self.paths, *table["path"].to_pylist()):
-            yield from column_batches(self.storage, path, [HEALPIX_COLUMN, self.column])
 
 
 @dataclass(frozen=True)
@@ -136,9 +109,9 @@ class PairsTask:
     def route(self, number: int) -> Iterator[Routed]:
         """Send the distinct pairs of some leaves to where their values are brought together."""
         side = self.sides[number]
-        for batch in side.batches():
+        for batch in side.files.batches():
             self.done.add(batch.num_rows)
-            codes, h29 = _pairs(batch, side.column)
+            codes, h29 = _pairs(batch, side.files.column)
             target = _share_of(codes, self.targets)
             mine = (target >= self.now[0]) & (target < self.now[1])
             codes, h29, target = codes[mine], h29[mine], target[mine] - self.now[0]
@@ -170,12 +143,12 @@ class PairsTask:
 def _mark_problems(
     storage: Storage, metadata: CatalogMetadata, mark: CoPartitioned, engine: Engine, with_objects: bool
 ) -> Iterator[Problem]:
-    rows = Side.of(storage, metadata, mark.column, is_object=False)
+    rows = Side(ColumnFiles.of(storage, metadata, mark.column), is_object=False)
     sides, pairs, objects = [rows], metadata.total_rows, None
     if mark.objects is not None:
         objects = objects_of(storage, mark.objects)
         if objects is not None:
-            sides.append(Side.of(*objects, mark.objects.column, is_object=True))
+            sides.append(Side(ColumnFiles.of(*objects, mark.objects.column), is_object=True))
             pairs += objects[1].total_rows
         elif with_objects:
             yield Problem.of(
@@ -197,7 +170,8 @@ def _suspects(
     """Codes of values with several pixels, and of those that are no object's (True)."""
     passes = -(-pairs // PASS_PAIRS) if engine.holds_exchanges else 1
     each = _TARGETS_PER_CORE * engine.cores
-    work = tuple(part for side in sides for part in side.cut(_TASKS_PER_CORE * engine.cores))
+    parts = _TASKS_PER_CORE * engine.cores
+    work = tuple(Side(part, side.is_object) for side in sides for part in side.files.cut(parts))
     found = []
     for number in range(max(1, passes)):
         now = (number * each, (number + 1) * each)
@@ -250,8 +224,8 @@ def _confirmed(
 def _spans(side: Side, codes: NDArray[np.uint64]) -> pa.Table:
     """Per value of the given codes, its least and its greatest `_healpix_29`: key, low, high."""
     found: list[pa.Table] = []
-    for batch in side.batches():
-        keys = plain_keys(batch.column(side.column))
+    for batch in side.files.batches():
+        keys = plain_keys(batch.column(side.files.column))
         there = keys.is_valid()
         keys, h29 = keys.drop_null(), batch.column(HEALPIX_COLUMN).filter(there)
         mine = pa.array(np.isin(key_codes(keys), codes))

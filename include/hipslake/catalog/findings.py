@@ -36,6 +36,7 @@ class ProblemKind(StrEnum):
     DUPLICATE_ROW = "duplicate row"
     ROW_SETS = "row sets"
     CO_PARTITIONING = "co-partitioning"
+    INDEX_ENTRIES = "index entries"
     METADATA = "metadata"
 
 

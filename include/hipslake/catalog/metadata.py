@@ -154,14 +154,36 @@ class Margin(Frozen):
     sidecar: Sidecar | None = None
 
 
-class Index(Frozen):
-    """Where the values of a column lie: a sorted table of value, order and npix."""
+class IndexFile(Frozen):
+    """The entries of one range of values; ranges do not overlap, but a value may stand in two files."""
 
-    column: str
-    path: str
+    path: str = Field(description="relative to the catalog's root; may lie in an older write")
     rows: int
     bytes: int
     sha256: str
+    first: int | str = Field(description="the least value")
+    last: int | str = Field(description="the greatest value")
+
+
+class Index(Frozen):
+    """Where the values of a column lie: entries of value, `_healpix_29`, rows, and leaf, sorted by value.
+
+    The leaves are those that the catalog had when the index was built. `_healpix_29` stays right when they
+    are split, so that rows of the increments that the index covers are found in every later version.
+    """
+
+    column: str
+    rows: int = Field(description="entries: the distinct pairs of value and `_healpix_29`")
+    bytes: int
+    files: tuple[IndexFile, ...] = Field(description="ascending by value")
+    others: tuple[str, ...] = Field(default=(), description="files beside them, for HATS readers")
+    writes: tuple[str, ...] = Field(description="the increments that it covers, by the write of each")
+    leaves: str = Field(description="digest of the leaf pixels that it names")
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All its files, relative to the catalog's root."""
+        return (*(file.path for file in self.files), *self.others)
 
 
 class SourceEntry(Frozen):
@@ -262,6 +284,10 @@ class CatalogMetadata(Frozen):
     def increment_writes(self) -> tuple[str, ...]:
         """The write of every increment: who has the same ones has the same rows, however they are filed."""
         return tuple(sorted(increment.write_id for increment in self.increments))
+
+    def index_of(self, column: str) -> Index | None:
+        """The index of a column, or None."""
+        return next((index for index in self.indices if index.column == column), None)
 
     def schema_of(self, group: str | None = None) -> pa.Schema:
         """The exact schema of a group's leaf files."""

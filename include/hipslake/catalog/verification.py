@@ -20,6 +20,7 @@ from hipslake.catalog.findings import (
     ProblemKind,
     VerificationReport,
 )
+from hipslake.catalog.index_checks import index_problems
 from hipslake.catalog.leaf_checks import LeafRules, verify_partition
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verdict import Verification
@@ -54,8 +55,8 @@ def verify_catalog(
 
     Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
     order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
-    totals, the rows of the column groups against each other, co-partitioned columns, HATS files, and files
-    that nobody names.
+    totals, the rows of the column groups against each other, co-partitioned columns, indices, HATS files, and
+    files that nobody names.
 
     Parameters
     ----------
@@ -97,6 +98,7 @@ def verify_catalog(
     verification.add_problems(
         co_partition_problems(storage, metadata, engine, with_objects=expected is not None)
     )
+    verification.add_problems(index_problems(storage, metadata, engine))
     return verification.report(seen)
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.catalog import Catalog
+from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
     forget_pieces,
@@ -22,13 +23,11 @@ from hipslake.catalog.object_pixels import (
     pieces_for,
 )
 from hipslake.catalog.placement import Placer
-from hipslake.catalog.reading import column_batches
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.keys import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source, Split
 from hipslake.spark.split_rows import runs_of_splits
-from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.steps.object_pixels import GatheredObjects
 from hipslake.steps.run import FrozenObjects, RunFolder
 from hipslake.storage import Storage
@@ -39,9 +38,7 @@ log = logging.getLogger(__name__)
 SMALL_SOURCE_BYTES = 256 << 20  # of sources below this, the ids are gathered first, and only their objects
 _TASKS_PER_CORE = 4
 _CODES = pa.schema([("code", pa.uint64())])
-_PATHS = pa.schema([pa.field("path", pa.string(), nullable=False)])
 _RESULT = pa.schema([("objects", pa.int64())])
-_WORK = f"{ObjectPixels.FOLDER}/leaves.arrow"
 _WANTED = f"{ObjectPixels.FOLDER}/wanted.arrow"
 
 
@@ -89,10 +86,11 @@ def gather_object_pixels(
             if small:
                 most = min(rows, _store_wanted(folder.storage, source, splits, field, engine))
             pieces = pieces_for(most)
-            tasks = _store_leaves(folder.storage, objects, given.key, engine)
-            task = GatherTask(folder.storage, kind, given.key, frozen, pieces, tasks, small)
+            files = ColumnFiles.of(objects.storage, objects.metadata, given.key)
+            parts = tuple(files.cut(_TASKS_PER_CORE * engine.cores))
+            task = GatherTask(folder.storage, kind, frozen, pieces, parts, small)
             found = engine.exchange(
-                sources=tasks,
+                sources=len(parts),
                 mapper=task.route,
                 targets=pieces,
                 reducer=task.store,
@@ -126,29 +124,26 @@ class GatherTask:
         The run folder.
     kind : str
         Of the ids.
-    key : str
-        The column of ids.
     objects : FrozenObjects
     pieces : int
-    tasks : int
-        Number of map tasks.
+    files : tuple of ColumnFiles
+        Per map task, the ids that it reads.
     only_wanted : bool
         Whether only ids of the run's own rows count.
     """
 
     folder: Storage
     kind: KeyKind
-    key: str
     objects: FrozenObjects
     pieces: int
-    tasks: int
+    files: tuple[ColumnFiles, ...]
     only_wanted: bool
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send every piece its objects."""
         wanted = _read_column(self.folder, _WANTED).to_numpy() if self.only_wanted else None
-        for batch in self._batches(number):
-            found = coded(batch, self.key, self.kind)
+        for batch in self.files[number].batches():
+            found = coded(batch, self.kind)
             if wanted is not None:
                 found = found.filter(pa.array(_among(found.column(0).to_numpy(), wanted)))
             yield from by_piece(found, piece_of(found.column(0).to_numpy(), self.pieces))
@@ -176,7 +171,7 @@ class GatherTask:
             first = self._id_of(table, int(np.argmax(twice)))
             raise InputError(
                 f"catalog {self.objects.catalog!r}, version {self.objects.version}: at least "
-                f"{int(twice.sum())} objects have an id in column {self.key!r} that another has "
+                f"{int(twice.sum())} objects have an id in column {self.files[0].column!r} that another has "
                 f"too, so it does not tell whose a row is; the first: {first}"
             )
 
@@ -185,21 +180,13 @@ class GatherTask:
         if self.kind == "text":
             return repr(table["id"][at].as_py())
         code = np.uint64(table["code"][at].as_py())
-        for number in range(self.tasks):
-            for batch in self._batches(number):
-                keys = plain_keys(batch.column(self.key)).drop_null()
+        for files in self.files:
+            for batch in files.batches():
+                keys = plain_keys(batch.column(files.column)).drop_null()
                 same = np.flatnonzero(key_codes(keys) == code)
                 if len(same):
                     return str(keys[int(same[0])].as_py())
         return "(it is gone)"
-
-    def _batches(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The ids and pixels that a map task reads."""
-        storage = Storage.at(self.objects.uri)
-        with self.folder.open(_WORK) as file:
-            paths = pa.ipc.open_file(file).get_batch(number).column(0).to_pylist()
-        for path in paths:
-            yield from column_batches(storage, path, [HEALPIX_COLUMN, self.key])
 
 
 @dataclass(frozen=True)
@@ -227,27 +214,9 @@ def _store_wanted(
     task = WantedTask(source, tuple(splits), runs_of_splits(len(splits), engine.cores), field)
     found = engine.run(task, tasks=len(task.tasks), result=_CODES)
     codes = np.unique(found["code"].to_numpy())
-    _write_batches(folder, _WANTED, [pa.record_batch([codes], schema=_CODES)], _CODES)
+    with folder.open(_WANTED, "wb", durable=False) as file, pa.ipc.new_file(file, _CODES) as writer:
+        writer.write_batch(pa.record_batch([codes], schema=_CODES))
     return len(codes)
-
-
-def _store_leaves(folder: Storage, objects: Catalog, key: str, engine: Engine) -> int:
-    """Leave the leaf files that hold the ids in the run folder, a batch per map task; return their number."""
-    group = objects.metadata.group_with(key)
-    paths = objects.metadata.partitions(group, objects.storage)["path"].combine_chunks()
-    tasks = min(len(paths), max(1, _TASKS_PER_CORE * engine.cores))
-    bounds = [len(paths) * task // tasks for task in range(tasks + 1)] if tasks else []
-    batches = [
-        pa.record_batch([paths.slice(low, high - low)], schema=_PATHS) for low, high in pairwise(bounds)
-    ]
-    _write_batches(folder, _WORK, batches, _PATHS)
-    return tasks
-
-
-def _write_batches(folder: Storage, path: str, batches: list[pa.RecordBatch], schema: pa.Schema) -> None:
-    with folder.open(path, "wb", durable=False) as file, pa.ipc.new_file(file, schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
 
 
 def _read_column(folder: Storage, path: str) -> pa.Array:
@@ -255,11 +224,10 @@ def _read_column(folder: Storage, path: str) -> pa.Array:
         return pa.ipc.open_file(file).get_batch(0).column(0)
 
 
-def coded(batch: pa.RecordBatch, column: str, kind: KeyKind) -> pa.RecordBatch:
-    """Rows with a key, as `piece_schema`."""
-    keys = plain_keys(batch.column(column))
+def coded(batch: pa.RecordBatch, kind: KeyKind) -> pa.RecordBatch:
+    """Pixels and ids as `piece_schema`, without those that are null."""
+    h29, keys = batch.column(0), plain_keys(batch.column(1))
     there = keys.is_valid()
-    h29 = batch.column(HEALPIX_COLUMN)
     if keys.null_count:
         keys, h29 = keys.filter(there), h29.filter(there)
     columns = [pa.array(key_codes(keys)), h29, *([keys] if kind == "text" else [])]

@@ -12,12 +12,14 @@ from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.co_partitioning import marks_after, marks_of
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, Increment, Index, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
+from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.index import BuiltIndices
 from hipslake.steps.run import FrozenInputs, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -98,6 +100,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
             ),
         ),
         co_partitioned=marks_of_run(folder),
+        indices=_indices_of(folder, spec),
         spec=spec.model_dump(mode="json"),
     )
 
@@ -205,6 +208,11 @@ def marks_of_run(folder: RunFolder) -> tuple[CoPartitioned, ...]:
     run, counted = folder.run(), folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     writes = run.objects.writes if run.objects is not None else None
     return marks_of(run.spec, writes, unmatched=counted.unmatched)
+
+
+def _indices_of(folder: RunFolder, spec: CatalogSpec) -> tuple[Index, ...]:
+    """What the index step has built, if the spec asks for it."""
+    return folder.read(RunFolder.INDICES, BuiltIndices).indices if spec.index else ()
 
 
 def _coverage(folder: RunFolder) -> pa.Table:

@@ -120,6 +120,7 @@ class RunFolder:
     PER_ORDER = "histogram/per_order.parquet"
     SCHEMA = "histogram/schema.arrow"
     OBJECTS = "objects/objects.json"
+    INDICES = "index/indices.json"
     PLAN = "plan/plan.parquet"
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"
