@@ -53,3 +53,13 @@ def same_frames(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     keys = [name for name in ("id", "source_id") if name in expected.columns]
     found, expected = (frame.sort_values(keys, ignore_index=True) for frame in (found, expected))
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_light_curves_are_nested_without_an_exchange(spark: SparkSession, lake: Lake) -> None:
+    objects, sources = lake.open("objects"), lake.open("sources")
+    frame = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"], spark=spark)
+    assert "Exchange" not in plan_of(frame)
+    here = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"])
+    assert frame.toArrow().select(["id", "sources"]).sort_by("id").to_pylist() == (
+        here.select(["id", "sources"]).sort_by("id").to_pylist()
+    )

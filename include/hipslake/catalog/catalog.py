@@ -454,6 +454,76 @@ class Catalog:
             found = list(pool.map(join.joined, pieces.start.tolist(), pieces.stop.tolist()))
         return pa.concat_tables([join.schema.empty_table(), *found])
 
+    def time_series(
+        self,
+        sources: Catalog,
+        on: str | tuple[str, str],
+        time: str,
+        *,
+        name: str = "sources",
+        columns: Sequence[str] | None = None,
+        source_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        source_filters: Any = None,
+        keep_empty: bool = True,
+        spark: Any = None,
+    ) -> Any:
+        """Give the objects of this catalog with their sources nested, in the order of time.
+
+        Leaf by leaf, as `join`: the keys have to be co-partitioned.
+
+        Parameters
+        ----------
+        sources : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the sources.
+        time : str
+            The column of the sources that they are sorted by; sources of one time stay in the order that they
+            were ingested in. NaN comes after all times, null after that.
+        name : str
+            Of the column that holds the sources: a list of structs, empty for objects without any.
+        columns, source_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row`, and of the sources not the key,
+            if not given.
+        filters, source_filters : pyarrow.compute.Expression or list, optional
+            Which objects, and which sources, as for `read`.
+        keep_empty : bool
+            Whether objects stay of which no source is left.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            The table is in the order of this catalog.
+
+        Raises
+        ------
+        CoPartitionError, SchemaMismatchError, SpecError
+            As of `join`.
+        """
+        from hipslake.catalog.time_series import TimeSeries
+
+        series = TimeSeries.of(
+            (self.storage, self.metadata),
+            (sources.storage, sources.metadata),
+            (on, on) if isinstance(on, str) else (on[0], on[1]),
+            time,
+            name=name,
+            columns=(columns, source_columns),
+            filters=filters,
+            source_filters=source_filters,
+            keep_empty=keep_empty,
+        )
+        if spark is not None:
+            from hipslake.spark.equijoin import nested_leaf_by_leaf
+
+            return nested_leaf_by_leaf(spark, series)
+        pieces = series.pieces()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(series.joined, pieces.start.tolist(), pieces.stop.tolist()))
+        return pa.concat_tables([series.schema.empty_table(), *found])
+
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.
 

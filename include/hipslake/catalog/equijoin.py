@@ -40,6 +40,7 @@ class Keyed(NamedTuple):
     metadata: CatalogMetadata
     key: str
     kept: tuple[str, ...]
+    also: tuple[str, ...] = ()  # read as well, but not kept
 
     @classmethod
     def of(
@@ -55,8 +56,10 @@ class Keyed(NamedTuple):
 
     @property
     def stretches(self) -> Stretches:
-        """Reads the key and the columns that are kept."""
-        needed = [name for name in dict.fromkeys([self.key, *self.kept]) if name != HEALPIX_COLUMN]
+        """Reads the key, the columns that are kept, and those that are needed besides."""
+        needed = [
+            name for name in dict.fromkeys([self.key, *self.kept, *self.also]) if name != HEALPIX_COLUMN
+        ]
         return Stretches(self.storage, self.metadata, needed)
 
     @property

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.equijoin import Equijoin, Keyed
 from hipslake.catalog.stretch_plan import StretchPlan
+from hipslake.catalog.time_series import TimeSeries
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -33,7 +34,20 @@ def joined_leaf_by_leaf(spark: SparkSession, join: Equijoin) -> DataFrame:
     return by_stretches(spark, join, join.pieces(), join.schema)
 
 
-def by_stretches(spark: SparkSession, join: Equijoin, pieces: StretchPlan, schema: pa.Schema) -> DataFrame:
+def nested_leaf_by_leaf(spark: SparkSession, series: TimeSeries) -> DataFrame:
+    """Objects with their sources nested; the plan has no exchange.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    series : TimeSeries
+    """
+    return by_stretches(spark, series, series.pieces(), series.schema)
+
+
+def by_stretches(
+    spark: SparkSession, join: Equijoin | TimeSeries, pieces: StretchPlan, schema: pa.Schema
+) -> DataFrame:
     """What each piece of a join gives, lazily: a few pieces are a task, and nothing moves between tasks."""
     result = from_arrow_schema(_as_spark_has_it(schema))
     if not len(pieces):
@@ -49,7 +63,7 @@ def by_stretches(spark: SparkSession, join: Equijoin, pieces: StretchPlan, schem
 class PiecesTask:
     """Joins the pieces of each task."""
 
-    join: Equijoin
+    join: Equijoin | TimeSeries
     pieces: StretchPlan
     tasks: np.ndarray
     schema: pa.Schema
