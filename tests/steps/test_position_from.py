@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pytest
+from hipslake.catalog import object_pixels
 from hipslake.catalog.findings import ProblemKind
 from hipslake.errors import (
     BadRowsError,
@@ -16,9 +20,20 @@ from hipslake.errors import (
     SpecError,
     VerificationError,
 )
+from hipslake.spark import object_pixels as gathering
 from hipslake.sphere.pixels import order29
 
 from tests.steps.sources_of_objects import KINDS, Lake, by_objects, objects_table, sources_table
+
+PEER = """\
+import json, sys
+import lsdb
+from hats.io.validation import is_valid_catalog
+catalog = lsdb.open_catalog(sys.argv[1])
+cone = lsdb.open_catalog(sys.argv[1], search_filter=lsdb.ConeSearch(ra=80, dec=30, radius_arcsec=1800))
+found = sorted(cone.compute()["source_id"].to_numpy().tolist())
+print(json.dumps({"valid": is_valid_catalog(sys.argv[1], strict=True), "cone": found}))
+"""
 
 
 @pytest.fixture
@@ -44,6 +59,63 @@ def test_every_source_has_the_pixel_of_its_object_and_keeps_its_own_position(
     [mark] = catalog.metadata.co_partitioned
     assert (mark.column, mark.objects.catalog, mark.objects.column) == ("object_id", "objects", "id")
     catalog.verify().raise_if_failed()
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_large_sources_and_many_objects_come_to_the_same(
+    lake: Lake, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objects = objects_table(kind=kind)
+    sources = sources_table(objects)
+    lake.ingest_objects(objects)
+    few = lake.ingest_sources(sources).read()
+    monkeypatch.setattr(object_pixels, "PIECE_ROWS", 100)
+    monkeypatch.setattr(gathering, "SMALL_SOURCE_BYTES", 0)
+    lake.land("sources", sources, files=5)
+    many = lake.ingest("sources", sources, position_from=by_objects(), lowest_order=1)
+    assert many.read().equals(few)
+
+
+def test_sources_in_csv_files_take_the_type_of_the_ids_of_their_objects(lake: Lake) -> None:
+    objects = objects_table()
+    names = pa.array([f"{number:07d}" for number in range(2000)])  # a CSV reader alone would see numbers
+    objects = objects.set_column(0, "id", names)
+    lake.ingest_objects(objects)
+    sources = sources_table(objects, rows=3000)
+    folder = lake.place / "landing" / "sources"
+    folder.mkdir(parents=True)
+    csv.write_csv(sources, folder / "part.csv")
+    source = {"uri": f"{folder}/*.csv", "format": "csv"}
+    with pytest.raises(
+        SchemaMismatchError, match="'object_id' is int64, but column 'id' of 'objects' is text"
+    ):
+        lake.write(lake.start("sources", source=source, position_from=by_objects()))
+    typed = source | {"options": {"types": {"object_id": "string"}}}
+    run = lake.start("sources", source=typed, position_from=by_objects())
+    lake.write(run)
+    lake.finish(run)
+    assert lake.open("sources").metadata.total_rows == 3000
+    lake.open("sources").verify().raise_if_failed()
+
+
+@pytest.mark.peers
+def test_lsdb_takes_whole_light_curves_by_the_place_of_the_object(lake: Lake, peers_python: str) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects)
+    catalog = lake.ingest_sources(sources_table(objects))
+    command = [peers_python, "-c", PEER, catalog.uri]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    told = json.loads(answer.stdout.splitlines()[-1])
+    assert told["valid"]
+    rows = catalog.read()
+    ra, dec = (np.radians(rows[name].to_numpy()) for name in ("ra_object", "dec_object"))
+    cosine = np.sin(dec) * np.sin(np.radians(30)) + np.cos(dec) * np.cos(np.radians(30)) * np.cos(
+        ra - np.radians(80)
+    )
+    inside = rows.filter(pa.array(cosine > np.cos(np.radians(0.5))))
+    assert told["cone"] == sorted(inside["source_id"].to_pylist())
+    assert len(told["cone"]) > 100
 
 
 def test_ids_of_no_object_fail_the_run_and_name_the_first(lake: Lake) -> None:
