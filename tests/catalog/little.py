@@ -59,7 +59,9 @@ def write_little(
         rows = []
         for pixel, start, stop in leaves(index, spec.threshold_of(name).value):
             path = layout_paths(spec.layout).partition_path(WRITE, name, pixel)
-            data = encode_leaf([table.slice(start, stop - start)], schema, options).to_pybytes()
+            most = spec.parquet.row_group_rows
+            row_groups = [table.slice(at, min(most, stop - at)) for at in range(start, stop, most)]
+            data = encode_leaf(row_groups, schema, options).to_pybytes()
             storage.write(path, data)
             rows.append((*pixel, path, stop - start, len(data), hashlib.sha256(data).hexdigest()))
         partitions = pa.table(list(zip(*rows, strict=True)), names=PARTITION_SCHEMA.names)

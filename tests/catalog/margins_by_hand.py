@@ -10,6 +10,8 @@ import hashlib
 import healpy
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from hipslake.catalog.layouts import HATS
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Margin, Partition
 from hipslake.catalog.partitions import pixel_ranges, pixels_in
@@ -43,7 +45,7 @@ def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: floa
             data = encode_leaf(
                 [rows.filter(pa.array(near))], schema, write_options(group.parquet, schema)
             ).to_pybytes()
-            path = f"{metadata.write_id}/{name}/dataset/Norder={order}/Npix={npix}.parquet"
+            path = HATS.partition_path(metadata.write_id, name, pixel)
             storage.write(path, data)
             digest = hashlib.sha256(data).hexdigest()
             partitions.append(
@@ -62,13 +64,35 @@ def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: floa
         ),
         partitions=tuple(partitions),
     )
+    _write_hats_files(storage, metadata, margin, schema)
     return metadata.model_copy(update={"margins": (*metadata.margins, margin)})
+
+
+def _write_hats_files(storage: Storage, metadata: CatalogMetadata, margin: Margin, schema: pa.Schema) -> None:
+    """What LSDB needs to open the margin."""
+    place = icrs_position(metadata)
+    properties = {
+        "obs_collection": f"{metadata.catalog}_{margin.name}",
+        "dataproduct_type": "margin",
+        "hats_nrows": margin.rows,
+        "hats_col_ra": place.ra,
+        "hats_col_dec": place.dec,
+        "hats_primary_table_url": metadata.catalog,
+        "hats_margin_threshold": margin.radius_arcsec,
+    }
+    pixels = "".join(f"{part.order},{part.npix}\n" for part in margin.partitions or ())
+    common = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), common)
+    for file, content in {
+        "hats.properties": "".join(f"{key}={value}\n" for key, value in properties.items()).encode(),
+        "partition_info.csv": f"Norder,Npix\n{pixels}".encode(),
+        "dataset/_common_metadata": common.getvalue(),
+    }.items():
+        storage.write(HATS.view_file(metadata.write_id, margin.name, file), content)
 
 
 def read(storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
     """A leaf file whole."""
-    import pyarrow.parquet as pq
-
     with storage.open(path) as file:
         return pq.read_table(file).select(schema.names).cast(schema)
 

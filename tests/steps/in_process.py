@@ -17,11 +17,23 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
 from hipslake.spark import compaction, increments
+from hipslake.spark import crossmatch as crossmatch_work
 from hipslake.spark import histogram as histogram_work
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
 from hipslake.steps import compact as compact_step
-from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
+from hipslake.steps import (
+    crossmatch,
+    hats_view,
+    histogram,
+    inputs,
+    plan,
+    publish,
+    resolve,
+    resolve_crossmatch,
+    verify,
+    write,
+)
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.split_table import SplitTable
@@ -112,6 +124,35 @@ def commit(folder: RunFolder) -> publish.PublishReport:
 def show(folder: RunFolder) -> hats_view.HatsViewReport:
     """Show the version to HATS readers."""
     return perform(hats_view.run, hats_view.HatsViewRequest(run_uri=folder.uri), hats_view.HatsViewReport)
+
+
+def start_match(warehouse: Path | str, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
+    """Resolve the run of a cross-match."""
+    dag = f"catalog_crossmatch__{spec_file.stem}"
+    request = resolve_crossmatch.ResolveCrossmatchRequest.model_validate(
+        {
+            "run_uri": run_uri(str(warehouse), dag, run_id),
+            "dag_id": dag,
+            "run_id": run_id,
+            "warehouse": str(warehouse),
+            "spec_file": str(spec_file),
+        }
+        | fields
+    )
+    perform(resolve_crossmatch.run, request, resolve_crossmatch.ResolveCrossmatchReport)
+    return request.folder
+
+
+def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> crossmatch.CrossmatchReport:
+    """Match, and write the leaves of the outcome."""
+    engine = ThisProcess(cores)
+    request = crossmatch.CrossmatchRequest(run_uri=folder.uri, **knobs)
+    return perform(lambda asked: crossmatch_work.run(asked, engine), request, crossmatch.CrossmatchReport)
+
+
+def publish_match(folder: RunFolder) -> list[Report]:
+    """Every step of a cross-match after resolve."""
+    return [step(folder) for step in (match, check, commit, show)]
 
 
 def ingest(folder: RunFolder) -> list[Report]:

@@ -158,7 +158,7 @@ class Crossmatch:
             if first == last:
                 continue
             mine = rows.slice(first, last - first)
-            near_by, there = self._right_rows(home, begin, end)
+            near_by, there = self._right_rows(home, int(keys[first]), int(keys[last - 1]) + 1)
             yield from matched(mine, self.left.positions(mine), near_by, there, self.options, self.columns)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
@@ -175,13 +175,13 @@ class Crossmatch:
         return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
 
     def _right_rows(self, home: int, begin: int, end: int) -> tuple[pa.Table, Positions]:
-        """The right rows that may match left ones in a part of a home."""
+        """The right rows that may match left ones in [begin, end), a part of a home."""
         if home < 0:
             nothing = self.right.stretches.schema.empty_table()
             return nothing, Positions(np.empty(0), np.empty(0), np.empty(0, np.int64))
         start, stop = int(self.homes.start[home]), int(self.homes.stop[home])
         wanted: Wanted | None = None
-        if (begin, end) != (start, stop):
+        if 2 * (end - begin) < stop - start:  # else most of it comes near anyway
             reach = self.reach_arcsec * _ARCSEC
 
             def wanted(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -44,7 +44,8 @@ def group_properties(metadata: CatalogMetadata, group: GroupMetadata, point_map:
     return _text(
         {
             "obs_collection": group_name(metadata, group.name),
-            "dataproduct_type": "object",
+            "dataproduct_type": "object" if metadata.association is None else "association",
+            **_association(metadata),
             "hats_nrows": group.rows,
             "hats_col_ra": position.icrs_ra,
             "hats_col_dec": position.icrs_dec,
@@ -134,6 +135,23 @@ def collection_properties(metadata: CatalogMetadata, *, write_id: str | None = N
             **_provenance(metadata),
         }
     )
+
+
+def _association(metadata: CatalogMetadata) -> dict[str, str | int]:
+    """What an association says of the two catalogs that it joins; nothing for other catalogs."""
+    told = metadata.association
+    if told is None:
+        return {}
+    return {
+        "hats_primary_table_url": told.primary_uri,
+        "hats_col_assn_primary": told.primary_column,
+        "hats_col_assn_primary_assn": told.primary_column_here,
+        "hats_assn_join_table_url": told.join_uri,
+        "hats_col_assn_join": told.join_column,
+        "hats_col_assn_join_assn": told.join_column_here,
+        "hats_assn_max_separation": f"{told.max_separation_arcsec:g}",
+        "hats_assn_leaf_files": "true",
+    }
 
 
 def _provenance(metadata: CatalogMetadata) -> dict[str, str]:

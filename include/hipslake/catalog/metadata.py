@@ -186,6 +186,18 @@ class Index(Frozen):
         return (*(file.path for file in self.files), *self.others)
 
 
+class Association(Frozen):
+    """Pairs of rows of two catalogs: by which columns HATS readers join them through this one."""
+
+    primary_uri: str
+    primary_column: str
+    primary_column_here: str = Field(description="what the column is called in this catalog")
+    join_uri: str
+    join_column: str
+    join_column_here: str
+    max_separation_arcsec: float
+
+
 class SourceEntry(Frozen):
     """A source file as it was read."""
 
@@ -251,6 +263,7 @@ class CatalogMetadata(Frozen):
     co_partitioned: tuple[CoPartitioned, ...] = Field(default=(), description="verified before each commit")
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
+    association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
 
     def group(self, name: str | None = None) -> GroupMetadata:

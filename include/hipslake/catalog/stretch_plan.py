@@ -89,7 +89,7 @@ def _cut(
     cuts, held, taken = [start], [], 0.0
     for group, statistics in zip(groups, told, strict=True):
         size = group.num_rows * share
-        if taken + size > most_rows and statistics.min > cuts[-1]:
+        if taken and taken + size > most_rows and statistics.min > cuts[-1]:
             cuts.append(statistics.min)
             held.append(int(taken))
             taken = 0.0

@@ -148,7 +148,9 @@ class Grid:
                 base = self._along[base]
             difference = self._directions(self._base, base)
             difference -= self._directions(self._probe, probe)
-            chord2 = np.einsum("ij,ij->j", difference, difference)
+            difference *= difference
+            # Written out: what sums along an axis rounds differently for different shapes.
+            chord2 = difference[0] + difference[1] + difference[2]
             near = np.flatnonzero(chord2 <= limit)
             one, other, chord2 = base[near], probe[near], chord2[near]
             yield Pairs(other, one, chord2) if self._swapped else Pairs(one, other, chord2)

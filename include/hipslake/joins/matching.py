@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.grid import Grid, Pairs, Positions, chord_of
+from hipslake.joins.grid import Grid, Pairs, Positions
 from hipslake.sphere.curve import curve_order
 
 MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
@@ -70,21 +70,21 @@ def match(
         Consecutive rows of the left side, all of them in turn, with their matches (numbered from the first
         row of all). A slice is as long as memory allows: one, unless rows have very many candidates.
     """
-    radius, least = radius_arcsec * _ARCSEC, min_radius_arcsec * _ARCSEC
+    limits = (min_radius_arcsec, radius_arcsec)
     waiting = [slice(0, len(left))]
     while waiting:
         rows = waiting.pop()
         part = Positions(left.ra[rows], left.dec[rows], left.h29[rows])
-        grid = Grid(part, right, radius)
+        grid = Grid(part, right, _reach(radius_arcsec))
         crowded = neighbours is not None and grid.candidates > _enough(len(part), neighbours)
         if not crowded and grid.candidates > MAX_CANDIDATES and len(part) > 1:
             middle = (rows.start + rows.stop) // 2
             waiting += [slice(middle, rows.stop), slice(rows.start, middle)]
             continue
         if crowded and neighbours is not None:
-            pairs = _nearest(part, right, radius, least, neighbours)
+            pairs = _nearest(part, right, limits, neighbours)
         else:
-            pairs = _beyond(grid.pairs(), least)
+            pairs = _between(grid.pairs(), limits)
         yield rows, _described(part, right, *_ranked(pairs, neighbours), first=rows.start)
 
 
@@ -92,24 +92,35 @@ def _enough(rows: int, neighbours: int) -> int:
     return _CANDIDATES_PER_ROW * neighbours * rows + 65_536
 
 
-def _beyond(pairs: Pairs, least: float) -> Pairs:
-    """The pairs that are not nearer than a limit."""
-    return pairs.select(pairs.chord2 >= chord_of(least) ** 2) if least > 0.0 else pairs
+def _reach(radius_arcsec: float) -> float:
+    """A radius in radians that nothing within the limit is beyond, however it was rounded."""
+    return radius_arcsec * _ARCSEC * (1.0 + 1e-12) + 1e-15
 
 
-def _nearest(left: Positions, right: Positions, radius: float, least: float, neighbours: int) -> Pairs:
-    """Pairs that hold the nearest rows beyond the lower limit, without a look at everything in the radius.
+def _separation(chord2: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Arcseconds, of squares of chords."""
+    return 2.0 * np.arcsin(np.minimum(np.sqrt(chord2) / 2.0, 1.0)) / _ARCSEC
+
+
+def _between(pairs: Pairs, limits: tuple[float, float]) -> Pairs:
+    """The pairs whose separation, as it is reported, is within the limits."""
+    separation = _separation(pairs.chord2)
+    return pairs.select((separation >= limits[0]) & (separation <= limits[1]))
+
+
+def _nearest(left: Positions, right: Positions, limits: tuple[float, float], neighbours: int) -> Pairs:
+    """Pairs that hold the nearest rows within the limits, without a look at everything in the radius.
 
     A row that has its neighbours within a smaller radius is done; the others are tried again with twice that.
     """
     rows = np.arange(len(left))
-    reach = radius
+    reach = radius = _reach(limits[1])
     while Grid(left, right, reach).candidates > _enough(len(left), neighbours) and reach > radius * 2.0**-30:
         reach /= 2.0
     found: list[Pairs] = []
     while len(rows):
         part = left.take(rows)
-        pairs = _beyond(Grid(part, right, reach).pairs(), least)
+        pairs = _between(Grid(part, right, reach).pairs(), limits)
         counts = np.bincount(pairs.left, minlength=len(rows))
         done = counts >= neighbours if reach < radius else np.ones(len(rows), bool)
         kept = pairs.select(done[pairs.left])
@@ -147,8 +158,8 @@ def _described(
     left: Positions, right: Positions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
 ) -> Matches:
     here, there = left.take(pairs.left), right.take(pairs.right)
-    separation = 2.0 * np.arcsin(np.minimum(np.sqrt(pairs.chord2) / 2.0, 1.0))
-    return Matches(pairs.left + first, pairs.right, separation / _ARCSEC, position_angle(here, there), rank)
+    separation = _separation(pairs.chord2)
+    return Matches(pairs.left + first, pairs.right, separation, position_angle(here, there), rank)
 
 
 def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:

@@ -101,6 +101,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         ),
         co_partitioned=marks_of_run(folder),
         indices=_indices_of(folder, spec),
+        association=run.association,
         spec=spec.model_dump(mode="json"),
     )
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.crossmatch import Crossmatch
+from hipslake.catalog.metadata import Association
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.sources.model import SourceFile
@@ -102,6 +103,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         spec=outcome,
         spec_file=request.spec_file,
         write_id=choose_write_id(request.folder, outcome, catalog),
+        association=_association(spec, match),
         force=request.force,
         created=now_utc(),
         library_version=__version__,
@@ -157,6 +159,31 @@ def outcome_spec(spec: CrossmatchSpec, match: Crossmatch) -> CatalogSpec:
         layout=spec.layout,
         parquet=spec.parquet,
         vacuum=spec.vacuum,
+    )
+
+
+def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
+    """Return by which columns the outcome joins its two sides, if it is to say so."""
+    if spec.association is None:
+        return None
+    told, columns = spec.association, match.columns
+    for side, name, kept in (
+        (match.left, told.left, columns.left),
+        (match.right, told.right, columns.right),
+    ):
+        if name not in kept:
+            raise SpecError(
+                f"association: the outcome keeps no column {name!r} of {side.metadata.catalog}; it keeps "
+                f"{', '.join(kept)}"
+            )
+    return Association(
+        primary_uri=match.left.storage.uri(),
+        primary_column=told.left,
+        primary_column_here=columns.left[told.left],
+        join_uri=match.right.storage.uri(),
+        join_column=told.right,
+        join_column_here=columns.right[told.right],
+        max_separation_arcsec=spec.radius_arcsec,
     )
 
 

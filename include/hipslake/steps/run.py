@@ -15,6 +15,7 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 from pydantic import AwareDatetime, ValidationError
 
+from hipslake.catalog.metadata import Association
 from hipslake.errors import SpecError, StepError
 from hipslake.sources.model import SourceFile
 from hipslake.specs.base import Frozen
@@ -61,6 +62,7 @@ class FrozenRun(Frozen):
     window: Window = Window()
     objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
     wait_minutes: float = 60.0  # how long the sensor waits for the files
+    association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
     created: AwareDatetime
     library_version: str
