@@ -444,7 +444,7 @@ class Catalog:
             shuffle=shuffle,
         )
         if spark is not None:
-            from hipslake.spark.equijoin import joined_by_shuffle, joined_leaf_by_leaf
+            from hipslake.spark.joined_frames import joined_by_shuffle, joined_leaf_by_leaf
 
             return joined_by_shuffle(spark, join) if shuffle else joined_leaf_by_leaf(spark, join)
         if shuffle:
@@ -516,7 +516,7 @@ class Catalog:
             keep_empty=keep_empty,
         )
         if spark is not None:
-            from hipslake.spark.equijoin import nested_leaf_by_leaf
+            from hipslake.spark.joined_frames import nested_leaf_by_leaf
 
             return nested_leaf_by_leaf(spark, series)
         pieces = series.pieces()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -30,6 +30,7 @@ from hipslake.joins.keys import key_kind
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
+BATCH_ROWS = 1 << 16
 PIECE_ROWS = 500_000  # of either side that are joined at once, about
 
 
@@ -171,6 +172,25 @@ class Equijoin:
             keep_left=self.how != "inner",
         )
 
+    @property
+    def described(self) -> str:
+        """The join in words, and what to look at where it finds nothing."""
+        keys = " = ".join(self.on)
+        return f"{self.how}, {keys}, with {self.right.metadata.catalog}: do the keys mean the same?"
+
+    @property
+    def task_rows(self) -> int:
+        """Rows of either side that are joined at once."""
+        return PIECE_ROWS
+
+    def stretches(self, most_rows: int) -> StretchPlan:
+        """As `pieces`."""
+        return self.pieces(most_rows)
+
+    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """As `joined`, batch by batch."""
+        yield from batches_of(self.joined(start, stop))
+
     def joined(self, start: int, stop: int) -> pa.Table:
         """The outcome for the left rows in [start, stop), order-29 pixels, in their order."""
         left = self._left.read(start, stop)
@@ -184,6 +204,11 @@ class Equijoin:
     @cached_property
     def _right(self) -> Stretches:
         return self.right.stretches
+
+
+def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of bounded size."""
+    yield from table.combine_chunks().to_batches(BATCH_ROWS)
 
 
 def aligned(left: StretchPlan, right: StretchPlan, *, keep_left: bool) -> StretchPlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from hipslake.catalog.equijoin import PIECE_ROWS, Equijoin
+from hipslake.catalog.equijoin import PIECE_ROWS, Equijoin, Keyed, batches_of
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.catalog.stretch_plan import StretchPlan
 from hipslake.catalog.stretches import Stretches
+from hipslake.joins.columns import MatchColumns
 from hipslake.joins.time_series import check_nested_name, nested, nested_field
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
@@ -102,6 +103,35 @@ class TimeSeries:
         """The outcome: `_healpix_29`, the columns of the objects, and the list."""
         place = joined_schema(self.join.left.metadata).field(HEALPIX_COLUMN)
         return pa.schema([place, *self.join.left.schema, nested_field(self.join.right.schema, self.name)])
+
+    @property
+    def left(self) -> Keyed:
+        """The objects."""
+        return self.join.left
+
+    @property
+    def columns(self) -> MatchColumns:
+        """The columns of the outcome, without `_healpix_29`."""
+        kept = {name: name for name in self.join.left.kept}
+        return MatchColumns(kept, {}, pa.schema(list(self.schema)[1:]))
+
+    @property
+    def described(self) -> str:
+        """The nesting in words, and what to look at where it finds nothing."""
+        return f"with nested {self.join.right.metadata.catalog}: do the filters leave anything?"
+
+    @property
+    def task_rows(self) -> int:
+        """Rows of either side that are joined at once."""
+        return PIECE_ROWS
+
+    def stretches(self, most_rows: int) -> StretchPlan:
+        """As `pieces`."""
+        return self.pieces(most_rows)
+
+    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """As `joined`, batch by batch."""
+        yield from batches_of(self.joined(start, stop))
 
     def pieces(self, most_rows: int = PIECE_ROWS) -> StretchPlan:
         """The stretches of the curve that are nested one by one."""

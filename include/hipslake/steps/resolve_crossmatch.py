@@ -81,7 +81,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         )
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("catalogs"):
-        left, right = (_opened(request.warehouse, side, catalog) for side in (spec.left, spec.right))
+        left, right = (opened_side(request.warehouse, side, catalog) for side in (spec.left, spec.right))
         match = Crossmatch.of(
             (left.storage, left.metadata),
             (right.storage, right.metadata),
@@ -108,7 +108,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         created=now_utc(),
         library_version=__version__,
     )
-    inputs = _inputs(spec, (left, right))
+    inputs = join_inputs(spec.fingerprint_text(), (left, right))
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     inputs = inputs.model_copy(update={"unchanged_version": unchanged})
     folder = request.folder
@@ -194,7 +194,7 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}"
 
 
-def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
+def opened_side(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     """Open a side: a catalog of the warehouse by its name, any other by its URI."""
     named = "/" not in side.catalog
     uri = catalog_uri(warehouse, side.catalog) if named else expand(side.catalog)
@@ -206,7 +206,7 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     return catalog
 
 
-def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
+def join_inputs(spec_text: str, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
     """Return what the outcome is made of: a version of either catalog."""
     files = tuple(
         SourceFile(
@@ -218,5 +218,5 @@ def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog]) -> FrozenInput
         for at, side in enumerate(sides)
     )
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec.fingerprint_text(), __version__, listing], separators=(",", ":"))
+    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
     return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
