@@ -5,6 +5,7 @@ from __future__ import annotations
 from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
+from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
@@ -28,6 +29,29 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
             title="Radius (arcsec)",
             description="Largest separation of a pair. The right catalog needs a margin of at least that.",
         ),
+        "threshold": Param(
+            None,
+            type=["null", "string"],
+            pattern=THRESHOLD_PATTERN,
+            maxLength=40,
+            title="Threshold",
+            description=(
+                "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
+                f"Empty: as the spec says ({spec.threshold})."
+            ),
+        ),
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description="Publish a new version even if both catalogs, spec and library are unchanged.",
+        ),
+    }
+
+
+def equijoin_params(spec: EquijoinSpec) -> dict[str, Param]:
+    """Return the params of an equi-join, with types, bounds and help."""
+    return {
         "threshold": Param(
             None,
             type=["null", "string"],

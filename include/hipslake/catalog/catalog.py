@@ -483,8 +483,8 @@ class Catalog:
         name : str
             Of the column that holds the sources: a list of structs, empty for objects without any.
         columns, source_columns : sequence of str, optional
-            What is kept of either catalog; all but `_healpix_29` and `_row`, and of the sources not the key,
-            if not given.
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given, and of the sources
+            not the key nor the position of the object.
         filters, source_filters : pyarrow.compute.Expression or list, optional
             Which objects, and which sources, as for `read`.
         keep_empty : bool

@@ -73,7 +73,8 @@ class TimeSeries:
         time, name, keep_empty
             As the attributes.
         columns : (sequence of str or None, sequence of str or None)
-            What is kept of either; None: all but `_healpix_29` and `_row`, and of the sources not the key.
+            What is kept of either; None: all but `_healpix_29` and `_row`, and of the sources not the key nor
+            where the object is.
         filters, source_filters : pyarrow.compute.Expression or list, optional
             As `Catalog.read` takes them.
 
@@ -88,7 +89,9 @@ class TimeSeries:
         join = Equijoin.of(objects, sources, on, "left", columns=columns, suffixes=("", _NESTED))
         right = join.right
         if columns[1] is None:
-            right = right._replace(kept=tuple(column for column in right.kept if column != on[1]))
+            position = sources[1].position
+            left_out = {on[1]} | ({position.icrs_ra, position.icrs_dec} if position.placed_by else set())
+            right = right._replace(kept=tuple(column for column in right.kept if column not in left_out))
         mine, theirs = select(objects[1], [on[0]], filters), select(sources[1], [on[1]], source_filters)
         join = replace(
             join,
