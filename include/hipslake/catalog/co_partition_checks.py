@@ -34,7 +34,7 @@ _TASKS_PER_CORE = 4
 _SHOWN = 100  # codes per reduce task that are looked at again
 _EXAMPLES = 3
 _PAIRS = pa.schema([("code", pa.uint64()), ("h29", pa.int64()), ("is_object", pa.bool_())])
-_RESULT = pa.schema([("code", pa.uint64()), ("unknown", pa.bool_())])
+_RESULT = pa.schema([("code", pa.int64()), ("unknown", pa.bool_())])  # engines may have no uint64
 
 
 def co_partition_problems(
@@ -137,7 +137,7 @@ class PairsTask:
         of_rows = ~np.logical_and.reduceat(is_object, first)
         unknown = of_rows & ~has_object if self.needs_object else np.zeros(len(first), bool)
         wrong = np.flatnonzero((apart & of_rows) | unknown)[:_SHOWN]
-        yield pa.record_batch([codes[first][wrong], unknown[wrong]], schema=_RESULT)
+        yield pa.record_batch([codes[first][wrong].view(np.int64), unknown[wrong]], schema=_RESULT)
 
 
 def _mark_problems(
@@ -183,7 +183,7 @@ def _suspects(
                 )
             )
     table = pa.concat_tables(found).sort_by("code")
-    return table["code"].to_numpy(), table["unknown"].to_numpy()
+    return table["code"].to_numpy().view(np.uint64), table["unknown"].to_numpy()
 
 
 def _confirmed(

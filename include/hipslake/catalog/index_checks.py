@@ -30,7 +30,7 @@ from hipslake.storage import Storage
 _TASKS_PER_CORE = 4
 _WORD = 1 << 64
 _MEND = "build the index anew"
-_RESULT = pa.schema([("total", pa.uint64()), ("rows", pa.int64())])
+_RESULT = pa.schema([("total", pa.int64()), ("rows", pa.int64())])  # engines may have no uint64
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
@@ -87,7 +87,7 @@ class DigestTask:
                 h29, keys = h29.filter(there), keys.filter(there)
             total = (total + int(_hashes(keys, h29.to_numpy()).sum(dtype=np.uint64))) % _WORD
             rows += len(keys)
-        yield pa.record_batch([pa.array([total], pa.uint64()), pa.array([rows])], schema=_RESULT)
+        yield pa.record_batch([np.array([total], np.uint64).view(np.int64), np.array([rows])], schema=_RESULT)
 
 
 def _against_rows(
@@ -103,7 +103,7 @@ def _against_rows(
             ProblemKind.UNREADABLE, "", f"the index of {index.column!r} was not checked: {error}"
         )
         return
-    total = int(sums["total"].to_numpy().sum(dtype=np.uint64)) if sums.num_rows else 0
+    total = int(sums["total"].to_numpy().view(np.uint64).sum(dtype=np.uint64)) if sums.num_rows else 0
     rows = int(sums["rows"].to_numpy().sum()) if sums.num_rows else 0
     if (total, rows) != found:
         yield Problem.of(

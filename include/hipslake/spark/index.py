@@ -7,11 +7,13 @@ value which stands everywhere fills several files, not the memory of one task.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +51,8 @@ from hipslake.versions.pins import Pin
 log = logging.getLogger(__name__)
 
 _TASKS_PER_CORE = 4
+_SAMPLE = pa.schema([("rows", pa.binary())])
+_WRITTEN = pa.schema([("file", pa.string())])
 _SAMPLES = 200  # per file of the index, over all tasks
 
 
@@ -196,7 +200,9 @@ def build_index(
     bounds = schema.empty_table().select([column, HEALPIX_COLUMN])
     if targets > 1:
         sample = SampleTask(parts, bounds.schema, -(-_SAMPLES * targets // max(1, len(parts))))
-        bounds = _bounds(engine.run(sample, tasks=len(parts), result=bounds.schema), targets)
+        taken = engine.run(sample, tasks=len(parts), result=_SAMPLE)["rows"].to_pylist()
+        tables = [pa.ipc.open_stream(payload).read_all() for payload in taken]
+        bounds = _bounds(pa.concat_tables([bounds, *tables]), targets)
     task = IndexTask(
         parts, schema, bounds, dict(metadata.groups[0].pixels), storage, write_id, engine.counter()
     )
@@ -206,23 +212,26 @@ def build_index(
             mapper=task.route,
             targets=bounds.num_rows + 1,
             reducer=task.write,
-            result=task.result,
-        ).sort_by("path")
-    return _described(storage, metadata, column, found, write_id)
+            result=_WRITTEN,
+        )
+    written = sorted((json.loads(text) for text in found["file"].to_pylist()), key=lambda file: file["path"])
+    return _described(storage, metadata, column, written, write_id)
 
 
 def _described(
-    storage: Storage, metadata: CatalogMetadata, column: str, found: pa.Table, write_id: str
+    storage: Storage,
+    metadata: CatalogMetadata,
+    column: str,
+    written: list[dict[str, Any]],
+    write_id: str,
 ) -> Index:
-    indexed = pc.sum(found["of_rows"]).as_py() or 0
+    indexed = sum(file.pop("of_rows") for file in written)
     if indexed > metadata.total_rows:
         raise VerificationError(
             f"index of {column!r}: its entries count {indexed} rows, but there are {metadata.total_rows}; "
             "nothing is published. Run Catalog.verify()"
         )
-    files = tuple(
-        IndexFile.model_validate(row) for row in found.select(list(IndexFile.model_fields)).to_pylist()
-    )
+    files = tuple(IndexFile.model_validate(file) for file in written)
     index = Index(
         column=column,
         rows=sum(file.rows for file in files),
@@ -246,7 +255,7 @@ class SampleTask:
     most: int
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Give values and their pixels."""
+        """Give values and their pixels, as an Arrow IPC stream: engines do not know all types."""
         kept: list[pa.RecordBatch] = []
         for batch in self.files[task].batches():
             rows = _keyed(batch, self.schema.field(0).type)
@@ -255,8 +264,11 @@ class SampleTask:
         if kept:
             table = pa.Table.from_batches(kept)
             chosen = np.unique(np.linspace(0, table.num_rows - 1, min(self.most, table.num_rows)).astype(int))
-            found = table.take(pa.array(chosen, pa.int64())).combine_chunks()
-            yield from pa.Table.from_arrays(found.columns, schema=self.schema).to_batches()
+            found = pa.Table.from_arrays(table.take(pa.array(chosen, pa.int64())).columns, schema=self.schema)
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, self.schema) as writer:
+                writer.write_table(found)
+            yield pa.record_batch([[sink.getvalue().to_pybytes()]], schema=_SAMPLE)
 
 
 @dataclass(frozen=True)
@@ -292,13 +304,6 @@ class IndexTask:
     def column(self) -> str:
         """The column that is indexed."""
         return self.schema.names[0]
-
-    @property
-    def result(self) -> pa.Schema:
-        """Of what a reduce task gives: `IndexFile`, and the rows that the entries count."""
-        kind = self.schema.field(0).type
-        fields = [("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())]
-        return pa.schema([*fields, ("first", kind), ("last", kind), ("of_rows", pa.int64())])
 
     @cached_property
     def tree(self) -> PixelTree:
@@ -340,7 +345,7 @@ class IndexTask:
             "last": table[self.column][-1].as_py(),
             "of_rows": pc.sum(table[ROWS_COLUMN]).as_py(),
         }
-        yield pa.RecordBatch.from_pylist([row], schema=self.result)
+        yield pa.record_batch([[json.dumps(row)]], schema=_WRITTEN)
 
 
 def _keyed(batch: pa.RecordBatch, kind: pa.DataType) -> pa.RecordBatch:

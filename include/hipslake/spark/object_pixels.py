@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 SMALL_SOURCE_BYTES = 256 << 20  # of sources below this, the ids are gathered first, and only their objects
 _TASKS_PER_CORE = 4
 _CODES = pa.schema([("code", pa.uint64())])
+_FOUND = pa.schema([("code", pa.int64())])  # the same bits: Spark has no unsigned numbers
 _RESULT = pa.schema([("objects", pa.int64())])
 _WANTED = f"{ObjectPixels.FOLDER}/wanted.arrow"
 
@@ -204,7 +205,7 @@ class WantedTask:
         for split in self.splits[slice(*self.tasks[task])]:
             for batch in self.source.read(split, pa.schema([self.field]), [self.field.name]):
                 found.append(np.unique(key_codes(plain_keys(batch.column(0)).drop_null())))
-        yield pa.record_batch([np.unique(np.concatenate(found))], schema=_CODES)
+        yield pa.record_batch([np.unique(np.concatenate(found)).view(np.int64)], schema=_FOUND)
 
 
 def _store_wanted(
@@ -212,8 +213,8 @@ def _store_wanted(
 ) -> int:
     """Leave the codes of all ids of the source in the run folder, ascending; return how many there are."""
     task = WantedTask(source, tuple(splits), runs_of_splits(len(splits), engine.cores), field)
-    found = engine.run(task, tasks=len(task.tasks), result=_CODES)
-    codes = np.unique(found["code"].to_numpy())
+    found = engine.run(task, tasks=len(task.tasks), result=_FOUND)
+    codes = np.unique(found["code"].to_numpy().view(np.uint64))
     with folder.open(_WANTED, "wb", durable=False) as file, pa.ipc.new_file(file, _CODES) as writer:
         writer.write_batch(pa.record_batch([codes], schema=_CODES))
     return len(codes)
