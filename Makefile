@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up down shell bench-ingest bench-fits bench-append setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -16,7 +16,10 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx
-	@$(with) python -m pytest -m "not slow" $(ARGS)
+	@$(with) python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile $(ARGS)
+
+test-slow: setup peers ## Run the long tests, which `make test` leaves out
+	@$(with) python -m pytest -m slow $(ARGS)
 
 lint: setup ## Check style, format and types
 	@$(with) ruff check .
@@ -42,6 +45,9 @@ bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 
 
 bench-append: setup ## Measure what a night costs in a catalog, and in one ten times as large
 	@$(with) python -m benchmarks.append
+
+bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)
+	@$(with) python -m benchmarks.crossmatch $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

@@ -91,6 +91,29 @@ class Ingest:
         self.wall[request.step] = time.perf_counter() - started
 
 
+def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
+    """Run every step of a catalog's ingest."""
+    dag = f"catalog_ingest__{spec_file.stem}"
+    run = run_uri(str(warehouse), dag, "benchmark")
+    steps = Ingest(run, scratch)
+    resolving = resolve.ResolveRequest(
+        run_uri=run,
+        dag_id=dag,
+        run_id="benchmark",
+        warehouse=str(warehouse),
+        spec_file=str(spec_file),
+    )
+    steps.here(resolve.run, resolving, resolve.ResolveReport)
+    steps.here(inputs.run, inputs.InputsRequest(run_uri=run), inputs.InputsReport)
+    steps.in_spark("histogram_catalog", histogram.HistogramRequest(run_uri=run), histogram.HistogramReport)
+    steps.here(plan.run, plan.PlanRequest(run_uri=run), plan.PlanReport)
+    steps.in_spark("write_partitions", write.WriteRequest(run_uri=run), write.WriteReport)
+    steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
+    steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
+    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
+    return steps
+
+
 def ingest(
     source: Path, output: Path, *, threshold: int, level: int, source_format: str = "parquet"
 ) -> dict[str, Any]:
@@ -107,25 +130,8 @@ def ingest(
             row_group_rows=ROW_GROUP_ROWS,
         )
     )
-    warehouse = str(output.resolve() / "warehouse")
-    run = run_uri(warehouse, f"catalog_ingest__{NAME}", "benchmark")
-    steps = Ingest(run, output)
-    resolving = resolve.ResolveRequest(
-        run_uri=run,
-        dag_id=f"catalog_ingest__{NAME}",
-        run_id="benchmark",
-        warehouse=warehouse,
-        spec_file=str(spec_file),
-    )
-    steps.here(resolve.run, resolving, resolve.ResolveReport)
-    steps.here(inputs.run, inputs.InputsRequest(run_uri=run), inputs.InputsReport)
-    steps.in_spark("histogram_catalog", histogram.HistogramRequest(run_uri=run), histogram.HistogramReport)
-    steps.here(plan.run, plan.PlanRequest(run_uri=run), plan.PlanReport)
-    steps.in_spark("write_partitions", write.WriteRequest(run_uri=run), write.WriteReport)
-    steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
-    steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
-    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
-
+    steps = ingest_spec(spec_file, output.resolve() / "warehouse", output)
+    run = steps.run
     frozen = RunFolder(run).run()
     up = {
         step: sum(seconds for phase, seconds in report.seconds.items() if phase not in SESSION_PHASES)

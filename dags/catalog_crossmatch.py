@@ -1,4 +1,4 @@
-"""Two catalogs are matched and become a third: a DAG for every spec of type crossmatch in include/specs/joins/."""
+"""Two catalogs are matched and become a third. Every cross-match spec in include/specs/joins/ is a DAG."""
 
 from __future__ import annotations
 

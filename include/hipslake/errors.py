@@ -20,6 +20,14 @@ class SpecError(HipslakeError):
     """A spec file, or a parameter that overrides one, is wrong."""
 
 
+class RegionError(SpecError):
+    """A region of the sky is none: an angle out of bounds, a polygon that crosses itself, no such text."""
+
+
+class FilterError(SpecError):
+    """The text of a filter is not understood, or names a column that there is not."""
+
+
 class InputError(HipslakeError):
     """The source data cannot be ingested as it is."""
 
@@ -95,7 +103,7 @@ class IndexMissingError(HipslakeError):
 
 
 class ConflictError(HipslakeError):
-    """Another writer committed first, and the retry budget is spent."""
+    """Others committed first: a change does not fit to their version, or the retry budget is spent."""
 
     retryable = True
 
@@ -111,8 +119,4 @@ class VerificationError(HipslakeError):
 
 
 class StepError(HipslakeError):
-    """A step's report says that the step failed; carries its message on."""
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.retryable = retryable
+    """The run folder lacks a file, has one of another library version, or its write is published already."""

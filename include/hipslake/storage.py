@@ -48,6 +48,14 @@ class Storage:
             return cls(str(Path(path).expanduser().absolute()))
         return cls(f"{protocol}://{path.rstrip('/')}")
 
+    @classmethod
+    def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
+        """The storage at the folder of a file, and the file's name in it; `ValueError` for a URI of none."""
+        folder, _, name = str(uri).rpartition("/")
+        if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket
+            raise ValueError(f"{str(uri)!r} is no file; give its path or URI")
+        return cls.at(folder or ("/" if str(uri).startswith("/") else ".")), name
+
     @property
     def is_local(self) -> bool:
         """Whether the files lie on a file system of this machine."""
@@ -84,7 +92,7 @@ class Storage:
         without an exception. `durable=False` skips the syncs, for files that may be lost in a power cut.
         """
         if mode == "wb":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
             return self._replacing(path, durable)
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
@@ -121,6 +129,11 @@ class Storage:
         except FileNotFoundError:
             return False
         return True
+
+    def is_file(self, path: str) -> bool:
+        """Whether a file lies there, asked in one request. An unreachable store is an error, not False."""
+        with self._told(path, "read"):
+            return self._files.is_file(self.uri(path))
 
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """Files and folders in a folder, sorted by path; `recursive`: all files below it, and no folders.
@@ -208,6 +221,19 @@ class Storage:
         """The pyarrow file system to use with `arrow_path`: pyarrow's own for local files."""
         return self._files.arrow_filesystem()
 
+    def arrow_file(self, path: str, size: int | None = None) -> Any:
+        """A file opened for pyarrow's readers, which fetch what they need of it.
+
+        Parameters
+        ----------
+        path : str
+        size : int, optional
+            In bytes, where it is known: a store need not be asked then. A file that has another by now cannot
+            be read.
+        """
+        with self._told(path, "read"):
+            return self._files.arrow_file(self.uri(path), size)
+
     def arrow_path(self, path: str = "") -> str:
         """A path as `arrow_filesystem` understands it."""
         return self._files.arrow_path(self.uri(path))
@@ -217,7 +243,8 @@ class Storage:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
-    def _check_no_web_server(self, path: str) -> None:
+    def refuse_web_server(self, path: str) -> None:
+        """Raise `NotWritableError` for a path behind a web server."""
         if self.root.startswith(("http://", "https://")):
             raise NotWritableError(
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
@@ -225,7 +252,7 @@ class Storage:
 
     def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
-            self._check_no_web_server(path)
+            self.refuse_web_server(path)
         return told(self.uri(path), doing, foreign=not self.is_local)
 
     @contextmanager

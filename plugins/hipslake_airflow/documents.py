@@ -154,3 +154,20 @@ does the one that HATS readers are shown.
 A run by hand is a **dry run** unless its form says otherwise; its log lists what would go. Schedule:
 {kept.schedule or "none, so it runs by hand only"}.
 """
+
+
+EXPORT_DOCUMENT = """### Export rows of a catalog
+
+Writes the rows of a region that pass the filters to one Parquet, CSV or FITS file, whole or not at all.
+Nothing that lies at the output is replaced, unless the form says so. Empty fields take everything.
+
+| field | for example |
+|---|---|
+| region | `cone 56.75 24.12 3deg`, `box ra 350..10 dec -5..5`, `polygon 10 0, 20 0, 15 10` |
+| | `moc 3/1-4 5/7,9`, `moc s3://bucket/field.fits`, `pixels 2/5 3/100` |
+| filters | `phot_g_mean_mag < 12 and ra_error is not null`, `"B-V" between 0.5 and 1 or HIP in (1, 2)` |
+| output | `bright.parquet` (below `exports/` of the warehouse), `/data/a.fits`, `s3://bucket/a.csv` |
+
+What is read is small where the region is: only leaves and row groups that overlap it. Spark is started where
+more than 2 GiB of leaf files have to be read.
+"""

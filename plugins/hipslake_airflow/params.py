@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from airflow.sdk import Param
-from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.export import ExportFormat
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
 MOMENT_PATTERN = r"^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?)?$"
+_MAX_REGION = 100_000  # letters
+_REGION_HELP = (
+    "cone 56.75 24.12 3deg, box ra 350..10 dec -5..5, polygon 10 0, 20 0, 15 10, moc 3/1-4 5/7, moc URI of a "
+    "file, pixels 2/5 3/100. Empty: all of it."
+)
 _MAX_WAIT_MINUTES = 7 * 24 * 60
 
 
@@ -39,6 +47,9 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
                 "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
                 f"Empty: as the spec says ({spec.threshold})."
             ),
+        ),
+        "region": _optional_text(
+            "Region", f"Only rows of the left catalog in a part of the sky: {_REGION_HELP}", _MAX_REGION
         ),
         "force": Param(
             False,
@@ -135,7 +146,7 @@ def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
             ),
         ),
         "window_start": _moment(
-            "Window start", "The time that the run stands for, where no data interval says it."
+            "Window start", "The time that the run stands for. Empty: the last interval of the schedule."
         ),
         "window_end": _moment("Window end", "The end of that time. Empty: open."),
     }
@@ -188,6 +199,68 @@ def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
             ),
         ),
     }
+
+
+def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
+    """Return the params of an export; the catalogs of the specs are proposed, others may be typed."""
+    return {
+        "catalog": Param(
+            type="string",
+            pattern=NAME_PATTERN,
+            maxLength=200,
+            examples=list(catalogs),
+            title="Catalog",
+            description="The name of a published catalog.",
+        ),
+        "version": Param(
+            None, type=["null", "integer"], minimum=1, title="Version", description="Empty: the newest."
+        ),
+        "region": _optional_text("Region", f"The part of the sky: {_REGION_HELP}", _MAX_REGION),
+        "columns": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "minLength": 1},
+            title="Columns",
+            description="One per line. Empty: all.",
+        ),
+        "filters": _optional_text(
+            "Filters",
+            "Which rows: phot_g_mean_mag < 12 and ra_error is not null. Comparisons, in (...), between, is "
+            "null, is nan, and, or, not, parentheses. Empty: all.",
+            10_000,
+        ),
+        "format": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(each.value for each in ExportFormat)],
+            title="Format",
+            description="Empty: by the ending of the output.",
+        ),
+        "output": Param(
+            type="string",
+            minLength=1,
+            maxLength=2000,
+            title="Output",
+            description=(
+                "Path or URI of the file. A relative path, bright.parquet, lies below exports/ of the "
+                "warehouse."
+            ),
+        ),
+        "overwrite": Param(
+            False, type="boolean", title="Overwrite", description="Replace what lies at the output."
+        ),
+    }
+
+
+def _optional_text(title: str, help_text: str, longest: int) -> Param:
+    return Param(
+        None,
+        type=["null", "string"],
+        maxLength=longest,
+        title=title,
+        description=help_text,
+        format="multiline",
+    )
 
 
 def _moment(title: str, help_text: str) -> Param:

@@ -1,4 +1,4 @@
-"""A pipeline's DAGs: one per spec file."""
+"""A pipeline's DAGs: one per spec file that it is for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from hipslake_airflow.invalid_specs import invalid_spec_dag
 Spec = TypeVar("Spec")
 
 
-def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], DAG]) -> dict[str, DAG]:
+def spec_dags(
+    pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], DAG | None]
+) -> dict[str, DAG]:
     """Return the DAGs of a pipeline by id; a spec that cannot be read gives one that says so.
 
     Parameters
@@ -25,13 +27,16 @@ def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], 
     folder : Path
         The folder of the catalog specs.
     build : callable
-        Makes the DAG of a spec; takes the spec and its path.
+        Makes the DAG of a spec, or None where the pipeline is not for it; takes the spec and its path.
     """
     return dags_of(pipeline, find_specs(folder), load_catalog_spec, build)
 
 
 def dags_of(
-    pipeline: str, paths: Iterable[Path], load: Callable[[Path], Spec], build: Callable[[Spec, Path], DAG]
+    pipeline: str,
+    paths: Iterable[Path],
+    load: Callable[[Path], Spec],
+    build: Callable[[Spec, Path], DAG | None],
 ) -> dict[str, DAG]:
     """Return the DAGs of some spec files by id, as `spec_dags` does for a folder of catalog specs.
 
@@ -42,7 +47,7 @@ def dags_of(
     load : callable
         Reads a spec.
     build : callable
-        Makes the DAG of a spec; takes the spec and its path.
+        Makes the DAG of a spec, or None; takes the spec and its path.
     """
     dags = {}
     for path in paths:
@@ -50,5 +55,6 @@ def dags_of(
             dag = build(load(path), path)
         except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
             dag = invalid_spec_dag(pipeline, path, error)
-        dags[dag.dag_id] = dag
+        if dag is not None:
+            dags[dag.dag_id] = dag
     return dags

@@ -19,10 +19,10 @@ SLACK = 1e-9  # arcseconds by which rounding may move a separation
 
 
 def published(
-    root: Path, name: str, table: pa.Table, *, margin_arcsec: float | None = None, **fields: Any
+    root: Path | str, name: str, table: pa.Table, *, margin_arcsec: float | None = None, **fields: Any
 ) -> Catalog:
     """Publish a table with columns ra and dec, in ICRS degrees unless `degrees` says what they are."""
-    storage = Storage.at(root / name)
+    storage = Storage.at(f"{root}/{name}")
     position = {"ra": "ra", "dec": "dec", "epoch": 2000.0} | fields.pop("position", {})
     degrees = fields.pop("degrees", (table["ra"].to_numpy(), table["dec"].to_numpy()))
     metadata = write_little(storage, table, degrees, name=name, position=position, **fields)

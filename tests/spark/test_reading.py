@@ -9,6 +9,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.errors import SchemaMismatchError
 from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.regions import Box, Cone, PixelList, Polygon
 
 from tests.catalog.publishing import SHAPES, publish
 
@@ -33,3 +34,34 @@ def test_spark_reads_what_pyarrow_reads(spark: SparkSession, tmp_path: Path, sha
     assert catalog.to_spark(spark, pixels=[]).count() == 0
     with pytest.raises(SchemaMismatchError, match="did you mean 'note'"):
         catalog.to_spark(spark, columns=["notes"])
+
+
+REGIONS = [
+    Cone(80, 12, 30),
+    Box(350, 10, -5, 25),
+    Polygon([(0, 70), (120, 70), (240, 70)]),
+    PixelList([(1, 5), (3, 300)]),
+    Cone(10, 10, 0),
+]
+
+
+@pytest.mark.parametrize("shape", ["hats", "hipscat, two groups"])
+def test_spark_reads_the_same_regions(spark: SparkSession, tmp_path: Path, shape: str) -> None:
+    catalog = Catalog.open(publish(tmp_path, **SHAPES[shape]).storage.uri())
+    for region in REGIONS:
+        expected = catalog.read(["id", "note"], region=region).sort_by("id").to_pylist()
+        found = catalog.to_spark(spark, columns=["id", "note"], region=region).orderBy("id").collect()
+        assert [row.asDict() for row in found] == expected
+    pixels = [Pixel(0, 5), Pixel(1, 7)]
+    both = catalog.to_spark(spark, columns=["note"], pixels=pixels, region="cone 80 12 30deg")
+    assert 0 < both.count() == catalog.read(["note"], pixels=pixels, region="cone 80 12 30deg").num_rows
+
+
+def test_spark_opens_only_the_leaves_of_a_region_and_skips_by_ranges(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    catalog = Catalog.open(publish(tmp_path, **SHAPES["hats"]).storage.uri())
+    frame = catalog.to_spark(spark, columns=["id"], region=Cone(80, 12, 3))
+    assert len(frame.inputFiles()) == len(catalog.pixels_in(Cone(80, 12, 3))) < len(catalog.pixels)
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "PushedFilters: [Or(" in plan

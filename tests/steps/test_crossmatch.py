@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
-from hipslake.errors import CatalogNotFoundError, EmptySourceError, SpecError, StepError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogNotFoundError,
+    EmptySourceError,
+    RegionError,
+    SpecError,
+    StepError,
+    VersionNotFoundError,
+)
 from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 
@@ -140,6 +150,23 @@ def test_params_go_before_the_spec(warehouse: Path) -> None:
     assert found.metadata.partitions(None, found.storage)["rows"].to_numpy().max() <= 50
 
 
+def test_only_left_rows_in_a_region_are_matched(warehouse: Path) -> None:
+    region = "cone 0 10 20deg"
+    folder = start(warehouse, "how: left\n", region=region)
+    in_process.publish_match(folder)
+    sides = [Catalog.open(warehouse / "catalogs" / name) for name in "ab"]
+    whole = sides[0].crossmatch(sides[1], radius_arcsec=60, how="left")
+    inside = set(sides[0].read(["id"], region=region)["id"].to_pylist())
+    found = outcome(warehouse)
+    assert found.read().equals(whole.filter(pa.array([row in inside for row in whole["id"].to_pylist()])))
+    assert 0 < found.metadata.total_rows == len(inside) < 3000
+    assert sides[0].crossmatch(sides[1], radius_arcsec=60, region=region).num_rows < len(inside)
+    assert found.metadata.description.endswith(", cone 0 10 20deg")
+    assert start(warehouse, "how: left\n", run_id="all").inputs().unchanged_version is None
+    with pytest.raises(RegionError):
+        start(warehouse, run_id="wrong", region="cone of light")
+
+
 def test_a_match_without_a_pair_publishes_nothing(warehouse: Path) -> None:
     folder = start(warehouse, "min_radius_arcsec: 59.9999999\n")
     with pytest.raises(EmptySourceError, match="no row of a is in the outcome"):
@@ -205,3 +232,48 @@ def test_positions_in_radians_get_degrees_for_hats_readers(tmp_path: Path, wareh
     table = found.read()
     np.testing.assert_allclose(table["ra_icrs"].to_numpy(), np.degrees(table["ra"].to_numpy()), rtol=1e-12)
     assert found.metadata.position.icrs_ra == "ra_icrs"
+
+
+@pytest.mark.peers
+def test_lsdb_joins_through_an_association(warehouse: Path, peers_python: str) -> None:
+    in_process.publish_match(start(warehouse, "neighbours: all\nassociation: {left: id, right: id}\n"))
+    found = outcome(warehouse)
+    sides = [str(warehouse / "catalogs" / name) for name in "ab"]
+    script = str(Path(__file__).with_name("peers_join.py"))
+    command = [peers_python, script, *sides, found.path("main")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["type"] == "AssociationCatalog"
+    assert {(one, other) for one, other in told["pairs"]} == set(pairs_of(found.read()))
+
+
+def test_an_association_names_columns_that_the_outcome_keeps(warehouse: Path) -> None:
+    with pytest.raises(SpecError, match="the outcome keeps no column 'key' of b; it keeps id"):
+        start(warehouse, "association: {left: id, right: key}\n")
+
+
+def test_catalogs_and_outcome_may_lie_in_a_store(tmp_path: Path) -> None:
+    """Nothing there can be mapped into memory, or linked."""
+    warehouse = f"memory://{uuid.uuid4().hex}"
+    ra, dec = sky(600)
+    published(f"{warehouse}/catalogs", "a", rows_at(ra, dec), threshold="100 rows")
+    published(f"{warehouse}/catalogs", "b", rows_at(ra, dec), threshold="100 rows", margin_arcsec=60.0)
+    file = tmp_path / "a_x_b.yaml"
+    file.write_text(SPEC + "threshold: 50 rows\n")
+    folder = in_process.start_match(warehouse, file)
+    in_process.match(folder, task_rows=100)
+    in_process.check(folder)
+    in_process.commit(folder)
+    assert Catalog.open(f"{warehouse}/catalogs/a_x_b").read(["id"]).num_rows == 600
+
+
+def test_a_margin_without_any_row_will_do(tmp_path: Path) -> None:
+    root = tmp_path / "warehouse" / "catalogs"
+    ra, dec = np.array([45.0, 135.0]), np.array([20.0, 20.0])  # far from the borders of their base pixels
+    published(root, "a", rows_at(ra, dec))
+    published(root, "b", rows_at(ra, dec), margin_arcsec=0.001, threshold="1 rows", lowest_order=0)
+    other = Catalog.open(root / "b")
+    margin = other.metadata.margins[0].model_copy(update={"partitions": (), "pixels": {}})
+    bare = Catalog(other.storage, other.metadata.model_copy(update={"margins": (margin,)}))
+    assert Catalog.open(root / "a").crossmatch(bare, radius_arcsec=0.001).num_rows == 2

@@ -16,12 +16,15 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
-from hipslake.catalog.selection import Intervals, PixelLike, joined_schema, select
+from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import CatalogFormatError, SpecError
 from hipslake.sphere.coordinates import REASONS, check_positions
+from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
+from hipslake.sphere.regions import Region
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
     from hipslake.catalog.findings import VerificationReport
     from hipslake.catalog.vacuum import VacuumOutcome
+    from hipslake.exports.writing import Exported
     from hipslake.specs.crossmatch import MotionColumns
 
 
@@ -178,12 +182,32 @@ class Catalog:
             return PixelsAt(at, at.copy())
         return PixelsAt(np.where(at < 0, -1, tree.order[at]), np.where(at < 0, -1, tree.npix[at]))
 
+    def pixels_in(self, region: Region | str, group: str | None = None) -> PixelTree:
+        """The leaves that may hold rows of a region; no data is read.
+
+        Parameters
+        ----------
+        region : Region or str
+            As for `read`.
+        group : str, optional
+            Column group; the primary if not given.
+
+        Raises
+        ------
+        RegionError
+            The text is no region.
+        """
+        tree = self.pixels_of(group or self.groups[0])
+        met = region_of(region).cover().intervals.touch(tree.start, tree.stop)
+        return PixelTree(tree.order[met], tree.npix[met])
+
     def read(
         self,
         columns: Sequence[str] | None = None,
         filters: Any = None,
         pixels: Iterable[PixelLike] | None = None,
         group: str | None = None,
+        region: Region | str | None = None,
     ) -> pa.Table:
         """Read rows. Only the leaves, row groups and columns that are needed are fetched.
 
@@ -191,13 +215,18 @@ class Catalog:
         ----------
         columns : sequence of str, optional
             All of `schema` if not given. Of several column groups, only those that hold these are read.
-        filters : pyarrow.compute.Expression or list, optional
-            An expression on any columns, or lists in disjunctive normal form, as for
-            `pyarrow.parquet.read_table`.
+        filters : pyarrow.compute.Expression or list or str, optional
+            An expression on any columns; or lists in disjunctive normal form, as for
+            `pyarrow.parquet.read_table`; or a text, as for `hipslake.catalog.filters.parse_filter`:
+            `"phot_g_mean_mag < 12 and ra_error is not null"`.
         pixels : iterable of Pixel or (order, npix), optional
             Only rows inside these pixels, NESTED, of any orders: leaves, parts of leaves, or their parents.
         group : str, optional
             Read this column group alone.
+        region : Region or str, optional
+            Only rows in this part of the sky: one of `hipslake.sphere.regions`, or a text that stands for one
+            (`"cone 56.75 24.12 3deg"`), or `"moc URI"` for a file. The cut is exact, borders included, by the
+            ICRS positions, which need not be among the columns.
 
         Returns
         -------
@@ -208,12 +237,14 @@ class Catalog:
         ------
         SchemaMismatchError
             There is no such column.
+        FilterError, RegionError
+            The text is no filter, or no region.
         VerificationError
             A leaf file is missing or damaged.
         """
         if columns is not None and not len(columns):  # of no column at all, Arrow forgets how long it was
-            return self.read([HEALPIX_COLUMN], filters, pixels, group).select([])
-        tables = list(self.tables(columns, filters, pixels, group))
+            return self.read([HEALPIX_COLUMN], filters, pixels, group, region).select([])
+        tables = list(self.tables(columns, filters, pixels, group, region))
         schema = select(self.metadata, columns, None, group).schema
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
@@ -223,9 +254,11 @@ class Catalog:
         filters: Any = None,
         pixels: Iterable[PixelLike] | None = None,
         group: str | None = None,
+        region: Region | str | None = None,
     ) -> Iterator[pa.Table]:
         """Read like `read`, but leaf by leaf along the curve: for catalogs that do not fit into memory."""
-        selection = select(self.metadata, columns, filters, group)
+        within = None if region is None else region_of(region)
+        selection = select(self.metadata, columns, filters, group, within)
         inside = None if pixels is None else Intervals.of(pixels)
         return read_parts(self.storage, self.metadata, selection, inside)
 
@@ -235,9 +268,10 @@ class Catalog:
         filters: Any = None,
         pixels: Iterable[PixelLike] | None = None,
         group: str | None = None,
+        region: Region | str | None = None,
     ) -> pd.DataFrame:
         """Read like `read`, as a pandas DataFrame."""
-        return self.read(columns, filters, pixels, group).to_pandas()
+        return self.read(columns, filters, pixels, group, region).to_pandas()
 
     def to_spark(
         self,
@@ -245,14 +279,16 @@ class Catalog:
         columns: Sequence[str] | None = None,
         pixels: Iterable[PixelLike] | None = None,
         group: str | None = None,
+        region: Region | str | None = None,
     ) -> Any:
         """Read as a Spark DataFrame, lazily, of the needed leaf files; filter it with `where`.
 
         Parameters
         ----------
         spark : pyspark.sql.SparkSession
-        columns, pixels, group
-            As for `read`. Rows have no order in Spark.
+        columns, pixels, group, region
+            As for `read`. Rows have no order in Spark. The cut of a region runs in Python on the executors,
+            which need hipslake then.
 
         Returns
         -------
@@ -260,7 +296,52 @@ class Catalog:
         """
         from hipslake.spark.reading import read_spark
 
-        return read_spark(self, spark, columns=columns, pixels=pixels, group=group)
+        return read_spark(self, spark, columns=columns, pixels=pixels, group=group, region=region)
+
+    def export(
+        self,
+        uri: str | Path,
+        *,
+        region: Region | str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        format: str | None = None,
+        overwrite: bool = False,
+    ) -> Exported:
+        """Write rows to one Parquet, CSV or FITS file, whole or not at all, with a few leaves in memory.
+
+        Parameters
+        ----------
+        uri : str or Path
+            The file: a local path, or a URI that fsspec knows (`s3://`).
+        region, columns, filters
+            As for `read`; all rows and all columns if not given.
+        format : {"parquet", "csv", "fits"}, optional
+            By the ending of the URI if not given.
+        overwrite : bool
+            Whether to replace what lies there.
+
+        Returns
+        -------
+        Exported
+            `uri`, `rows` and `bytes` of the file.
+
+        Raises
+        ------
+        NotWritableError
+            Something lies there already.
+        SchemaMismatchError
+            There is no such column, or the format has no form for one.
+        SpecError
+            There is no such format.
+        FilterError, RegionError
+            The text is no filter, or no region.
+        """
+        from hipslake.catalog.exporting import Export
+
+        export = Export.of(self, str(uri), region=region, columns=columns, filters=filters, format=format)
+        export.check(overwrite=overwrite)
+        return export.write(export.rows())
 
     def crossmatch(
         self,
@@ -275,6 +356,7 @@ class Catalog:
         motion: MotionColumns | Mapping[str, str] | None = None,
         other_motion: MotionColumns | Mapping[str, str] | None = None,
         epoch: float | None = None,
+        region: Region | str | None = None,
         **names: Any,
     ) -> pa.Table:
         """Match the rows of this catalog with those of another, for outcomes that fit into memory.
@@ -298,6 +380,8 @@ class Catalog:
             The columns that say how rows move: `pmra`, `pmdec`, `parallax`, `radial_velocity`.
         epoch : float, optional
             Julian year that moving rows are carried to before they are matched.
+        region : Region or str, optional
+            Only rows of this catalog in a part of the sky, as for `read`.
         **names
             `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in
             a spec.
@@ -333,6 +417,7 @@ class Catalog:
             options,
             columns=(columns, other_columns),
             motions=(motion_columns(motion), motion_columns(other_motion)),
+            region=None if region is None else region_of(region),
         )
         plan = plan_stretches(self.storage, self.metadata, match.task_rows, only=match.only)
         stretches = zip(plan.start.tolist(), plan.stop.tolist(), strict=True)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted, leaf_batches
+from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.sides import Side, margin_files
 from hipslake.catalog.stretch_plan import StretchPlan, plan_stretches
 from hipslake.errors import SpecError
@@ -29,7 +30,9 @@ from hipslake.joins.crossmatch import matched, outcome_schema
 from hipslake.joins.grid import Positions
 from hipslake.specs.crossmatch import MatchOptions, MotionColumns, check_epoch
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts
+from hipslake.sphere.regions import Region
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 
@@ -42,7 +45,7 @@ _ARCSEC = np.pi / 180 / 3600
 
 @dataclass(frozen=True)
 class Crossmatch:
-    """Two catalogs and how their rows match. Small where it is made, so that it travels with tasks.
+    """Two catalogs and how their rows match.
 
     Attributes
     ----------
@@ -50,12 +53,15 @@ class Crossmatch:
     options : MatchOptions
     shift_arcsec : float
         A bound on how far the rows of both sides together move until the epoch of the match.
+    cut : RegionCut or None
+        Only left rows in this region are in the outcome, by their positions in the catalog; None: all.
     """
 
     left: Side
     right: Side
     options: MatchOptions
     shift_arcsec: float
+    cut: RegionCut | None = None
 
     @classmethod
     def of(
@@ -67,6 +73,7 @@ class Crossmatch:
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         motions: tuple[MotionColumns | None, MotionColumns | None] = (None, None),
         shift_arcsec: float | None = None,
+        region: Region | None = None,
     ) -> Crossmatch:
         """Check that two catalogs can be matched.
 
@@ -81,6 +88,8 @@ class Crossmatch:
         motions : (MotionColumns or None, MotionColumns or None)
         shift_arcsec : float, optional
             As an earlier call has found it, from the same versions.
+        region : Region, optional
+            Where left rows are matched; the whole sky if not given.
 
         Raises
         ------
@@ -102,7 +111,8 @@ class Crossmatch:
         )
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
-        found = cls(here, there, options, shift_arcsec)
+        cut = None if region is None else RegionCut.of(region, left[1].position)
+        found = cls(here, there, options, shift_arcsec, cut)
         found.columns  # noqa: B018  two columns of one name
         there.margin(found.reach_arcsec)
         return found
@@ -145,13 +155,17 @@ class Crossmatch:
     @property
     def only(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Where left rows may be in the outcome; None: everywhere."""
-        return (self.homes.start, self.homes.stop) if self.options.how == "inner" else None
+        inside = None if self.cut is None else self.cut.cover.intervals
+        if self.options.how == "inner":
+            met = Intervals.union(self.homes.start, self.homes.stop)
+            inside = met if inside is None else inside.common(met)
+        return None if inside is None else (inside.start, inside.stop)
 
     @cached_property
     def homes(self) -> Homes:
         """The pixels that the right side files rows under."""
         leaves = PixelTree(*pixels_in(self.right.metadata.group(self.right.right_group).pixels))
-        files = self._margin_files
+        files = self.margin_files
         margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
         return homes(leaves, PixelTree(*margins.T))
 
@@ -165,7 +179,7 @@ class Crossmatch:
         rows: pa.Table | None = None
         for begin, end, home in pieces:
             if rows is None:
-                rows = self.left.stretches.read(start, stop).combine_chunks()
+                rows = self._left_rows(start, stop)
                 keys = rows[HEALPIX_COLUMN].to_numpy()
             first, last = np.searchsorted(keys, [begin, end]).tolist()
             if first == last:
@@ -186,6 +200,13 @@ class Crossmatch:
         if at < stop:
             pieces.append((at, stop, -1))
         return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
+
+    def _left_rows(self, start: int, stop: int) -> pa.Table:
+        rows = self.left.stretches.read(start, stop)
+        if self.cut is not None:
+            keys = rows[HEALPIX_COLUMN].to_numpy()
+            rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
+        return rows.combine_chunks()
 
     def _right_rows(self, home: int, begin: int, end: int) -> tuple[pa.Table, Positions]:
         """The right rows that may match left ones in [begin, end), a part of a home."""
@@ -211,25 +232,25 @@ class Crossmatch:
         return rows, self.right.positions(rows)
 
     def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
-        files, first = self._margin_files, self._margin_starts
-        low, high = np.searchsorted(first, [start, stop])
+        low, high = np.searchsorted(self._margin_starts, [start, stop])
+        files = self.margin_files.slice(low, high - low)
         schema = self.right.stretches.schema
         batches = [
             batch
-            for path in files["path"].slice(low, high - low).to_pylist()
-            for batch in leaf_batches(self.right.storage, path, schema, WHOLE_SKY, wanted=wanted)
+            for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+            for batch in leaf_batches(self.right.storage, path, size, schema, WHOLE_SKY, wanted=wanted)
         ]
         return pa.Table.from_batches(batches, schema)
 
     @cached_property
-    def _margin_files(self) -> pa.Table:
+    def margin_files(self) -> pa.Table:
         """The files of the margin along the curve."""
         margin = self.right.margin(self.reach_arcsec)
         return curve_sorted(margin_files(self.right.storage, margin))
 
     @cached_property
     def _margin_starts(self) -> NDArray[np.int64]:
-        return starts(self._margin_files["order"].to_numpy(), self._margin_files["npix"].to_numpy())
+        return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
 
 
 def _width(kind: pa.DataType) -> int:

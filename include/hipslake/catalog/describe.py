@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +14,7 @@ from hipslake.catalog.partitions import (
     write_partition_sidecars,
     write_sidecar,
 )
-from hipslake.catalog.schema import hats_position
+from hipslake.catalog.schema import hats_position, schema_text
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.storage import Storage
 
@@ -62,7 +60,7 @@ def describe_group(
         threshold=spec.threshold_of(group),
         parquet=spec.parquet,
         columns=describe_columns(schema),
-        arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(),
+        arrow_schema=schema_text(schema),
         pixels=pixel_ranges(*pixels.T),
         partitions=tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
         sidecars=None

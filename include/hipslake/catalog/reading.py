@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals, Selection
+from hipslake.catalog.selection import Selection
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
@@ -38,7 +39,7 @@ Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 _ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Part:
     """The leaf files, per group, that hold the rows of one stretch of the curve."""
 
@@ -46,6 +47,7 @@ class Part:
     stop: int
     paths: dict[str, list[str]]
     gathered: set[str]  # groups of which a leaf has several files here
+    bytes: int = 0  # of all these files
 
 
 def parts(
@@ -63,7 +65,12 @@ def parts(
     pixels : Intervals, optional
         Leaves that hold nothing of these are left out.
     """
-    tables = [metadata.partitions(group, storage) for group in groups]
+    tables = [
+        metadata.partitions(group, storage)
+        if pixels is None
+        else metadata.group(group).table_near(storage, pixels.start, pixels.stop)
+        for group in groups
+    ]
     order = [table["order"].to_numpy() for table in tables]
     npix = [table["npix"].to_numpy() for table in tables]
     start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
@@ -76,8 +83,10 @@ def parts(
         chosen = np.arange(len(begin)) if pixels is None else np.flatnonzero(pixels.touch(begin, end))
         homes = np.searchsorted(first, begin[chosen], side="right") - 1
         paths = table["path"].take(pa.array(chosen)).to_pylist()
-        for home, path in zip(homes.tolist(), paths, strict=True):
+        sizes = table["bytes"].to_numpy()[chosen].tolist()
+        for home, path, size in zip(homes.tolist(), paths, sizes, strict=True):
             found[home].paths[group].append(path)
+            found[home].bytes += size
         for home in homes[1:][begin[chosen][1:] == begin[chosen][:-1]].tolist():
             found[home].gathered.add(group)
     return [part for part in found if any(part.paths.values())]
@@ -88,8 +97,6 @@ def read_parts(
     metadata: CatalogMetadata,
     selection: Selection,
     pixels: Intervals | None = None,
-    *,
-    threads: int | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a selection, as one table per part, ordered by (`_healpix_29`, `_row`).
 
@@ -101,17 +108,16 @@ def read_parts(
     selection : Selection
     pixels : Intervals, optional
         Only rows inside these.
-    threads : int, optional
-        Parts that are read at once, and held if the caller is slower; one per core if not given.
 
     Raises
     ------
     VerificationError
         A leaf file is missing or damaged, or the groups do not hold the same rows.
     """
+    pixels = selection.inside(pixels)
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    ahead = threads or os.cpu_count() or 1
+    ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
     with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
         waiting: deque[Future[pa.Table]] = deque()
         try:
@@ -128,6 +134,7 @@ def read_parts(
 def leaf_batches(
     storage: Storage,
     path: str,
+    size: int,
     schema: pa.Schema,
     interval: tuple[int, int],
     *,
@@ -140,6 +147,8 @@ def leaf_batches(
     storage : Storage
         At the catalog's root.
     path : str
+    size : int
+        Of the file, in bytes.
     schema : pyarrow.Schema
         What the rows are given as, `_healpix_29` among it; columns that came after the file was written are
         null, and columns that it does not name are not read.
@@ -156,21 +165,10 @@ def leaf_batches(
     start, stop = interval
     with (
         _told(storage, path),
-        pq.ParquetFile(
-            storage.arrow_path(path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        ) as file,
+        storage.arrow_file(path, size) as source,
+        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
-        inside = [
-            number
-            for number in range(file.num_row_groups)
-            if _may_hold(file.metadata.row_group(number), start, stop)
-        ]
-        if wanted is not None and inside:
-            ranges = [_range_of(file.metadata.row_group(number)) for number in inside]
-            chosen = wanted(*np.array(ranges, np.int64).T)
-            inside = [number for number, is_wanted in zip(inside, chosen.tolist(), strict=True) if is_wanted]
+        inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
         table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
     batches = (within(batch, start, stop) for batch in table.to_batches())
@@ -206,12 +204,24 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     pixel : Pixel
         The leaf or a part of it.
     """
-    paths = files["path"].to_pylist()
-    batches = [batch for path in paths for batch in leaf_batches(storage, path, schema, pixel.interval)]
-    if len(paths) == 1:
+    named = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+    batches = [
+        batch for path, size in named for batch in leaf_batches(storage, path, size, schema, pixel.interval)
+    ]
+    if files.num_rows == 1:
         return batches
     found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
     return found
+
+
+def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
+    """The row groups that may hold rows of some intervals; of these, those that are wanted."""
+    ranges = [_range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+    found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
+    if wanted is None or not found:
+        return found
+    chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
+    return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
 
 
 def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
@@ -220,12 +230,6 @@ def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
     if statistics is None or not statistics.has_min_max:
         return 0, 12 << (2 * MAX_ORDER)
     return statistics.min, statistics.max + 1
-
-
-def _may_hold(row_group: pq.RowGroupMetaData, start: int, stop: int) -> bool:
-    """Whether a row group may hold rows of a stretch, by what it says of `_healpix_29`, its first column."""
-    first, end = _range_of(row_group)
-    return first < stop and end > start
 
 
 @contextmanager
@@ -262,35 +266,56 @@ def _read_part(
     pixels: Intervals | None,
 ) -> pa.Table:
     inside = None if pixels is None else pixels.within(part.start, part.stop)
+    cut = selection.cut
+    if cut is not None and inside is not None and cut.is_sure_of(inside):
+        cut = None
     if inside is not None and inside.start.tolist() == [part.start] and inside.stop.tolist() == [part.stop]:
         inside = None  # all of it
     several = len(selection.columns) > 1
     condition = selection.filter if not several else None
     tables = {}
     for group, columns in selection.columns.items():
-        paths, needed = part.paths[group], list(columns)
+        paths = part.paths[group]
+        needed = [name for name in columns if cut is not None or name not in selection.cut_only]
         gathered = group in part.gathered
         for key, is_needed in (
-            (HEALPIX_COLUMN, inside is not None or gathered),
+            (HEALPIX_COLUMN, inside is not None or cut is not None or gathered),
             (ROW_COLUMN, several or gathered),
         ):
             if is_needed and key not in needed:
                 needed.append(key)
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        table = pa.concat_tables(leaves) if leaves else None
+        table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
             table = table.sort_by(_ALONG)
         tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
+    if table is None:
+        return selection.schema.empty_table()
+    if cut is not None:
+        kept = cut.keeps(table[HEALPIX_COLUMN].to_numpy(), table[cut.ra], table[cut.dec])
+        table = table.filter(pa.array(kept))
     if several and selection.filter is not None:
         table = table.filter(selection.filter)
     return table.select(selection.schema.names).cast(selection.schema)
 
 
+def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Files of one group together; older ones may have columns of which newer ones also hold nulls."""
+    common = pa.schema([schema.field(name) for name in leaves[0].schema.names])
+    return pa.concat_tables([leaf.cast(common) for leaf in leaves])
+
+
 def _side_by_side(
     storage: Storage, part: Part, tables: dict[str, pa.Table | None], selection: Selection
-) -> pa.Table:
-    """One table with the columns of all groups, whose rows are the same in the same order."""
+) -> pa.Table | None:
+    """One table with the columns of all groups, whose rows are the same in the same order; None: no rows.
+
+    A group whose leaves are finer has no leaf, and so no table, where there is no row.
+    """
+    missing = any(table is None for table in tables.values())
+    if missing and not any(table is not None and table.num_rows for table in tables.values()):
+        return None
     first, *others = tables
     joined = tables[first]
     for other in others:
@@ -301,10 +326,9 @@ def _side_by_side(
                 f"{storage.uri()}: groups {first!r} and {other!r} do not hold the same rows around "
                 f"{' and '.join(paths)}; Catalog.verify() tells more"
             )
-        for name in selection.columns[other]:
-            if name not in joined.schema.names:
+        for name in table.column_names:
+            if name not in joined.column_names:
                 joined = joined.append_column(table.schema.field(name), table[name])
-    assert joined is not None  # a part has files
     return joined
 
 
@@ -316,7 +340,7 @@ def _read_leaf(
     condition: ds.Expression | None,
     inside: Intervals | None,
 ) -> pa.Table:
-    """The rows of one file. Row groups are skipped by their statistics."""
+    """The rows of one file. Row groups without anything of `inside` or of the condition are not fetched."""
     if inside is not None:
         h29 = pc.field(HEALPIX_COLUMN)
         span = (
@@ -327,6 +351,8 @@ def _read_leaf(
         condition = span if condition is None else condition & span
     with _told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
+        if inside is not None:
+            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside))
         if set(schema.names) <= set(fragment.physical_schema.names):
             table = fragment.to_table(columns=columns, filter=condition)
         else:  # written before the catalog had all its columns

@@ -1,74 +1,23 @@
-"""What of a version a read needs: columns and their groups, rows by filter, leaves by pixel. No I/O."""
+"""What of a version a read needs: columns and their groups, rows by filter and by region. No I/O."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from hipslake.catalog.filters import parse_filter
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SchemaMismatchError
-from hipslake.sphere.pixels import starts, stops
-
-PixelLike = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Sorted disjoint intervals [start, stop) of order-29 pixels, int64[n] each."""
-
-    start: NDArray[np.int64]
-    stop: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, pixels: Iterable[PixelLike]) -> Intervals:
-        """The union of pixels, (order, npix) each; they may overlap."""
-        given = list(pixels)
-        order = np.array([pixel[0] for pixel in given], np.int64)
-        npix = np.array([pixel[1] for pixel in given], np.int64)
-        known = (order >= 0) & (order <= 29) & (npix >= 0) & (npix < 12 << (2 * np.clip(order, 0, 29)))
-        if not known.all():
-            wrong = given[int(np.argmin(known))]
-            raise ValueError(f"there is no pixel of order {wrong[0]} with number {wrong[1]}")
-        along = np.argsort(starts(order, npix), kind="stable")
-        start, stop = starts(order, npix)[along], stops(order, npix)[along]
-        if not len(start):
-            return cls(start, stop)
-        reach = np.maximum.accumulate(stop)
-        first = np.flatnonzero(np.concatenate([[True], start[1:] > reach[:-1]]))
-        return cls(start[first], np.maximum.reduceat(stop, first))
-
-    @classmethod
-    def of_stretch(cls, start: int, stop: int) -> Intervals:
-        """One interval."""
-        return cls(np.array([start], np.int64), np.array([stop], np.int64))
-
-    def touch(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of the given intervals hold anything of these, bool[m]."""
-        touched: NDArray[np.bool_] = np.searchsorted(self.stop, start, side="right") < np.searchsorted(
-            self.start, stop, side="left"
-        )
-        return touched
-
-    def within(self, start: int, stop: int) -> Intervals:
-        """The part of these intervals inside [start, stop)."""
-        low, high = np.searchsorted(self.stop, start, side="right"), np.searchsorted(self.start, stop)
-        return Intervals(np.maximum(self.start[low:high], start), np.minimum(self.stop[low:high], stop))
-
-    def hold(self, h29: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which order-29 pixels lie in these intervals, bool[m]."""
-        ended = np.searchsorted(self.stop, h29, side="right")
-        begun = np.searchsorted(self.start, h29, side="right")
-        inside: NDArray[np.bool_] = begun > ended
-        return inside
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.regions import Region
 
 
 @dataclass(frozen=True)
@@ -80,13 +29,25 @@ class Selection:
     schema : pyarrow.Schema
         Of the outcome.
     columns : dict of str to list of str
-        Per group that is read, the columns taken from it: for the outcome, and for the filter.
+        Per group that is read, the columns taken from it: for the outcome, the filter and the cut.
     filter : pyarrow.compute.Expression or None
+    cut : RegionCut or None
+    cut_only : frozenset of str
+        Columns that are only taken for the cut.
     """
 
     schema: pa.Schema
     columns: dict[str, list[str]]
     filter: ds.Expression | None
+    cut: RegionCut | None = None
+    cut_only: frozenset[str] = frozenset()
+
+    def inside(self, pixels: Intervals | None) -> Intervals | None:
+        """Where the rows lie: in some pixels, if given, and in the cover of the region, if there is one."""
+        if self.cut is None:
+            return pixels
+        cover = self.cut.cover.intervals
+        return cover if pixels is None else pixels.common(cover)
 
 
 def joined_schema(metadata: CatalogMetadata) -> pa.Schema:
@@ -104,33 +65,54 @@ def select(
     columns: Sequence[str] | None = None,
     filters: Any = None,
     group: str | None = None,
+    region: Region | None = None,
 ) -> Selection:
-    """Resolve columns and filters of a read.
+    """Resolve columns, filters and the region of a read.
 
     Parameters
     ----------
     metadata : CatalogMetadata
     columns : sequence of str, optional
         All if not given.
-    filters : pyarrow.compute.Expression or list, optional
-        An expression, or lists in disjunctive normal form as `pyarrow.parquet.read_table` takes them.
+    filters : pyarrow.compute.Expression or list or str, optional
+        An expression, or lists in disjunctive normal form as `pyarrow.parquet.read_table` takes them, or a
+        text as `parse_filter` takes it.
     group : str, optional
-        Read this column group alone.
+        Read this column group alone; the position may come from another one.
+    region : Region, optional
 
     Raises
     ------
     SchemaMismatchError
         There is no such column; the message names the nearest ones.
+    FilterError
+        The text of a filter is not understood.
     """
     schema = joined_schema(metadata) if group is None else metadata.schema_of(group)
     wanted = schema.names if columns is None else list(columns)
     _require(wanted, schema, metadata)
-    expression = _expression(filters)
+    expression = _expression(filters, schema)
     needed = wanted + (_filtered(expression, schema, metadata) if expression is not None else [])
-    owners = [metadata.group(group)] if group is not None else list(metadata.groups)
-    names = {owner.name: set(owner.to_arrow().names) for owner in owners}
-    taken = _owners(list(dict.fromkeys(needed)), names)
-    return Selection(pa.schema([schema.field(name) for name in wanted]), taken, expression)
+    names = {owner.name: set(owner.to_arrow().names) for owner in metadata.groups}
+    cut, position = None, []
+    if region is not None:
+        cut = RegionCut.of(region, metadata.position)
+        position = [cut.ra, cut.dec]
+    if group is not None:
+        names = _alone_or_with_position(metadata.group(group).name, names, position)
+    taken = _owners(list(dict.fromkeys(needed + position)), names)
+    outcome = pa.schema([schema.field(name) for name in wanted])
+    return Selection(outcome, taken, expression, cut, frozenset(position) - set(needed))
+
+
+def _alone_or_with_position(
+    group: str, names: dict[str, set[str]], position: list[str]
+) -> dict[str, set[str]]:
+    """A group, and one that has the position columns if it has not."""
+    if set(position) <= names[group]:
+        return {group: names[group]}
+    holder = next(other for other in names if set(position) <= names[other])
+    return {group: names[group], holder: set(position)}
 
 
 def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str]]:
@@ -147,9 +129,11 @@ def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str
     return taken or {next(iter(names)): []}
 
 
-def _expression(filters: Any) -> ds.Expression | None:
+def _expression(filters: Any, schema: pa.Schema) -> ds.Expression | None:
     if filters is None or isinstance(filters, ds.Expression):
         return filters
+    if isinstance(filters, str):
+        return parse_filter(filters, schema) if filters.strip() else None
     return pq.filters_to_expression(filters) if filters else None
 
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.reading import Wanted, leaf_batches, read_parts
-from hipslake.catalog.selection import Intervals, Selection, select
+from hipslake.catalog.selection import Selection, select
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
 
@@ -57,17 +58,18 @@ class Stretches:
         wanted : callable, optional
             Of the row groups there, those that are needed; the others may be left out.
         """
-        inside = Intervals.of_stretch(start, stop)
+        inside = Intervals.union([start], [stop])
         if self.group is None or self.metadata.gathers:
-            tables = list(read_parts(self.storage, self.metadata, self.selection, inside, threads=1))
+            tables = list(read_parts(self.storage, self.metadata, self.selection, inside))
             return pa.concat_tables(tables) if tables else self.schema.empty_table()
         files = self._files_near(inside)
         batches = []
         first = starts(files["order"].to_numpy(), files["npix"].to_numpy())
         last = stops(files["order"].to_numpy(), files["npix"].to_numpy())
         met = inside.touch(first, last)
-        for path in files["path"].filter(pa.array(met)).to_pylist():
-            batches += leaf_batches(self.storage, path, self.schema, (start, stop), wanted=wanted)
+        near = files.filter(pa.array(met))
+        for path, size in zip(near["path"].to_pylist(), near["bytes"].to_pylist(), strict=True):
+            batches += leaf_batches(self.storage, path, size, self.schema, (start, stop), wanted=wanted)
         return pa.Table.from_batches(batches, self.schema)
 
     def _files_near(self, inside: Intervals) -> pa.Table:

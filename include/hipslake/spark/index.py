@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.column_files import ColumnFiles
+from hipslake.catalog.committing import commit_next, committed_before, newest_version
 from hipslake.catalog.hats import write_hats_index
 from hipslake.catalog.index import (
     ROWS_COLUMN,
@@ -33,11 +34,11 @@ from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Block, Counter, Engine, Routed
-from hipslake.errors import CatalogNotFoundError, ConflictError, VerificationError
+from hipslake.errors import CatalogNotFoundError, VerificationError
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.tree import PixelTree
-from hipslake.steps.committing import commit_change, committed_before, pinned_newest
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.draft import draft_version
 from hipslake.steps.index import INDEX_ATTEMPTS, BuildIndexReport, BuildIndexRequest, BuiltIndices
 from hipslake.steps.pointers import point_at_newest
@@ -87,16 +88,16 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
     phases, folder = Phases(), request.folder
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    tried = (entry.path.rpartition("/")[2] for entry in folder.storage.list(INDEX_ATTEMPTS))
-    committed = committed_before(catalog, tried)
+    state = FrozenState.of(frozen)
+    committed = committed_before(catalog, attempts_of(folder, INDEX_ATTEMPTS, state))
     if committed is None:
         write_id = claim_write(catalog, now_utc())
-        folder.storage.write(f"{INDEX_ATTEMPTS}/{write_id}/attempt", b"")
+        note_attempt(folder, INDEX_ATTEMPTS, write_id, state)
         with (
             Heartbeat(catalog, write_id, rest=False) as heartbeat,
             Pin(catalog, write_id) as pin,
         ):
-            base = pinned_newest(catalog, pin)
+            base = newest_version(catalog, pin)
             if base is None:
                 raise CatalogNotFoundError(
                     f"{catalog.uri()}: nothing is published here that could be indexed"
@@ -106,11 +107,11 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
             with phases("commit"):
                 delete_temporary_files(catalog, write_id, 0, recursive=True)
                 # Rows that others add meanwhile are not covered, and the index says so: it fits all the same.
-                committed = commit_change(
-                    catalog, heartbeat, lambda newest: _with_indices(newest, indices, write_id)
+                committed = commit_next(
+                    catalog,
+                    heartbeat,
+                    lambda: _with_indices(newest_version(catalog), indices, write_id),
                 )
-        if committed is None:
-            raise ConflictError(f"{catalog.uri()}: others kept committing first; try again later")
     with phases("pointers"):
         point_at_newest(catalog)
     catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))  # that folder was never written into

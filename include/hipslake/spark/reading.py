@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import parts
+from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals, PixelLike, select
+from hipslake.catalog.selection import select
+from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.sphere.regions import Region
 from hipslake.storage import Storage
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 VECTORIZED = "spark.sql.parquet.enableVectorizedReader"
+_MOST_RANGES = 50  # of `_healpix_29` that are written into the plan of a query
 
 
 def read_spark(
@@ -35,6 +40,7 @@ def read_spark(
     columns: Sequence[str] | None = None,
     pixels: Iterable[PixelLike] | None = None,
     group: str | None = None,
+    region: Region | str | None = None,
 ) -> DataFrame:
     """Rows of a catalog, lazily. Several column groups are joined by `_row`.
 
@@ -46,21 +52,25 @@ def read_spark(
     ----------
     catalog : Catalog
     spark : SparkSession
-    columns, pixels, group
+    columns, pixels, group, region
         As for `Catalog.read`.
 
     Raises
     ------
     SchemaMismatchError
         There is no such column.
+    RegionError
+        The text is no region.
     """
-    selection = select(catalog.metadata, columns, None, group)
+    within = None if region is None else region_of(region)
+    selection = select(catalog.metadata, columns, None, group, within)
+    cut = selection.cut
     given = None if pixels is None else list(pixels)
     chosen = parts(
         catalog.storage,
         catalog.metadata,
         list(selection.columns),
-        None if given is None else Intervals.of(given),
+        selection.inside(None if given is None else Intervals.of(given)),
     )
     frames = []
     for name, taken in selection.columns.items():
@@ -73,6 +83,10 @@ def read_spark(
         )
         if given is not None:
             frame = frame.where(_inside(given))
+        if cut is not None:
+            frame = frame.where(_near(cut.cover.intervals))
+            if {cut.ra, cut.dec} <= set(taken):
+                frame = frame.where(_cut_by(cut)(*map(_quoted, (HEALPIX_COLUMN, cut.ra, cut.dec))))
         join_key = [ROW_COLUMN] if len(selection.columns) > 1 and ROW_COLUMN not in taken else []
         frames.append(frame.select(*map(_quoted, [*taken, *join_key])))
     joined = reduce(lambda left, right: left.join(right, on=ROW_COLUMN), frames)
@@ -99,6 +113,25 @@ def _inside(pixels: list[PixelLike]) -> Column:
         F.shiftright(index, 2 * (MAX_ORDER - order)).isin(npix) for order, npix in sorted(per_order.items())
     ]
     return reduce(lambda left, right: left | right, conditions, F.lit(False))
+
+
+def _near(intervals: Intervals) -> Column:
+    """The rows in or near some intervals: a few comparisons, by which Parquet readers skip row groups."""
+    index = F.col(HEALPIX_COLUMN)
+    few = intervals.at_most(_MOST_RANGES)
+    ranges = zip(few.start.tolist(), few.stop.tolist(), strict=True)
+    conditions = [(index >= start) & (index < stop) for start, stop in ranges]
+    return reduce(lambda left, right: left | right, conditions, F.lit(False))
+
+
+def _cut_by(cut: RegionCut) -> Callable[..., Column]:
+    """The exact cut, as a function of index, ra and dec that runs on the executors."""
+
+    def kept(index: pa.Array, ra: pa.Array, dec: pa.Array) -> pa.Array:
+        return pa.array(cut.keeps(index.to_numpy(zero_copy_only=False), ra, dec))
+
+    cuts: Callable[..., Column] = F.arrow_udf(kept, "boolean")
+    return cuts
 
 
 def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:

@@ -14,6 +14,7 @@ from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.crossmatch import Crossmatch
 from hipslake.specs.base import Frozen
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.sphere.regions import parse_region
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.write import DEFAULT_TARGET_BYTES, WriteRequest
@@ -37,6 +38,7 @@ class FrozenCrossmatch(Frozen):
     spec: CrossmatchSpec  # with the overrides of the params
     left: FrozenSide
     right: FrozenSide
+    region: str | None = None  # where left rows are matched; None: everywhere
     shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
 
     def open(self) -> Crossmatch:
@@ -50,6 +52,7 @@ class FrozenCrossmatch(Frozen):
             columns=(self.spec.left.columns, self.spec.right.columns),
             motions=(self.spec.left.motion, self.spec.right.motion),
             shift_arcsec=self.shift_arcsec,
+            region=None if self.region is None else parse_region(self.region),
         )
 
 

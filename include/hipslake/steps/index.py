@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import Index
 from hipslake.specs.base import Frozen
-from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.write import WriteReport, WriteRequest

@@ -11,6 +11,7 @@ from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
+from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.sources.model import SourceFile
@@ -22,12 +23,11 @@ from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch, FrozenSide
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve import check_free_space, choose_write_id
+from hipslake.steps.resolve import check_free_space, choose_write_id, swept_orphans
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
 from hipslake.storage import Storage
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT
-from hipslake.versions.orphans import sweep_orphans
 
 
 class ResolveCrossmatchRequest(Request):
@@ -43,6 +43,7 @@ class ResolveCrossmatchRequest(Request):
     spec_file: str
     radius_arcsec: float | None = None  # overrides the spec's
     threshold: str | None = None  # overrides the spec's
+    region: str | None = None  # only left rows in it are matched
     force: bool = False
 
     def fingerprint(self) -> str:
@@ -69,6 +70,8 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     ------
     CatalogNotFoundError, VersionNotFoundError
         If a side is not published.
+    RegionError
+        If the region is none.
     SpecError, SchemaMismatchError
         If the spec, an override of it, or a column is wrong, or the right side has no sufficient margin.
     NotWritableError, NoSpaceError
@@ -80,6 +83,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
+    region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
         left, right = (opened_side(request.warehouse, side, catalog) for side in (spec.left, spec.right))
         match = Crossmatch.of(
@@ -88,6 +92,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             spec.options,
             columns=(spec.left.columns, spec.right.columns),
             motions=(spec.left.motion, spec.right.motion),
+            region=region,
         )
         outcome = outcome_spec(spec, match)
         check_columns(outcome, match.columns.schema)
@@ -108,7 +113,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         created=now_utc(),
         library_version=__version__,
     )
-    inputs = join_inputs(spec.fingerprint_text(), (left, right))
+    inputs = join_inputs(f"{spec.fingerprint_text()} {region}", (left, right))
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     inputs = inputs.model_copy(update={"unchanged_version": unchanged})
     folder = request.folder
@@ -120,11 +125,12 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             spec=spec,
             left=FrozenSide(uri=left.uri, version=left.version),
             right=FrozenSide(uri=right.uri, version=right.version),
+            region=None if region is None else str(region),  # a MOC file may change
             shift_arcsec=match.shift_arcsec,
         ),
     )
     with phases("sweep"):
-        sweep_orphans(catalog, keep={frozen.write_id})
+        swept_orphans(catalog, frozen.write_id)
     if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return ResolveCrossmatchReport(
@@ -191,7 +197,8 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     left, right = match.left.metadata.catalog, match.right.metadata.catalog
     kinds = {"inner": "with", "left": "and, where there is one,", "anti": "without"}
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
-    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}"
+    where = f", {match.cut.region}" if match.cut is not None else ""
+    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"
 
 
 def opened_side(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:

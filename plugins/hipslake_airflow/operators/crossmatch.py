@@ -21,7 +21,7 @@ class ResolveCrossmatchOperator(StepOperator):
     """Freeze the spec, the params, the versions of both catalogs and the write id of a run.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `radius_arcsec`,
-    `threshold`, `force`. Skips the run if the newest version was made of just this.
+    `threshold`, `region`, `force`. Skips the run if the newest version was made of just this.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ class ResolveCrossmatchOperator(StepOperator):
             spec_file=self.spec_file,
             radius_arcsec=None if radius is None else float(radius),
             threshold=params.get("threshold") or None,
+            region=params.get("region") or None,
             force=bool(params.get("force", False)),
         )
         report = perform(resolve_crossmatch.run, request, resolve_crossmatch.ResolveCrossmatchReport)

@@ -1,0 +1,87 @@
+"""Rows of a catalog as one file, for those who take them elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from hipslake.catalog.moc_files import region_of
+from hipslake.catalog.reading import Part, parts, read_parts
+from hipslake.catalog.selection import Selection, select
+from hipslake.errors import SchemaMismatchError
+from hipslake.exports.model import Origin
+from hipslake.exports.writing import Exported, check_export, write_export
+from hipslake.specs.export import ExportFormat
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.regions import Region
+
+if TYPE_CHECKING:
+    from hipslake.catalog.catalog import Catalog
+
+
+@dataclass(frozen=True)
+class Export:
+    """What is to be exported, and to where.
+
+    Attributes
+    ----------
+    catalog : Catalog
+    uri : str
+    kind : ExportFormat
+    selection : Selection
+    origin : Origin
+    """
+
+    catalog: Catalog
+    uri: str
+    kind: ExportFormat
+    selection: Selection
+    origin: Origin
+
+    @classmethod
+    def of(
+        cls,
+        catalog: Catalog,
+        uri: str,
+        *,
+        region: Region | str | None = None,
+        columns: Sequence[str] | None = None,
+        filters: Any = None,
+        format: str | None = None,
+    ) -> Export:
+        """Resolve an export; parameters and errors as of `Catalog.export`."""
+        kind = ExportFormat.of(uri, format)
+        within = None if region is None else region_of(region)
+        selection = select(catalog.metadata, columns, filters, region=within)
+        if not len(selection.schema):
+            raise SchemaMismatchError("export: no column is asked for; name some, or none at all for all")
+        metadata = catalog.metadata
+        origin = Origin(
+            metadata.catalog,
+            metadata.version,
+            metadata.description,
+            metadata.attribution,
+            region="" if region is None else str(region),
+            filters="" if filters is None else str(filters),
+        )
+        return cls(catalog, uri, kind, selection, origin)
+
+    def check(self, *, overwrite: bool) -> None:
+        """Look whether it can be written; errors as of `check_export`."""
+        check_export(self.uri, self.selection.schema, self.kind, overwrite=overwrite)
+
+    def parts(self) -> list[Part]:
+        """The stretches of the curve that are read."""
+        groups, inside = list(self.selection.columns), self.selection.inside(None)
+        return parts(self.catalog.storage, self.catalog.metadata, groups, inside)
+
+    def rows(self, pixels: Intervals | None = None) -> Iterator[pa.Table]:
+        """The rows, or those of them inside some pixels, along the curve."""
+        return read_parts(self.catalog.storage, self.catalog.metadata, self.selection, pixels)
+
+    def write(self, rows: Iterable[pa.Table]) -> Exported:
+        """Write the rows; errors as of `write_export`."""
+        return write_export(self.uri, self.selection.schema, rows, self.kind, self.origin)

@@ -1,0 +1,91 @@
+"""MOCs in files: FITS, JSON, or text; and the regions that a text names, files included."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from hipslake.errors import RegionError
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.regions import Moc, Region, parse_region
+from hipslake.sphere.regions.text import parse_moc
+from hipslake.storage import Storage
+
+_INLINE = re.compile(r"[\d/,\s-]*")  # so much is in a MOC that is written out
+
+
+def region_of(region: Region | str) -> Region:
+    """A region as it is given to a read: itself, or a text. `moc URI` is read from the file.
+
+    Raises
+    ------
+    RegionError
+        The text is no region, or the file holds no MOC.
+    StorageError
+        The file cannot be read.
+    """
+    if not isinstance(region, str):
+        return region
+    kind, _, rest = region.strip().partition(" ")
+    if kind.lower() == "moc" and not _INLINE.fullmatch(rest):
+        return read_moc(rest.strip())
+    return parse_region(region)
+
+
+def read_moc(uri: str | Path) -> Moc:
+    """Read a MOC from a FITS, JSON or text file; the content says which it is.
+
+    Parameters
+    ----------
+    uri : str or Path
+        A local path or a URI.
+
+    Raises
+    ------
+    RegionError
+        There is no such file, or it holds no MOC of the sky.
+    StorageError
+        The file cannot be read.
+    """
+    try:
+        storage, name = Storage.of_file(uri)
+    except ValueError as error:
+        raise RegionError(f"MOC {error}") from None
+    where = storage.uri(name)
+    try:
+        data = storage.read(name)
+    except FileNotFoundError:
+        raise RegionError(f"MOC {where} does not exist") from None
+    if data.startswith(b"SIMPLE"):
+        return _from_fits(data, where)
+    try:
+        text = data.decode("ascii")
+        return parse_moc(_from_json(text) if text.lstrip().startswith("{") else text)
+    except (ValueError, RegionError) as error:
+        raise RegionError(f"{where} is no MOC in FITS, JSON or text: {error}") from None
+
+
+def _from_json(text: str) -> str:
+    """A MOC in JSON, `{"3": [1, 2], "5": [7]}`, as text."""
+    orders = json.loads(text)
+    if not all(isinstance(pixels, list) for pixels in orders.values()):
+        raise ValueError("JSON of a MOC has a list of pixels for each order")
+    return " ".join(f"{order}/{','.join(map(str, pixels))}" for order, pixels in orders.items())
+
+
+def _from_fits(data: bytes, where: str) -> Moc:
+    from mocpy import MOC
+
+    with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
+        path = Path(folder, "moc.fits")
+        path.write_bytes(data)
+        try:
+            ranges = MOC.load(path, format="fits").to_depth29_ranges
+        except Exception as error:  # of many kinds, by what is wrong
+            raise RegionError(f"{where} is no FITS file of a MOC of the sky: {error}") from error
+    start, stop = np.asarray(ranges).reshape(-1, 2).astype(np.int64).T
+    return Moc(Intervals.union(start, stop))

@@ -1,0 +1,10 @@
+"""Regions on the sky: each is covered with pixels, and says exactly which positions lie in it."""
+
+from hipslake.sphere.regions.box import Box
+from hipslake.sphere.regions.cone import Cone
+from hipslake.sphere.regions.model import Cover, Region
+from hipslake.sphere.regions.pixels import Moc, PixelList
+from hipslake.sphere.regions.polygon import Polygon
+from hipslake.sphere.regions.text import parse_region
+
+__all__ = ["Box", "Cone", "Cover", "Moc", "PixelList", "Polygon", "Region", "parse_region"]

@@ -1,0 +1,195 @@
+"""A polygon whose edges are great circles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hipslake.errors import RegionError
+from hipslake.sphere.regions.checks import checked_dec, checked_ra, written
+from hipslake.sphere.regions.edges import Edges
+from hipslake.sphere.regions.model import TOLERANCE, Cover, cover_of
+from hipslake.sphere.vectors import Vectors, angles, pixel_centers, unit_vectors
+
+MAX_VERTICES = 2000
+
+
+@dataclass(frozen=True, init=False)
+class Polygon:
+    """All positions on one side of a closed chain of great-circle arcs, the arcs too.
+
+    The inside is the side of the smaller area; in which direction the vertices run does not matter.
+
+    Parameters
+    ----------
+    vertices : iterable of (float, float)
+        ra and dec in ICRS degrees, at least three; the arc to the next one is the shorter of the two. The
+        first may be repeated at the end.
+
+    Raises
+    ------
+    RegionError
+        There are fewer than three vertices or more than `MAX_VERTICES`, neighbours are one point or
+        antipodes, edges cross or touch each other, or both sides are of one area.
+
+    Examples
+    --------
+    >>> polygon = Polygon([(350, -5), (10, -5), (0, 10)])
+    >>> str(polygon)
+    'polygon 350 -5, 10 -5, 0 10'
+    >>> polygon.contains([0, 350, 180], [0, -5, 0])
+    array([ True,  True, False])
+    """
+
+    vertices: tuple[tuple[float, float], ...]
+
+    def __init__(self, vertices: Iterable[tuple[float, float]]) -> None:
+        object.__setattr__(self, "vertices", _checked_vertices(vertices))
+        _check_simple(self.vertices, self._edges)
+        _ = self._frame
+
+    def __str__(self) -> str:
+        return "polygon " + ", ".join(f"{written(ra)} {written(dec)}" for ra, dec in self.vertices)
+
+    def cover(self) -> Cover:
+        return cover_of(self)
+
+    def contains(self, ra: ArrayLike, dec: ArrayLike) -> NDArray[np.bool_]:
+        lon, lat = np.broadcast_arrays(np.asarray(ra, np.float64), np.asarray(dec, np.float64))
+        distance, inside = self.border(unit_vectors(lon.ravel(), lat.ravel()))
+        return (inside | (distance <= TOLERANCE)).reshape(lon.shape)
+
+    def border(self, points: Vectors) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        edges, frame = self._edges, self._frame
+        pieces = edges.chunks(points)
+        distance = np.concatenate([edges.distances(piece).min(axis=1) for piece in pieces])
+        return distance, np.concatenate([frame.inside(edges, piece) for piece in pieces])
+
+    @cached_property
+    def _edges(self) -> Edges:
+        return Edges(unit_vectors(*np.array(self.vertices).T))
+
+    @cached_property
+    def _frame(self) -> _Frame:
+        return _Frame.of(self._edges)
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """A pole that is far from all edges, from which they are counted.
+
+    Between a point and this pole, along the meridian, lies an odd number of edges if one of the two is inside
+    and the other is not.
+    """
+
+    axes: Vectors  # [3, 3]: the last one is the pole
+    longitudes: NDArray[np.float64] = field(repr=False)  # of the vertices, radians
+    pole_sides: NDArray[np.float64] = field(repr=False)  # of the pole to each edge
+    pole_inside: bool
+
+    @classmethod
+    def of(cls, edges: Edges) -> _Frame:
+        axes = _axes(_pole_far_from(edges))
+        longitudes = _longitudes(edges.vertices, axes)
+        sides = edges.sides(axes[2:])[0]
+        steps = _wrapped(np.roll(longitudes, -1) - longitudes)
+        around = round(float(steps.sum()) / (2 * np.pi)) != 0  # the chain goes around the pole
+        area = abs(_excesses(edges, axes[2]).sum())  # of the side that the triangles at the pole make up
+        if abs(area - 2 * np.pi) < 1e-9:
+            raise RegionError(
+                "both sides of the polygon are half of the sky, so neither is the inside; "
+                "give a cone of 90 degrees for a hemisphere"
+            )
+        return cls(axes, longitudes, sides, around == (area < 2 * np.pi))
+
+    def inside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
+        """Which points are inside, bool[n]; near an edge either answer may come."""
+        ahead = _wrapped(self.longitudes - _longitudes(points, self.axes)[:, None])
+        following = np.roll(ahead, -1, axis=1)
+        # Each vertex is east or west of a point, never both: no edge is counted twice, and none is missed.
+        passed = ((ahead < 0) != (following < 0)) & (np.abs(ahead - following) < np.pi)
+        between = (edges.sides(points) < 0) != (self.pole_sides < 0)
+        return np.asarray(((passed & between).sum(axis=1) % 2 == 1) != self.pole_inside)
+
+
+def _checked_vertices(vertices: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    found = []
+    for number, vertex in enumerate(vertices, 1):
+        try:
+            ra, dec = vertex
+        except (TypeError, ValueError):
+            raise RegionError(f"vertex {number} of a polygon is (ra, dec), not {vertex!r}") from None
+        what = f"of vertex {number} of a polygon"
+        found.append((checked_ra(ra, what=f"ra {what}"), checked_dec(dec, what=f"dec {what}")))
+    if len(found) > 1 and found[0] == found[-1]:
+        found.pop()
+    if not 3 <= len(found) <= MAX_VERTICES:
+        raise RegionError(
+            f"a polygon has 3 to {MAX_VERTICES} vertices, not {len(found)}"
+            + ("; give a MOC for an outline that is so fine" if len(found) > 3 else "")
+        )
+    return tuple(found)
+
+
+def _check_simple(vertices: tuple[tuple[float, float], ...], edges: Edges) -> None:
+    lengths = angles(edges.vertices, edges.ends)
+    for wrong, what in (
+        (lengths <= TOLERANCE, "are one point; leave one out"),
+        (lengths >= np.pi - TOLERANCE, "are antipodes, which many great circles join; put one between"),
+    ):
+        if wrong.any():
+            number = int(np.argmax(wrong))
+            pair = " and ".join(_place(vertices, at) for at in (number, number + 1))
+            raise RegionError(f"polygon: its vertices {pair} {what}")
+    for wrong, kind in ((edges.crossings(), "cross"), (edges.touches(TOLERANCE), "touch")):
+        if wrong.any():
+            first, second = (int(at) for at in np.argwhere(wrong)[0])
+            raise RegionError(
+                f"polygon: the edges that start at its vertices {_place(vertices, first)} and "
+                f"{_place(vertices, second)} {kind} each other, so that its inside is not known"
+            )
+
+
+def _place(vertices: tuple[tuple[float, float], ...], at: int) -> str:
+    number = at % len(vertices)
+    ra, dec = vertices[number]
+    return f"{number + 1} ({ra:g}, {dec:g})"
+
+
+def _pole_far_from(edges: Edges) -> Vectors:
+    """A direction that is far from all edges, and so is its antipode."""
+    candidates = pixel_centers(2, np.arange(12 << 4))
+    nearest = edges.distances(candidates).min(axis=1)
+    opposite = edges.distances(-candidates).min(axis=1)
+    return np.asarray(candidates[np.argmax(np.minimum(nearest, opposite))])
+
+
+def _axes(pole: Vectors) -> Vectors:
+    """A right-handed frame with this pole, float64[3, 3]."""
+    start = np.eye(3)[np.argmin(np.abs(pole))]
+    east = np.cross(pole, start)
+    east /= np.linalg.norm(east)
+    return np.stack([east, np.cross(pole, east), pole])
+
+
+def _longitudes(points: Vectors, axes: Vectors) -> NDArray[np.float64]:
+    return np.asarray(np.arctan2(points @ axes[1], points @ axes[0]))
+
+
+def _wrapped(angle: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray((angle + np.pi) % (2 * np.pi) - np.pi)
+
+
+def _excesses(edges: Edges, pole: Vectors) -> NDArray[np.float64]:
+    """Signed areas of the triangles of the pole and each edge, in steradians.
+
+    Source: van Oosterom and Strackee 1983, IEEE Trans. Biomed. Eng. 30, 125.
+    """
+    volume = edges.sides(pole[None])[0]
+    start, end = edges.vertices @ pole, edges.ends @ pole
+    along = np.einsum("mk,mk->m", edges.vertices, edges.ends)
+    return np.asarray(2 * np.arctan2(volume, 1 + start + end + along))

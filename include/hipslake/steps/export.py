@@ -1,0 +1,164 @@
+"""Export: rows of a published version go to one file. Needs no Spark; for many rows it reads with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from pydantic import AwareDatetime, Field
+
+from hipslake.catalog.catalog import Catalog
+from hipslake.catalog.exporting import Export
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.errors import SpecError
+from hipslake.exports.writing import Exported
+from hipslake.specs.catalog import NAME_PATTERN
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import catalog_uri, now_utc
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import pinning
+
+EXPORTS = "exports"
+"""The folder of the warehouse for outputs that are given by a relative path."""
+
+STARTED = "export/started"
+"""In the run folder: what lies at the output since then is of this run, and may be replaced."""
+
+
+class ExportRequest(Request):
+    """Export rows of a catalog."""
+
+    step: ClassVar[str] = "export"
+    reads_sources: ClassVar[bool] = False
+
+    warehouse: str
+    catalog: str = Field(pattern=NAME_PATTERN)
+    version: int | None = None  # None: the newest
+    region: str | None = None
+    columns: tuple[str, ...] | None = None
+    filters: str | None = None
+    format: str | None = None  # None: by the ending of the output
+    output: str  # a path or a URI; a relative path lies below `exports/` of the warehouse
+    overwrite: bool = False
+    task_bytes: int = Field(default=256 << 20, ge=1)  # of leaf files that one task of Spark reads
+    created: AwareDatetime = Field(default_factory=now_utc)
+
+    def fingerprint(self) -> str:
+        """Return the digest of what is asked for, whenever that was."""
+        return hashlib.sha256(self.model_dump_json(exclude={"created"}).encode()).hexdigest()
+
+    @property
+    def output_uri(self) -> str:
+        """Where the file goes.
+
+        Raises
+        ------
+        SpecError
+            It is no file, or it lies among the catalogs or other things of the warehouse.
+        """
+        given = self.output.strip()
+        if "://" not in given and not given.startswith(("/", "~")):
+            given = f"{self.warehouse.rstrip('/')}/{EXPORTS}/{given}"
+        try:
+            folder, name = Storage.of_file(given)
+        except ValueError as error:
+            raise SpecError(f"output {error}") from None
+        uri, warehouse = _normal(folder.uri(name)), _normal(Storage.at(self.warehouse).uri())
+        if uri.startswith(f"{warehouse}/") and not uri.startswith(f"{warehouse}/{EXPORTS}/"):
+            raise SpecError(
+                f"output {self.output!r} lies in the warehouse, among what is published; give a relative "
+                f"path for a file below {warehouse}/{EXPORTS}, or a place outside of it"
+            )
+        return uri
+
+
+class ExportReport(Report):
+    """Rows in and out: the rows that were exported. Bytes: of the file."""
+
+    step: str = ExportRequest.step
+    version: int | None = None
+    catalog_uri: str = ""
+    output: str = ""
+
+
+def run(request: ExportRequest) -> ExportReport:
+    """Export in this process, leaf by leaf.
+
+    Run again, also after it was killed before its report, it writes the file anew.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        If there is no such catalog or version.
+    SpecError
+        If the region, a filter, the format or the output makes no sense.
+    SchemaMismatchError
+        If there is no such column, or the format has no form for one.
+    NotWritableError
+        If something lies at the output already.
+    """
+    phases = Phases()
+    with preparing(request, phases) as export:
+        with phases("write"):
+            exported = export.write(export.rows())
+        return report_of(export, exported, phases)
+
+
+@contextmanager
+def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
+    """Resolve an export and look whether it can be written; no vacuum takes its version while the block runs.
+
+    Errors as of `run`.
+    """
+    root = Storage.at(catalog_uri(request.warehouse, request.catalog))
+    with phases("prepare"):
+        metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
+        export = export_of(request, Catalog(root, metadata))
+        folder = request.folder.storage
+        export.check(overwrite=request.overwrite or folder.exists(STARTED))
+        folder.write(STARTED, export.uri.encode())
+    with pinning(root) as pin:
+        pin.hold(metadata.version)
+        yield export
+
+
+def export_of(request: ExportRequest, catalog: Catalog) -> Export:
+    """Return the export that a request asks for, of a catalog."""
+    return Export.of(
+        catalog,
+        request.output_uri,
+        region=request.region,
+        columns=request.columns,
+        filters=request.filters,
+        format=request.format,
+    )
+
+
+def report_of(export: Export, exported: Exported, phases: Phases) -> ExportReport:
+    """Return the report of an export that was written."""
+    return ExportReport(
+        rows_in=exported.rows,
+        rows_out=exported.rows,
+        bytes=exported.bytes,
+        files=1,
+        version=export.catalog.version,
+        catalog_uri=export.catalog.uri,
+        output=exported.uri,
+        seconds=phases.seconds,
+    )
+
+
+def bytes_to_export(request: ExportRequest) -> int:
+    """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
+    root = catalog_uri(request.warehouse, request.catalog)
+    return sum(part.bytes for part in export_of(request, Catalog.open(root, request.version)).parts())
+
+
+def _normal(uri: str) -> str:
+    """A path or URI without `..` and doubled slashes."""
+    scheme, separator, path = uri.rpartition("://")
+    return f"{scheme}{separator}{os.path.normpath(path)}"

@@ -1,0 +1,7 @@
+"""Write rows of a catalog to one file: `export_catalog.py --request=URI --report=URI`."""
+
+from hipslake.spark.jobs import run_job
+from hipslake.steps.export import ExportRequest
+
+if __name__ == "__main__":
+    run_job("hipslake.spark.export", ExportRequest)

@@ -1,0 +1,141 @@
+"""Filters as text: what they mean is held against pandas, and what they may not be is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from hipslake.catalog.filters import parse_filter
+from hipslake.errors import FilterError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MAG = [11.5, None, 12.0, float("nan"), 14.25, -3.0]
+TABLE = pa.table(
+    {
+        "id": pa.array([0, 1, 2, 3, 4, 5], pa.int64()),
+        "mag": pa.array(MAG, pa.float64()),
+        "B-V": pa.array([0.5, 0.6, None, 0.8, 0.9, 1.0]),
+        "name": ["a", "b's", None, "and", "", 'q"q'],
+        "flag": [True, False, None, True, False, True],
+        "In": [5, 4, 3, 2, 1, 0],
+        'odd"name': [1, 1, 1, 2, 2, 2],
+    }
+)
+
+
+def ids(text: str) -> list[int]:
+    return ds.dataset(TABLE).to_table(["id"], filter=parse_filter(text, TABLE.schema))["id"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("mag < 12", [0, 5]),
+        ("mag<=12", [0, 2, 5]),
+        ("12 <= mag", [2, 4]),
+        ("mag = -3", [5]),
+        ("mag == -3.0 or id = 1", [1, 5]),
+        ("mag != 12", [0, 3, 4, 5]),
+        ("mag <> 12", [0, 3, 4, 5]),
+        ("mag > 1.2e1", [4]),
+        ("mag > .5", [0, 2, 4]),
+        ("mag is null", [1]),
+        ("mag IS NOT NULL", [0, 2, 3, 4, 5]),
+        ("mag is nan", [3]),
+        ("mag is not nan and mag is not null", [0, 2, 4, 5]),
+        ("mag between 11.5 and 12", [0, 2]),
+        ("mag not between 11.5 and 12 and id > 3", [4, 5]),
+        ("id in (1, 3,5)", [1, 3, 5]),
+        ("id not in (1, 3, 5)", [0, 2, 4]),
+        ("name in ('a', 'b''s')", [0, 1]),
+        ("name = 'and'", [3]),
+        ("name = ''", [4]),
+        ("name = 'q\"q'", [5]),
+        ('"B-V" >= 0.9', [4, 5]),
+        ('"odd""name" = 2', [3, 4, 5]),
+        ('"In" > 3', [0, 1]),
+        ("flag", [0, 3, 5]),
+        ("not flag", [1, 4]),
+        ("flag = true", [0, 3, 5]),
+        ("flag = False", [1, 4]),
+        ('"In" > id', [0, 1, 2]),
+        ("id = 0 or id = 1 and mag is null", [0, 1]),
+        ("(id = 0 or id = 1) and mag is null", [1]),
+        ("not (id < 4 or flag)", [4]),
+        ("not not id < 1", [0]),
+        ("id < 1 or not id < 5", [0, 5]),
+        ("  id\n<\t1  ", [0]),
+    ],
+)
+def test_the_meaning_of_filters(text: str, expected: list[int]) -> None:
+    assert ids(text) == expected
+
+
+@settings(deadline=None)
+@given(low=st.floats(-5, 20), high=st.floats(-5, 20), number=st.integers(-2, 7))
+def test_numbers_are_taken_as_they_are(low: float, high: float, number: int) -> None:
+    found = ids(f"mag between {low!r} and {high!r} or id = {number}")
+    mag = np.array([np.nan if value is None else value for value in MAG])
+    assert found == [i for i in range(6) if low <= mag[i] <= high or i == number]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mga < 12", "there is no column 'mga'; did you mean 'mag'?"),
+        ("zzz < 12", "there is no column 'zzz'; the columns are B-V, In, flag"),
+        ("mag", "expected a comparison, 'is', 'in' or 'between', found the end"),
+        ("mag <", "expected a column, a number or a 'text', found the end"),
+        ("mag < 12 and", "found the end"),
+        ("mag < 12 or or id = 1", "found 'or' at 13"),
+        ("mag < 12 id = 1", "expected 'and', 'or' or the end, found 'id' at 10"),
+        ("(mag < 12", r"expected '\)', found the end"),
+        ("mag < 12)", r"found '\)' at 9"),
+        ("mag is 12", "expected null, nan, not null or not nan"),
+        ("mag is not 12", "expected null, nan"),
+        ("mag in ()", r"found '\)'"),
+        ("mag in (1 2)", r"expected '\)', found '2'"),
+        ("mag not < 3", "expected 'in' or 'between'"),
+        ("mag between 1 or 2", "expected 'and', found 'or'"),
+        ("1 < 2", "expected a column on one side"),
+        ("1", "expected a comparison, found the end"),
+        ("B-V > 1", "'-' at 2 has no meaning here"),
+        ("name = 'open", "''' at 8 has no meaning|\"'\" at 8 has no meaning"),
+        ("__import__('os').system('x')", r"'\.' at 17 has no meaning"),
+        ("mag < 12; drop table stars", "';' at 9 has no meaning"),
+        ("mag < 12abc", "has no meaning"),
+        ("mag < ${HOME}", "has no meaning"),
+        ("and", "found 'and' at 1"),
+        ("(" * 60 + "id = 1" + ")" * 60, "nested more than 50 deep"),
+        ("not " * 60 + "id = 1", "nested more than 50 deep"),
+        ("id in (1, 'x')", "filter .*: "),
+        ("id = 99999999999999999999999999", "filter .*: "),
+        ("id = 1 or " * 2000 + "id = 1", "at most 10000"),
+    ],
+)
+def test_what_is_no_filter_is_told_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(FilterError, match=message):
+        parse_filter(text, TABLE.schema)
+
+
+WORDS = ["mag", "id", "flag", "and", "or", "not", "is", "null", "in", "between", "<", "=", *"(),", "1", "'x'"]
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(WORDS), max_size=12))
+def test_any_words_are_a_filter_or_an_error_of_ours(words: list[str]) -> None:
+    try:
+        parse_filter(" ".join(words), TABLE.schema)
+    except FilterError:
+        return
+
+
+@settings(deadline=None)
+@given(st.text(max_size=40))
+def test_any_text_is_a_filter_or_an_error_of_ours(text: str) -> None:
+    try:
+        parse_filter(text, TABLE.schema)
+    except FilterError:
+        return

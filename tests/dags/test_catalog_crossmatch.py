@@ -1,0 +1,64 @@
+"""A DAG for every spec of a cross-match; its run publishes, or has nothing to do, or says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipslake import Catalog
+
+from tests.catalog.little import sky
+from tests.catalog.matching import published, rows_at
+
+DAG = "catalog_crossmatch__a_x_b"
+SPEC = """\
+name: a_x_b
+type: crossmatch
+left: {catalog: a}
+right: {catalog: b}
+radius_arcsec: 60
+"""
+Load = Callable[[], dict[str, Any]]
+
+
+@pytest.fixture
+def joins(specs: Path) -> Path:
+    """The folder of join specs, with one in it."""
+    folder = specs.parent / "joins"
+    folder.mkdir()
+    (folder / "a_x_b.yaml").write_text(SPEC)
+    return folder
+
+
+def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) -> None:
+    (joins / "light_curves.yaml").write_text("name: light_curves\ntype: something_else\n")
+    dags = load()
+    assert [dag_id for dag_id in dags if dag_id.startswith("catalog_crossmatch")] == [DAG]
+    dag = dags[DAG]
+    assert [task.task_id for task in dag.topological_sort()] == [
+        "resolve", "crossmatch", "verify", "publish", "view",
+    ]  # fmt: skip
+    assert dag.params["radius_arcsec"] == 60
+    assert set(dag.params) == {"radius_arcsec", "threshold", "region", "force"}
+
+
+def test_a_broken_spec_is_told_by_its_dag(load: Load, joins: Path) -> None:
+    (joins / "a_x_b.yaml").write_text(SPEC + "neighbors: 2\n")
+    assert "invalid-spec" in load()[DAG].tags
+
+
+def test_a_run_publishes_the_match(airflow: Path, load: Load, joins: Path, tmp_path: Path) -> None:
+    root = tmp_path / "warehouse" / "catalogs"
+    ra, dec = sky(500)
+    published(root, "a", rows_at(ra, dec), threshold="100 rows")
+    published(root, "b", rows_at(ra, dec), threshold="100 rows", margin_arcsec=60.0)
+    run = load()[DAG].test(run_conf={"region": "box ra 0..180 dec -90..90"})
+    assert run.state == "success"
+    found = Catalog.open(root / "a_x_b")
+    assert 0 < found.metadata.total_rows < 500
+    assert max(found.read(["ra"])["ra"].to_pylist()) <= 180
+    again = load()[DAG].test(run_conf={"region": "box ra 0..180 dec -90..90"})
+    assert again.state == "success"
+    assert Catalog.open(root / "a_x_b").version == 1
