@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pytest
 from hipslake.catalog import object_pixels
@@ -96,6 +97,20 @@ def test_sources_in_csv_files_take_the_type_of_the_ids_of_their_objects(lake: La
     lake.finish(run)
     assert lake.open("sources").metadata.total_rows == 3000
     lake.open("sources").verify().raise_if_failed()
+
+
+@pytest.mark.parametrize("layout", ["hats", "hipscat"])
+def test_a_region_has_whole_light_curves(lake: Lake, layout: str) -> None:
+    objects = objects_table()
+    lake.ingest_objects(objects, layout=layout)
+    sources = lake.ingest_sources(sources_table(objects), layout=layout)
+    cone = "cone 80 30 0.5deg"
+    inside = lake.open("objects").read(["id"], region=cone)["id"]
+    found = sources.read(["source_id"], region=cone)["source_id"]
+    every = sources.read(["source_id", "object_id"])
+    expected = every.filter(pc.is_in(every["object_id"], value_set=inside))["source_id"]
+    assert found.equals(expected)
+    assert len(found) > 100
 
 
 @pytest.mark.peers

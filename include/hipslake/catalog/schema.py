@@ -45,9 +45,10 @@ def added_positions(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, s
     """Names of the position columns that the catalog adds, float64 ICRS degrees, if it adds any.
 
     Rows that lie where their objects do have `ra_object` and `dec_object`, the center of the object's
-    order-29 pixel (within a milliarcsecond of the object): HATS readers take rows by position and by pixel.
+    order-29 pixel (within a milliarcsecond of the object), in every layout: who looks for rows by their place
+    on the sky must look where they are filed.
     """
-    if spec.layout is Layout.HATS and spec.position_from is not None:
+    if spec.position_from is not None:
         return OBJECT_COLUMNS
     return ICRS_COLUMNS if adds_icrs(spec, source_schema) else None
 
@@ -55,7 +56,7 @@ def added_positions(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, s
 def hats_position(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, str] | None:
     """Names of the columns that hold ICRS degrees, or None where no such columns are stored."""
     added = added_positions(spec, source_schema)
-    if added is not None or spec.position_from is not None:
+    if added is not None:
         return added
     return None if spec.position.needs_icrs else (spec.position.ra, spec.position.dec)
 

@@ -12,7 +12,6 @@ from hipslake.catalog.equijoin import Equijoin
 from hipslake.catalog.schema import check_columns
 from hipslake.catalog.sides import icrs_position
 from hipslake.catalog.time_series import TimeSeries
-from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.source import SourceSpec
@@ -124,11 +123,6 @@ def outcome_spec(
     spec: EquijoinSpec, left: Catalog, right: Catalog, join: Equijoin | TimeSeries
 ) -> CatalogSpec:
     """Return the spec of the catalog that a join becomes: its rows lie where the left rows lie."""
-    if left.metadata.position.placed_by is not None and left.metadata.position.icrs_ra is None:
-        raise SpecError(
-            f"{left.name}: its rows lie where objects of {left.metadata.position.placed_by} do, and no "
-            "column says where that is; ingest it in layout hats, or let the objects stand on the left"
-        )
     place = icrs_position(left.metadata)
     credits = [side.metadata.attribution for side in (left, right) if side.metadata.attribution]
     kinds = {"inner": "with", "left": "and, where there are any,", "anti": "without"}
