@@ -15,6 +15,7 @@ from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
     BuildHatsViewOperator,
+    BuildIndexOperator,
     FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
@@ -70,6 +71,9 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         resolve >> wait >> inputs >> histogram >> plan >> write >> verify >> publish >> view
+        if spec.index:
+            index = BuildIndexOperator(task_id="index", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+            write >> index >> verify
     return dag
 
 

@@ -94,6 +94,14 @@ class CatalogFormatError(HipslakeError):
     """A metadata file is damaged, or of a format version that this library does not read."""
 
 
+class CoPartitionError(HipslakeError):
+    """Columns that are to be joined leaf by leaf are not known to share their pixels."""
+
+
+class IndexMissingError(HipslakeError):
+    """Values are to be found in a column that has no index."""
+
+
 class ConflictError(HipslakeError):
     """Others committed first: a change does not fit to their version, or the retry budget is spent."""
 

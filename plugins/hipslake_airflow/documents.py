@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.equijoin import EquijoinSpec
 
 _STEPS = {
     Mode.REPLACE: """\
@@ -82,6 +83,32 @@ A run whose catalogs and spec are those of the newest version does nothing.
 """
 
 
+def equijoin_document(spec: EquijoinSpec, path: Path) -> str:
+    """Return the page of an equi-join's DAG, in Markdown."""
+    kinds = {
+        "inner": "rows of the left catalog with a partner",
+        "left": "all rows of the left catalog, with nulls where there is no partner",
+        "anti": "rows of the left catalog without a partner",
+    }
+    outcome = f"rows of the left catalog with nested `{spec.nested.name}`" if spec.nested else kinds[spec.how]
+    return f"""### {spec.name}
+
+{spec.description}
+
+| | |
+|---|---|
+| spec | `{path}` |
+| left | `{spec.left.catalog}`, by `{spec.keys[0]}` |
+| right | `{spec.right.catalog}`, by `{spec.keys[1]}` |
+| outcome | {outcome}; leaves of at most {spec.threshold} |
+
+`resolve` freezes the spec, the params and the versions of both catalogs, and checks that the keys share their
+pixels. `equijoin` joins where leaves of both meet, without a shuffle, and writes the leaves of the outcome,
+`verify` reads everything back, `publish` commits the version and emits the catalog's asset, `view` shows it
+to HATS readers. A run whose catalogs and spec are those of the newest version does nothing.
+"""
+
+
 def compact_document(spec: CatalogSpec) -> str:
     """Return the page of a catalog's compaction DAG, in Markdown."""
     return f"""### Compact {spec.name}
@@ -89,6 +116,16 @@ def compact_document(spec: CatalogSpec) -> str:
 Nights that put files beside (`append: add_file`) leave leaves with many small files. `compact` merges those
 of every leaf that has at least `min_files` into one sorted file, all in one commit; the rows stay as they
 are. `view` shows the new version to HATS readers. Runs may append at the same time.
+"""
+
+
+def index_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's index DAG, in Markdown."""
+    return f"""### Index {spec.name}
+
+Builds the indices of {", ".join(f"`{column}`" for column in spec.index)} anew, for the newest version, and
+commits them as the next one; the rows stay as they are. Nights that came after an index was built are found
+without it, in all leaves that they touched. `view` shows the new version to HATS readers.
 """
 
 

@@ -172,3 +172,14 @@ def test_shipped_specs_load() -> None:
     )
     assert specs["hipparcos_hats"].source == specs["hipparcos"].source
     assert specs["hipparcos_hats"].position == specs["hipparcos"].position
+
+
+def test_the_key_on_is_no_truth(tmp_path: Path) -> None:
+    text = GOOD + "position_from: {catalog: objects, on: {object_id: id}}\n"
+    given = load_catalog_spec(write(tmp_path, text)).position_from
+    assert given is not None
+    assert (given.column, given.key) == ("object_id", "id")
+    joined = "position_from: {catalog: objects, on: {a: id, b: id}}\n"
+    assert message_of(tmp_path, GOOD + joined).startswith("stars.yaml:9: position_from.on: names 2 pairs")
+    itself = "position_from: {catalog: stars, on: {object_id: id}}\n"
+    assert "is this catalog itself" in message_of(tmp_path, GOOD + itself)

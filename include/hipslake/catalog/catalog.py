@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.catalog.metadata import CatalogMetadata
@@ -19,7 +20,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import joined_schema, select
-from hipslake.errors import CatalogFormatError
+from hipslake.errors import CatalogFormatError, SpecError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
@@ -423,6 +424,190 @@ class Catalog:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             found = pool.map(lambda stretch: list(match.matched(*stretch)), stretches)
             return pa.Table.from_batches([batch for batches in found for batch in batches], match.schema)
+
+    def find(
+        self,
+        column: str,
+        values: Any,
+        columns: Sequence[str] | None = None,
+        group: str | None = None,
+    ) -> pa.Table:
+        """Read the rows with some values of an indexed column; only leaves that hold them are opened.
+
+        Rows of increments that came after the index was built are found too: then the leaves in which these
+        increments have rows are opened as well.
+
+        Parameters
+        ----------
+        column : str
+        values : value, sequence or pyarrow.Array
+            Values that no row has give no rows.
+        columns, group
+            As for `read`.
+
+        Returns
+        -------
+        pyarrow.Table
+            Ordered by (`_healpix_29`, `_row`).
+
+        Raises
+        ------
+        IndexMissingError
+            The column has no index; the message says how to build it.
+        SchemaMismatchError
+            There is no such column, or the values are not of its type.
+        """
+        from hipslake.catalog.index import find_values
+
+        select(self.metadata, [column])
+        several = isinstance(values, Sequence | np.ndarray | pa.Array | pa.ChunkedArray)
+        given = values if several and not isinstance(values, str) else [values]
+        where, wanted = find_values(self.storage, self.metadata, column, given)
+        selection = select(self.metadata, columns, pc.field(column).isin(wanted), group)
+        tables = list(read_parts(self.storage, self.metadata, selection, where)) if len(where.start) else []
+        return pa.concat_tables(tables) if tables else selection.schema.empty_table()
+
+    def join(
+        self,
+        other: Catalog,
+        on: str | tuple[str, str],
+        how: Literal["inner", "left", "anti"] = "inner",
+        *,
+        columns: Sequence[str] | None = None,
+        other_columns: Sequence[str] | None = None,
+        suffixes: Sequence[str] | None = None,
+        shuffle: bool = False,
+        spark: Any = None,
+    ) -> Any:
+        """Join the rows of this catalog with those of another that have the same key.
+
+        Leaf by leaf, without a shuffle: equal keys have to be known to lie in leaves that overlap. They are
+        where the columns are marked as co-partitioned, and one catalog was ingested with `position_from` the
+        other, or both from a third.
+
+        Parameters
+        ----------
+        other : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the other: integers or texts. Null equals nothing.
+        how : {"inner", "left", "anti"}
+            Rows with a partner; all rows, with nulls where there is none; only rows without a partner.
+        columns, other_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given.
+        suffixes : (str, str), optional
+            Of names that both catalogs have; by default "" and "_<other catalog>".
+        shuffle : bool
+            Let Spark bring rows together from anywhere, so that every pair is found without any mark.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            `_healpix_29` and the columns of this catalog, and those of the other. The table is in the order
+            of this catalog.
+
+        Raises
+        ------
+        CoPartitionError
+            The keys are not known to share their pixels; the message tells the ways out.
+        SchemaMismatchError
+            There is no such column, or the keys are of two kinds.
+        SpecError
+            Two columns of the outcome would have one name, or a shuffle is asked for without a session.
+        """
+        from hipslake.catalog.equijoin import Equijoin
+
+        keys = (on, on) if isinstance(on, str) else (on[0], on[1])
+        join = Equijoin.of(
+            (self.storage, self.metadata),
+            (other.storage, other.metadata),
+            keys,
+            how,
+            columns=(columns, other_columns),
+            suffixes=suffixes,
+            shuffle=shuffle,
+        )
+        if spark is not None:
+            from hipslake.spark.joined_frames import joined_by_shuffle, joined_leaf_by_leaf
+
+            return joined_by_shuffle(spark, join) if shuffle else joined_leaf_by_leaf(spark, join)
+        if shuffle:
+            raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
+        pieces = join.pieces()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(join.joined, pieces.start.tolist(), pieces.stop.tolist()))
+        return pa.concat_tables([join.schema.empty_table(), *found])
+
+    def time_series(
+        self,
+        sources: Catalog,
+        on: str | tuple[str, str],
+        time: str,
+        *,
+        name: str = "sources",
+        columns: Sequence[str] | None = None,
+        source_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        source_filters: Any = None,
+        keep_empty: bool = True,
+        spark: Any = None,
+    ) -> Any:
+        """Give the objects of this catalog with their sources nested, in the order of time.
+
+        Leaf by leaf, as `join`: the keys have to be co-partitioned.
+
+        Parameters
+        ----------
+        sources : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the sources.
+        time : str
+            The column of the sources that they are sorted by; sources of one time stay in the order that they
+            were ingested in. NaN comes after all times, null after that.
+        name : str
+            Of the column that holds the sources: a list of structs, empty for objects without any.
+        columns, source_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given, and of the sources
+            not the key nor the position of the object.
+        filters, source_filters : pyarrow.compute.Expression or list, optional
+            Which objects, and which sources, as for `read`.
+        keep_empty : bool
+            Whether objects stay of which no source is left.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            The table is in the order of this catalog.
+
+        Raises
+        ------
+        CoPartitionError, SchemaMismatchError, SpecError
+            As of `join`.
+        """
+        from hipslake.catalog.time_series import TimeSeries
+
+        series = TimeSeries.of(
+            (self.storage, self.metadata),
+            (sources.storage, sources.metadata),
+            (on, on) if isinstance(on, str) else (on[0], on[1]),
+            time,
+            name=name,
+            columns=(columns, source_columns),
+            filters=filters,
+            source_filters=source_filters,
+            keep_empty=keep_empty,
+        )
+        if spark is not None:
+            from hipslake.spark.joined_frames import nested_leaf_by_leaf
+
+            return nested_leaf_by_leaf(spark, series)
+        pieces = series.pieces()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            found = list(pool.map(series.joined, pieces.start.tolist(), pieces.stop.tolist()))
+        return pa.concat_tables([series.schema.empty_table(), *found])
 
     def verify(self, *, workers: int | None = None) -> VerificationReport:
         """Check every file of this version against its metadata; see `hipslake.catalog.verification`.

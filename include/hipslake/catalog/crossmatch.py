@@ -22,6 +22,7 @@ from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted, leaf_batches
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.sides import Side, margin_files
+from hipslake.catalog.stretch_plan import StretchPlan, plan_stretches
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import Homes, homes, near
 from hipslake.joins.columns import MatchColumns, match_columns
@@ -138,6 +139,18 @@ class Crossmatch:
         """How many left rows are matched at once: as many as fit into a bounded memory."""
         width = sum(_width(field.type) for side in (self.left, self.right) for field in side.stretches.schema)
         return int(min(max(_TASK_BYTES // max(width, 1), _LEAST_ROWS), _MOST_ROWS))
+
+    @property
+    def described(self) -> str:
+        """The match in words, and what to look at where it finds nothing."""
+        return (
+            f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {self.right.metadata.catalog}: "
+            "are both about the same part of the sky, and their positions in degrees?"
+        )
+
+    def stretches(self, most_rows: int) -> StretchPlan:
+        """The stretches that are matched one by one, of about so many left rows."""
+        return plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
 
     @property
     def only(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

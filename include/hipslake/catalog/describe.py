@@ -90,6 +90,7 @@ def describe_position(spec: CatalogSpec, source_schema: pa.Schema) -> Position:
         **spec.position.model_dump(),
         icrs_ra=icrs[0] if icrs else None,
         icrs_dec=icrs[1] if icrs else None,
+        placed_by=spec.position_from.catalog if spec.position_from else None,
     )
 
 

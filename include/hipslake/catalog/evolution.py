@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN, check_columns
+from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import join_fields
 from hipslake.sources.units import check_unit
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, PositionFromSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 _WAY_OUT = "undo the change, or ingest into a catalog of another name"
@@ -79,7 +79,7 @@ def typed_columns(spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
     else. Left out, it comes with the first night that has values in it. Columns that the spec names stay.
     """
     groups = [group.columns for group in spec.column_groups if group.columns != "*"]
-    named = {name for columns in (*groups, spec.co_partitioned) for name in columns}
+    named = {name for columns in (*groups, *keyed_columns(spec).values()) for name in columns}
     return pa.schema(
         [field for field in schema if not pa.types.is_null(field.type) or field.name in named],
         schema.metadata,
@@ -88,13 +88,18 @@ def typed_columns(spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
 
 def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
     """Hold the spec against what cannot change under files that stay."""
-    position = {name: value for name, value in metadata.position if not name.startswith("icrs_")}
+    position = metadata.position.model_dump(exclude={"icrs_ra", "icrs_dec", "placed_by"})
+    own_marks = [mark.column for mark in metadata.co_partitioned if mark.objects is None]
     pairs = {
         "layout": (metadata.layout, spec.layout),
         "append: add_file": (metadata.gathers, spec.gathers),
         "position": (position, spec.position.model_dump()),
         "column_groups": ([group.name for group in metadata.groups], [g.name for g in spec.column_groups]),
-        "co_partitioned": (list(metadata.co_partitioned), list(spec.co_partitioned)),
+        "co_partitioned": (own_marks, list(spec.co_partitioned)),
+        "position_from": (
+            _placing(CatalogSpec.model_validate(metadata.spec).position_from),
+            _placing(spec.position_from),
+        ),
     }
     for key, (standing, given) in pairs.items():
         if standing != given:
@@ -117,11 +122,17 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
             )
 
 
+def _placing(given: PositionFromSpec | None) -> str:
+    """What places rows, whatever becomes of those without an object."""
+    return "nothing" if given is None else f"{given.column} = {given.catalog}.{given.key}"
+
+
 def source_schema(metadata: CatalogMetadata) -> pa.Schema:
     """The columns that a catalog has from its source, as its leaves hold them."""
-    added = {HEALPIX_COLUMN, ROW_COLUMN}
-    if metadata.position.icrs_ra == ICRS_COLUMNS[0] != metadata.position.ra:
-        added |= set(ICRS_COLUMNS)
+    position = metadata.position
+    added: set[str | None] = {HEALPIX_COLUMN, ROW_COLUMN}
+    if position.icrs_ra != position.ra:
+        added |= {position.icrs_ra, position.icrs_dec}
     fields: dict[str, pa.Field] = {}
     for group in metadata.groups:
         for field in group.to_arrow():

@@ -35,6 +35,8 @@ class ProblemKind(StrEnum):
     ROW_IDENTITY = "row identity"
     DUPLICATE_ROW = "duplicate row"
     ROW_SETS = "row sets"
+    CO_PARTITIONING = "co-partitioning"
+    INDEX_ENTRIES = "index entries"
     METADATA = "metadata"
 
 
@@ -52,6 +54,8 @@ _MENDS = {
     ProblemKind.UNREADABLE: _RESTORE,
     ProblemKind.SWAPPED_FILE: "move the files back to the paths that metadata.json gives them",
     ProblemKind.THRESHOLD: "ingest the catalog again; if it comes back, report a bug in the plan",
+    ProblemKind.CO_PARTITIONING: "take the column out of co_partitioned, or ingest with position_from, which "
+    "gives rows the pixel of their object",
     ProblemKind.WRONG_PATH: _METADATA,
     ProblemKind.TOTALS: _METADATA,
     ProblemKind.OVERLAP: _METADATA,

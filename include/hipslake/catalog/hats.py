@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.hats_properties import extension_properties, group_properties
-from hipslake.catalog.layouts import HATS
+from hipslake.catalog.hats_properties import extension_properties, group_properties, index_properties
+from hipslake.catalog.layouts import HATS, index_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
 from hipslake.catalog.point_map import PointMap
 from hipslake.errors import VerificationError
 from hipslake.sources.conforming import conform
@@ -97,6 +97,30 @@ def write_hats_group(
     if described != metadata.groups[0]:
         extension = HATS.view_file(write, None, f"{group}.properties")
         storage.write(extension, extension_properties(metadata, described))
+
+
+def write_hats_index(
+    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
+) -> tuple[str, ...]:
+    """Write the HATS files of an index beside it; return their paths, relative to the catalog's root."""
+    root = index_root(write_id, index.column)
+    dataset = f"{root}/dataset/"
+    footers = [read_footer(storage, file.path) for file in index.files]
+    schema = pq.read_schema(storage.arrow_path(index.files[0].path), filesystem=storage.arrow_filesystem())
+    together = _empty_footer(schema)
+    for file, footer in zip(index.files, footers, strict=True):
+        footer.set_file_path(file.path.removeprefix(dataset))
+        together.append_row_groups(footer)
+    properties = index_properties(metadata, index)
+    files = {
+        "dataset/_metadata": _footer_file(together),
+        "dataset/_common_metadata": _common_metadata(schema),
+        "properties": properties,
+        _MARKER: properties,
+    }
+    for name, data in files.items():
+        storage.write(f"{root}/{name}", data)
+    return tuple(f"{root}/{name}" for name in files)
 
 
 def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:

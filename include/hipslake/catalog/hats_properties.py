@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hipslake.catalog.index import ROWS_COLUMN, hats_index_root
 from hipslake.catalog.layouts import HATS, HATS_FOLDERS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
@@ -85,10 +86,30 @@ def extension_properties(metadata: CatalogMetadata, group: GroupMetadata) -> byt
     )
 
 
+def index_properties(metadata: CatalogMetadata, index: Index) -> bytes:
+    """The content of `hats.properties` of an index."""
+    return _text(
+        {
+            "obs_collection": f"{metadata.catalog}_{index.column}_index",
+            "dataproduct_type": "index",
+            "hats_nrows": index.rows,
+            "hats_primary_table_url": metadata.catalog,
+            "hats_index_column": index.column,
+            "hats_index_extra_column": f"{HEALPIX_COLUMN} {ROWS_COLUMN}",
+            "hats_estsize": -(-index.bytes // 1024),
+            **_provenance(metadata),
+        }
+    )
+
+
 def collection_properties(metadata: CatalogMetadata) -> bytes:
     """The content of `collection.properties` at the catalog's root: the pointer of HATS readers."""
     write = metadata.write_id
     margins = [HATS.group_root(write, margin.name) for margin in metadata.margins]
+    roots = {index.column: hats_index_root(metadata, index) for index in metadata.indices}
+    indices = {
+        column: root for column, root in roots.items() if root and not set(column) & set(_LIST_DELIMITERS)
+    }
     extensions = [
         f"{group.name} {HATS.view_file(write, None, f'{group.name}.properties')}"
         for group in metadata.groups[1:]
@@ -99,6 +120,8 @@ def collection_properties(metadata: CatalogMetadata) -> bytes:
             "hats_primary_table_url": HATS.group_root(write, metadata.groups[0].name),
             "all_margins": " ".join(margins),
             "default_margin": margins[0] if margins else "",
+            "all_indexes": " ".join(f"{column} {root}" for column, root in indices.items()),
+            "default_index": next(iter(indices), ""),
             "all_extensions": " ".join(extensions),
             "obs_description": metadata.description,
             "obs_copyright": metadata.attribution,

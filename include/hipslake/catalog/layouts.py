@@ -5,6 +5,7 @@ Nobody else joins these paths.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import NamedTuple, Protocol
 
@@ -12,6 +13,7 @@ from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIR_PIXELS = 10_000  # HATS gathers this many pixels in one `Dir=`
 
 
@@ -146,6 +148,13 @@ def layout_paths(layout: Layout | str, *, gathers: bool = False) -> LayoutPaths:
 def sidecar_path(write_id: str, name: str) -> str:
     """Where a write keeps a table too long for metadata.json; dataset readers skip the underscore."""
     return f"{write_id}/_sidecars/{name}.parquet"
+
+
+def index_root(write_id: str, column: str) -> str:
+    """The folder of the index of a column: a HATS catalog of its own."""
+    safe = _UNSAFE.sub("_", column)
+    digest = "" if safe == column else "_" + hashlib.sha256(column.encode()).hexdigest()[:8]
+    return f"{write_id}/index_{safe}{digest}"
 
 
 def skymap_path(write_id: str, group: str) -> str:

@@ -117,6 +117,28 @@ class Position(Frozen):
     epoch: float | None = Field(default=None, description="Julian year of the positions")
     icrs_ra: str | None = None
     icrs_dec: str | None = None
+    placed_by: str | None = Field(
+        default=None,
+        description="the catalog of objects whose positions place the rows, where their own do not; "
+        "icrs_ra and icrs_dec are then the objects'",
+    )
+
+
+class PlacingObjects(Frozen):
+    """The objects whose positions the values of a column were placed by."""
+
+    catalog: str
+    column: str
+    writes: tuple[str, ...] = Field(description="the increments that they were in, by the write of each")
+
+
+class CoPartitioned(Frozen):
+    """A column whose rows of equal values have one `_healpix_29`; nulls are equal to nothing."""
+
+    column: str
+    objects: PlacingObjects | None = Field(
+        default=None, description="None: the rows lie where they are, and equal values there are together"
+    )
 
 
 class Margin(Frozen):
@@ -132,14 +154,36 @@ class Margin(Frozen):
     sidecar: Sidecar | None = None
 
 
-class Index(Frozen):
-    """Where the values of a column lie: a sorted table of value, order and npix."""
+class IndexFile(Frozen):
+    """The entries of one range of values; ranges do not overlap, but a value may stand in two files."""
 
-    column: str
-    path: str
+    path: str = Field(description="relative to the catalog's root; may lie in an older write")
     rows: int
     bytes: int
     sha256: str
+    first: int | str = Field(description="the least value")
+    last: int | str = Field(description="the greatest value")
+
+
+class Index(Frozen):
+    """Where the values of a column lie: entries of value, `_healpix_29`, rows, and leaf, sorted by value.
+
+    The leaves are those that the catalog had when the index was built. `_healpix_29` stays right when they
+    are split, so that rows of the increments that the index covers are found in every later version.
+    """
+
+    column: str
+    rows: int = Field(description="entries: the distinct pairs of value and `_healpix_29`")
+    bytes: int
+    files: tuple[IndexFile, ...] = Field(description="ascending by value")
+    others: tuple[str, ...] = Field(default=(), description="files beside them, for HATS readers")
+    writes: tuple[str, ...] = Field(description="the increments that it covers, by the write of each")
+    leaves: str = Field(description="digest of the leaf pixels that it names")
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All its files, relative to the catalog's root."""
+        return (*(file.path for file in self.files), *self.others)
 
 
 class Association(Frozen):
@@ -224,7 +268,7 @@ class CatalogMetadata(Frozen):
     total_bytes: int
     groups: tuple[GroupMetadata, ...] = Field(min_length=1, description="the first one is the primary")
     increments: tuple[Increment, ...] = Field(min_length=1, description="ascending by ordinal")
-    co_partitioned: tuple[str, ...] = ()
+    co_partitioned: tuple[CoPartitioned, ...] = Field(default=(), description="verified before each commit")
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
@@ -245,6 +289,26 @@ class CatalogMetadata(Frozen):
                 return group
         known = ", ".join(group.name for group in self.groups)
         raise KeyError(f"catalog {self.catalog} has no column group {name!r}; it has {known}")
+
+    def group_with(self, column: str) -> str:
+        """The first group that stores a column; `KeyError` if none does."""
+        for group in self.groups:
+            if column in group.to_arrow().names:
+                return group.name
+        raise KeyError(f"catalog {self.catalog} has no column {column!r}")
+
+    def mark_of(self, column: str) -> CoPartitioned | None:
+        """How a column is co-partitioned; None if it is not."""
+        return next((mark for mark in self.co_partitioned if mark.column == column), None)
+
+    @property
+    def increment_writes(self) -> tuple[str, ...]:
+        """The write of every increment: who has the same ones has the same rows, however they are filed."""
+        return tuple(sorted(increment.write_id for increment in self.increments))
+
+    def index_of(self, column: str) -> Index | None:
+        """The index of a column, or None."""
+        return next((index for index in self.indices if index.column == column), None)
 
     def schema_of(self, group: str | None = None) -> pa.Schema:
         """The exact schema of a group's leaf files."""

@@ -132,4 +132,4 @@ def _single_files(storage: Storage, metadata: CatalogMetadata, writes: Collectio
         if rejects is not None and rejects.partition("/")[0] in writes:
             yield from (entry.path for entry in storage.list(rejects, recursive=True))
     yield from (sidecar.path for sidecar in sidecars if sidecar is not None)
-    yield from (index.path for index in metadata.indices)
+    yield from (path for index in metadata.indices for path in index.paths)

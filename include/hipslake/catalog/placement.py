@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.specs.catalog import PositionSpec
+from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
+from hipslake.errors import SchemaMismatchError
+from hipslake.joins.keys import key_kind
+from hipslake.specs.catalog import CatalogSpec, PositionSpec, Unmatched
+from hipslake.sphere.coordinates import REASONS as POSITION_REASONS
 from hipslake.sphere.coordinates import check_positions, positions, to_icrs_degrees
 from hipslake.sphere.pixels import order29
+
+REASONS = (*POSITION_REASONS, "object id null", "object id unknown")
+"""Why rows are left out, by code; 0 is that they are not."""
+
+NULL_OBJECT, UNKNOWN_OBJECT = len(POSITION_REASONS), len(POSITION_REASONS) + 1
 
 
 @dataclass(frozen=True)
@@ -22,12 +32,87 @@ class Placed:
     lon, lat : float64[n]
         The position columns as the source has them, NaN for null.
     reasons : uint8[n] or None
-        Why a row is not on the sky (0: it is), as `check_positions` codes it. None if all rows are.
+        Why a row is left out (0: it is not), as a place in `REASONS`. None if none is.
+    objects : int64[n] or None
+        `_healpix_29` of each row's object, negative where its own position places it. None if that is so of
+        all rows.
     """
 
     lon: NDArray[np.float64]
     lat: NDArray[np.float64]
     reasons: NDArray[np.uint8] | None
+    objects: NDArray[np.int64] | None = None
+
+    @property
+    def unmatched(self) -> int:
+        """Rows with an id of no object that are placed all the same, by their own positions."""
+        if self.objects is None:
+            return 0
+        unknown = self.objects == UNKNOWN_ID
+        return int((unknown if self.reasons is None else unknown & (self.reasons == 0)).sum())
+
+
+class Indexed(NamedTuple):
+    """The rows of a batch that are not left out.
+
+    `kept` are their places in the batch (None: all), `ra` and `dec` their own positions in ICRS degrees,
+    `h29` the order-29 pixels that they are filed under.
+    """
+
+    kept: NDArray[np.int64] | None
+    ra: NDArray[np.float64]
+    dec: NDArray[np.float64]
+    h29: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Placer:
+    """Places rows as a spec says: by their own positions, or by those of their objects.
+
+    Attributes
+    ----------
+    spec : CatalogSpec
+    objects : ObjectPixels or None
+        Where the spec has `position_from`.
+    """
+
+    spec: CatalogSpec
+    objects: ObjectPixels | None = None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the source that tell a row's place."""
+        given, position = self.spec.position_from, self.spec.position
+        named = [position.ra, position.dec, *([given.column] if given else [])]
+        return list(dict.fromkeys(named))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Hold the ids of a source against the objects'; `SchemaMismatchError` if they are of two kinds."""
+        given = self.spec.position_from
+        if given is None or self.objects is None:
+            return
+        kind = schema.field(given.column).type
+        if key_kind(kind, f"column {given.column!r}") != self.objects.kind:
+            raise SchemaMismatchError(
+                f"position_from of {self.spec.name!r}: column {given.column!r} is {kind}, but column "
+                f"{given.key!r} of {given.catalog!r} is {self.objects.kind}; store both in one type"
+            )
+
+    def place(self, batch: pa.RecordBatch | pa.Table) -> Placed:
+        """Read the positions of a batch, find its objects, and say which rows are left out."""
+        placed = place(batch, self.spec.position)
+        given = self.spec.position_from
+        if given is None:
+            return placed
+        assert self.objects is not None, "the objects of the run were not gathered"
+        found = self.objects.find(batch.column(given.column))
+        lost = found < 0
+        reasons = placed.reasons
+        if lost.any() and given.unmatched is not Unmatched.OWN_POSITION:
+            codes = np.where(found == UNKNOWN_ID, UNKNOWN_OBJECT, NULL_OBJECT).astype(np.uint8)
+            standing = np.zeros(len(found), np.uint8) if reasons is None else reasons
+            reasons = np.where(lost & (standing == 0), codes, standing)
+        return Placed(placed.lon, placed.lat, reasons, found)
 
 
 def place(batch: pa.RecordBatch | pa.Table, position: PositionSpec) -> Placed:
@@ -35,6 +120,20 @@ def place(batch: pa.RecordBatch | pa.Table, position: PositionSpec) -> Placed:
     lon, lat = positions(batch.column(position.ra), batch.column(position.dec))
     reasons = check_positions(lon, lat, unit=position.unit)
     return Placed(lon, lat, reasons if reasons.any() else None)
+
+
+def indexed(placed: Placed, position: PositionSpec) -> Indexed:
+    """File the rows that are not left out."""
+    lon, lat, objects = placed.lon, placed.lat, placed.objects
+    kept: NDArray[np.int64] | None = None
+    if placed.reasons is not None:
+        kept = np.flatnonzero(placed.reasons == 0)
+        lon, lat = lon[kept], lat[kept]
+        objects = None if objects is None else objects[kept]
+    ra, dec, h29 = icrs_and_index(lon, lat, position)
+    if objects is not None:
+        h29 = np.where(objects >= 0, objects, h29)
+    return Indexed(kept, ra, dec, h29)
 
 
 def icrs_and_index(

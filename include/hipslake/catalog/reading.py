@@ -32,6 +32,7 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel, starts, sto
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
+_BATCH_ROWS = 1 << 20
 Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
 
@@ -172,6 +173,23 @@ def leaf_batches(
         table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
     batches = (within(batch, start, stop) for batch in table.to_batches())
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
+
+
+def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns of a leaf file, batch by batch, in the order of the file.
+
+    Raises
+    ------
+    VerificationError
+        The file is missing or damaged.
+    """
+    with (
+        _told(storage, path),
+        pq.ParquetFile(
+            storage.arrow_path(path), filesystem=storage.arrow_filesystem(), pre_buffer=not storage.is_local
+        ) as file,
+    ):
+        yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
 
 
 def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pixel) -> list[pa.RecordBatch]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.joins.keys import mixed_bits
 from hipslake.specs.base import Frozen
 
 ORDINAL_SHIFT = 40
@@ -40,8 +41,8 @@ class RowDigest(Frozen):
 
 def digest(h29: NDArray[np.int64], rows: NDArray[np.int64]) -> RowDigest:
     """Digest of the pairs (`_healpix_29`, `_row`), int64[n] each."""
-    row_hashes = _mix(rows)
-    pair_hashes = _mix(row_hashes ^ (h29.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
+    row_hashes = mixed_bits(rows)
+    pair_hashes = mixed_bits(row_hashes ^ (h29.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)))
     return RowDigest(
         count=len(rows),
         total=int(pair_hashes.sum(dtype=np.uint64)),
@@ -54,7 +55,7 @@ def digest_of_range(ordinal: int, start: int, stop: int, *, chunk: int = 1 << 20
     total = 0
     for begin in range(start, stop, chunk):
         numbers = np.arange(begin, min(begin + chunk, stop), dtype=np.int64) | (ordinal << ORDINAL_SHIFT)
-        total = (total + int(_mix(numbers).sum(dtype=np.uint64))) % _WORD
+        total = (total + int(mixed_bits(numbers).sum(dtype=np.uint64))) % _WORD
     return total
 
 
@@ -136,11 +137,3 @@ def row_text(row: int) -> str:
     'row 17 of increment 2'
     """
     return f"row {row & _NUMBER_MASK} of increment {row >> ORDINAL_SHIFT}"
-
-
-def _mix(values: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hash each value: the finalizer of SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable PRNGs")."""
-    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.placement import Placed, icrs_and_index
-from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
+from hipslake.catalog.placement import Placed, indexed
+from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN
 from hipslake.specs.catalog import PositionSpec
 from hipslake.sphere.curve import curve_order
-from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.sphere.pixels import HEALPIX_COLUMN, centers29
 
 
 def in_curve_order(
@@ -24,7 +24,7 @@ def in_curve_order(
     schemas: Mapping[str, pa.Schema],
     row_start: int,
 ) -> tuple[NDArray[np.int64], dict[str, pa.RecordBatch]]:
-    """Index and sort the rows that lie on the sky, and give every column group its columns.
+    """Index and sort the rows that have a place, and give every column group its columns.
 
     Parameters
     ----------
@@ -45,12 +45,7 @@ def in_curve_order(
     groups : dict of str to pyarrow.RecordBatch
         Per column group, the rows in the order of the keys.
     """
-    lon, lat = placed.lon, placed.lat
-    kept: NDArray[np.int64] | None = None
-    if placed.reasons is not None:
-        kept = np.flatnonzero(placed.reasons == 0)
-        lon, lat = lon[kept], lat[kept]
-    ra, dec, h29 = icrs_and_index(lon, lat, position)
+    kept, ra, dec, h29 = indexed(placed, position)
     order = curve_order(h29)
     keys = h29.take(order)
     places = order if kept is None else kept.take(order)
@@ -64,6 +59,8 @@ def in_curve_order(
     for name, values in zip(ICRS_COLUMNS, (ra, dec), strict=True):
         if name in wanted and name not in columns:
             columns[name] = pa.array(values[order])
+    if set(OBJECT_COLUMNS) <= wanted:
+        columns |= {name: pa.array(c) for name, c in zip(OBJECT_COLUMNS, centers29(keys), strict=True)}
     groups = {
         group: pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
         for group, schema in schemas.items()

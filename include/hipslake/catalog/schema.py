@@ -9,11 +9,13 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"
 ICRS_COLUMNS = ("ra_icrs", "dec_icrs")
+OBJECT_COLUMNS = ("ra_object", "dec_object")
 
 
 def stores_rows(spec: CatalogSpec) -> bool:
@@ -39,10 +41,23 @@ def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
     )
 
 
+def added_positions(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, str] | None:
+    """Names of the position columns that the catalog adds, float64 ICRS degrees, if it adds any.
+
+    Rows that lie where their objects do have `ra_object` and `dec_object`, the center of the object's
+    order-29 pixel (within a milliarcsecond of the object), in every layout: who looks for rows by their place
+    on the sky must look where they are filed.
+    """
+    if spec.position_from is not None:
+        return OBJECT_COLUMNS
+    return ICRS_COLUMNS if adds_icrs(spec, source_schema) else None
+
+
 def hats_position(spec: CatalogSpec, source_schema: pa.Schema) -> tuple[str, str] | None:
     """Names of the columns that hold ICRS degrees, or None where no such columns are stored."""
-    if adds_icrs(spec, source_schema):
-        return ICRS_COLUMNS
+    added = added_positions(spec, source_schema)
+    if added is not None:
+        return added
     return None if spec.position.needs_icrs else (spec.position.ra, spec.position.dec)
 
 
@@ -81,8 +96,8 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
 def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.Schema:
     """The schema of a group's leaf files.
 
-    `_healpix_29` first, the group's columns in source order, then `ra_icrs` and `dec_icrs` where the
-    catalog adds them, and `_row` last where it is stored. Field metadata (unit, description) is carried on;
+    `_healpix_29` first, the group's columns in source order, then the positions that the
+    catalog adds, and `_row` last where it is stored. Field metadata (unit, description) is carried on;
     metadata of the source's schema as a whole (say, of pandas) is dropped, as it describes other files.
 
     Raises
@@ -94,8 +109,8 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     """
     added = [pa.field(HEALPIX_COLUMN, pa.int64())]
     tail = []
-    if adds_icrs(spec, source_schema):
-        tail += [_icrs_field(name, axis) for name, axis in zip(ICRS_COLUMNS, _AXES, strict=True)]
+    if (positions := added_positions(spec, source_schema)) is not None:
+        tail += [_icrs_field(name, axis) for name, axis in zip(positions, _AXES, strict=True)]
     if stores_rows(spec):
         tail.append(pa.field(ROW_COLUMN, pa.int64()))
     _refuse_taken([field.name for field in added + tail], source_schema, spec)
@@ -119,12 +134,16 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
     Raises
     ------
     SchemaMismatchError
-        A column group, the position or `co_partitioned` names a column that the source lacks; or no group
-        stores the position columns, so that nobody could check where the rows lie.
+        A column group, the position, `co_partitioned`, `index` or `position_from` names a column that the
+        source lacks, or one that cannot be what is asked of it; or no group stores the position columns, so
+        that nobody could check where the rows lie.
     ReservedColumnError
         The source already has a column that the catalog adds.
     """
-    _require(spec.co_partitioned, source_schema, f"spec {spec.name!r}, co_partitioned")
+    for key, columns in keyed_columns(spec).items():
+        _require(columns, source_schema, f"spec {spec.name!r}, {key}")
+        for column in columns:
+            key_kind(source_schema.field(column).type, f"spec {spec.name!r}, {key}: column {column!r}")
     schemas = {group.name: group_schema(spec, source_schema, group.name) for group in spec.column_groups}
     position = (spec.position.ra, spec.position.dec)
     if not any(set(position) <= set(schema.names) for schema in schemas.values()):
@@ -132,7 +151,23 @@ def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.S
             f"spec {spec.name!r}: no column group stores both position columns {position[0]!r} and "
             f"{position[1]!r}; name them in one group"
         )
+    stored = {name for schema in schemas.values() for name in schema.names}
+    for key, columns in keyed_columns(spec).items():
+        if lost := [column for column in columns if column not in stored]:
+            raise SchemaMismatchError(
+                f"spec {spec.name!r}, {key}: no column group stores {', '.join(lost)}; name it in one"
+            )
     return schemas
+
+
+def keyed_columns(spec: CatalogSpec) -> dict[str, tuple[str, ...]]:
+    """The columns that rows are found or joined by, per key of the spec."""
+    given = spec.position_from
+    return {
+        "co_partitioned": spec.co_partitioned,
+        "index": spec.index,
+        "position_from": (given.column,) if given is not None else (),
+    }
 
 
 _AXES = ("right ascension", "declination")

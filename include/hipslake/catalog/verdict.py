@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -79,18 +79,23 @@ class Verification:
         """What every leaf of a group is held to; the same for all of them."""
         described, position = self._metadata.group(group), self._metadata.position
         names = set(described.to_arrow().names)
-        placed = {position.ra, position.dec} <= names
-        # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
-        added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
-        rows = RowRules(
-            stores_rows=ROW_COLUMN in names,
-            ra=position.ra if placed else "",
-            dec=position.dec if placed else "",
-            unit=position.unit,
-            frame=position.frame,
-            icrs_ra=ICRS_COLUMNS[0] if added else "",
-            icrs_dec=ICRS_COLUMNS[1] if added else "",
-        )
+        if position.placed_by is not None:  # where a row was seen does not say where it lies
+            rows = RowRules(
+                stores_rows=ROW_COLUMN in names, ra=position.icrs_ra or "", dec=position.icrs_dec or ""
+            )
+        else:
+            placed = {position.ra, position.dec} <= names
+            # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
+            added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
+            rows = RowRules(
+                stores_rows=ROW_COLUMN in names,
+                ra=position.ra if placed else "",
+                dec=position.dec if placed else "",
+                unit=position.unit,
+                frame=position.frame,
+                icrs_ra=ICRS_COLUMNS[0] if added else "",
+                icrs_dec=ICRS_COLUMNS[1] if added else "",
+            )
         return LeafRules(
             catalog_uri=self._storage.uri(),
             layout=self._metadata.layout,
@@ -122,6 +127,10 @@ class Verification:
         self._leaf_problems += found.problems
         if any(problem.kind is ProblemKind.CHECKSUM for problem in found.problems):
             self._misplaced[found.path] = found.sha256
+
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Take what was found in several leaves together."""
+        self._problems += problems
 
     def report(self, seen: dict[str, RowBitmap] | None = None) -> VerificationReport:
         """Conclude, after `add` was called for every leaf.

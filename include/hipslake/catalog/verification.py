@@ -12,6 +12,7 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from hipslake.catalog.co_partition_checks import co_partition_problems
 from hipslake.catalog.findings import (
     ExpectedTotals,
     LeafFindings,
@@ -19,9 +20,11 @@ from hipslake.catalog.findings import (
     ProblemKind,
     VerificationReport,
 )
+from hipslake.catalog.index_checks import index_problems
 from hipslake.catalog.leaf_checks import LeafRules, verify_partition
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verdict import Verification
+from hipslake.engine.this_process import ThisProcess
 from hipslake.storage import Storage
 
 __all__ = [
@@ -52,7 +55,8 @@ def verify_catalog(
 
     Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
     order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
-    totals, the rows of the column groups against each other, HATS files, and files that nobody names.
+    totals, the rows of the column groups against each other, co-partitioned columns, indices, HATS files, and
+    files that nobody names.
 
     Parameters
     ----------
@@ -90,6 +94,11 @@ def verify_catalog(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    engine = ThisProcess(threads)
+    verification.add_problems(
+        co_partition_problems(storage, metadata, engine, with_objects=expected is not None)
+    )
+    verification.add_problems(index_problems(storage, metadata, engine))
     return verification.report(seen)
 
 

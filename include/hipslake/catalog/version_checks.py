@@ -165,7 +165,10 @@ def extra_files(
     known = [table["path"] for table in tables.values()]
     if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
         known += [_tree_paths(metadata.write_id, table) for table in tables.values()]
-    known += [_margin_paths(storage, metadata), pa.array([i.path for i in metadata.indices], pa.string())]
+    known += [
+        _margin_paths(storage, metadata),
+        pa.array([path for index in metadata.indices for path in index.paths], pa.string()),
+    ]
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
     for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():

@@ -65,6 +65,10 @@ class Engine(Protocol):
     def cores(self) -> int:
         """Tasks that run at once."""
 
+    @property
+    def holds_exchanges(self) -> bool:
+        """Whether all rows of an exchange are in the memory of one process at once."""
+
     def counter(self) -> Counter:
         """A number that starts at 0."""
 

@@ -36,6 +36,10 @@ class ThisProcess:
     def cores(self) -> int:
         return self._cores
 
+    @property
+    def holds_exchanges(self) -> bool:
+        return True
+
     def counter(self) -> Counter:
         return _Counter()
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.partitions import PARTITION_SCHEMA, curve_sorted
+from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.histogram import Histogram
 from hipslake.planning.regions import Regions, plan_regions
@@ -22,6 +23,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import starts, stops
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS
+from hipslake.steps.object_pixels import load_object_pixels
 from hipslake.steps.run import RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table, write_table
@@ -211,6 +213,7 @@ def load_append_state(
         schema,
         SplitTable.read(storage, RunFolder.SPLITS),
         tuple(plans),
+        Placer(run.spec, load_object_pixels(folder)),
         attempt,
         standing,
         PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from hipslake.catalog.placement import NULL_OBJECT, REASONS
 from hipslake.errors import BadRowsError
 from hipslake.spark.histogram_tasks import SplitCount
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.sphere.coordinates import REASONS
 from hipslake.steps.split_table import SplitTable
 
 
@@ -27,28 +27,48 @@ def examples(counts: Sequence[SplitCount], table: SplitTable, most: int) -> tupl
     for count in counts:
         for bad in count.examples[: most - len(lines)]:
             uri, row = table.splits[count.split].file.uri, int(before[count.split]) + bad.row + 1
-            lines.append(f"{uri}, row {row}: {bad.lon}, {bad.lat} ({REASONS[bad.reason]})")
+            lines.append(f"{uri}, row {row}: {bad.id or f'{bad.lon}, {bad.lat}'} ({REASONS[bad.reason]})")
     return tuple(lines)
 
 
 def check_bad_rows(spec: CatalogSpec, *, rows: int, rejected: dict[str, int], shown: Sequence[str]) -> None:
-    """Hold the bad rows against the policy.
+    """Hold the bad rows against the policy, and those of no object against theirs.
 
     Raises
     ------
     BadRowsError
         With counts by reason and the first examples.
     """
+    ids = {reason: count for reason, count in rejected.items() if reason in REASONS[NULL_OBJECT:]}
+    places = {reason: count for reason, count in rejected.items() if reason not in ids}
+    policy, given = spec.bad_rows, spec.position_from
+    if mend := _broken("bad_rows: {policy: quarantine}", policy.policy, policy.max_fraction, places, rows):
+        what = f"have no place on the sky in columns {spec.position.ra}, {spec.position.dec}"
+        raise BadRowsError(_message(spec, rows, places, what, mend, shown))
+    if given is not None and (
+        mend := _broken("position_from.unmatched: quarantine", given.unmatched, given.max_fraction, ids, rows)
+    ):
+        what = f"have no object of catalog {given.catalog} in column {given.column}"
+        raise BadRowsError(_message(spec, rows, ids, what, mend, shown))
+
+
+def _broken(
+    quarantine: str, policy: str, max_fraction: float, rejected: dict[str, int], rows: int
+) -> str | None:
+    """How to mend it, if a policy does not allow the rejected rows."""
     bad = sum(rejected.values())
-    policy = spec.bad_rows
-    if bad == 0 or (policy.policy == "quarantine" and bad <= policy.max_fraction * rows):
-        return
+    if bad == 0 or (policy == "quarantine" and bad <= max_fraction * rows):
+        return None
+    if policy == "fail":
+        return f"mend them, or set {quarantine} to keep them apart"
+    return f"that is more than its max_fraction = {max_fraction:g} allows"
+
+
+def _message(
+    spec: CatalogSpec, rows: int, rejected: dict[str, int], what: str, mend: str, shown: Sequence[str]
+) -> str:
     reasons = ", ".join(f"{count} with {reason}" for reason, count in rejected.items())
-    if policy.policy == "fail":
-        mend = "mend them, or set bad_rows: {policy: quarantine} to keep them apart"
-    else:
-        mend = f"that is more than bad_rows.max_fraction = {policy.max_fraction:g} allows"
-    raise BadRowsError(
-        f"{bad} of {rows} rows of {spec.source.uri} have no place on the sky in columns "
-        f"{spec.position.ra}, {spec.position.dec}: {reasons}; {mend}. First: " + "; ".join(shown)
+    return (
+        f"{sum(rejected.values())} of {rows} rows of {spec.source.uri} {what}: {reasons}; {mend}. First: "
+        + "; ".join(shown)
     )

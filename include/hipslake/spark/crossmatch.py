@@ -20,11 +20,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.crossmatch import Crossmatch
+from hipslake.catalog.equijoin import Equijoin
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.merging import keys_of
 from hipslake.catalog.placement import icrs_and_index, place
 from hipslake.catalog.schema import ICRS_COLUMNS, check_columns
-from hipslake.catalog.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.stretch_plan import StretchPlan
+from hipslake.catalog.time_series import TimeSeries
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import EmptySourceError, NotWritableError, StepError, VerificationError
 from hipslake.planning.histogram import Histogram, coarser_orders
@@ -38,8 +40,9 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import Pixel, starts
 from hipslake.steps import plan as planning
-from hipslake.steps.crossmatch import COUNTS, FROZEN, CrossmatchReport, CrossmatchRequest, FrozenCrossmatch
+from hipslake.steps.crossmatch import COUNTS, CrossmatchReport, CrossmatchRequest
 from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
+from hipslake.steps.joining import frozen_join
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
@@ -56,6 +59,7 @@ log = logging.getLogger(__name__)
 DEEPER_BY = 5  # orders at once: a crowded pixel becomes up to 1024 cells
 _STRETCHES = "crossmatch/stretches.parquet"
 _MATCHED_STRETCHES = "crossmatch/matched.parquet"
+Joining = Crossmatch | Equijoin | TimeSeries
 _MATCHED = pa.schema([("task", pa.int64()), ("rows", pa.int64())])
 
 
@@ -75,7 +79,7 @@ def run(request: CrossmatchRequest, engine: Engine) -> CrossmatchReport:
     folder = request.folder
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    told = folder.read(FROZEN, FrozenCrossmatch)
+    told = frozen_join(folder)
     if names_write(catalog, frozen.write_id):
         raise StepError(
             f"{catalog.uri(frozen.write_id)} is published; clear the run from its first task to write anew"
@@ -90,7 +94,7 @@ def run(request: CrossmatchRequest, engine: Engine) -> CrossmatchReport:
         with phases("align"):
             match = told.open()
             most = request.task_rows or match.task_rows
-            stretches = plan_stretches(match.left.storage, match.left.metadata, most, only=match.only)
+            stretches = match.stretches(most)
             _store_stretches(folder, stretches)
         attempt = f"{exchange_root(frozen.write_id)}/{secrets.token_hex(4)}"  # another may still be running
         task = MatchTask(request.run_uri, attempt, engine.counter())
@@ -246,12 +250,12 @@ def _load(run_uri: str, attempt: str, target_bytes: int, cores: int) -> _State:
 
 
 @lru_cache(maxsize=2)
-def _load_match(run_uri: str, attempt: str) -> tuple[Crossmatch, CatalogSpec, Storage, StretchPlan]:
+def _load_match(run_uri: str, attempt: str) -> tuple[Joining, CatalogSpec, Storage, StretchPlan]:
     folder = RunFolder(run_uri)
     run = folder.run()
     table = read_table(folder.storage, _STRETCHES)
     stretches = StretchPlan(*(table[name].to_numpy() for name in ("start", "stop", "rows")))
-    return folder.read(FROZEN, FrozenCrossmatch).open(), run.spec, Storage.at(run.catalog_uri), stretches
+    return frozen_join(folder).open(), run.spec, Storage.at(run.catalog_uri), stretches
 
 
 def _group_of(spec: CatalogSpec) -> str:
@@ -291,16 +295,15 @@ def _with_icrs(
 
 
 def _planned(
-    folder: RunFolder, frozen: FrozenRun, match: Crossmatch, attempt: str, found: pa.Table
+    folder: RunFolder, frozen: FrozenRun, match: Joining, attempt: str, found: pa.Table
 ) -> HistogramReport:
     """Leave in the run folder what the histogram and plan steps of an ingest leave."""
     spec, storage, inputs = frozen.spec, folder.storage, folder.inputs()
     rows = pc.sum(found["rows"]).as_py() or 0
     if rows == 0:
         raise EmptySourceError(
-            f"no row of {match.left.metadata.catalog} is in the outcome ({match.options.how}, "
-            f"{match.options.radius_arcsec:g} arcsec, with {match.right.metadata.catalog}); nothing is "
-            "published. Are both about the same part of the sky, and their positions in degrees?"
+            f"no row of {match.left.metadata.catalog} is in the outcome ({match.described}); "
+            "nothing is published"
         )
     stretches = read_table(storage, _STRETCHES)
     filled = found.filter(pc.greater(found["rows"], 0)).sort_by("task")

@@ -32,6 +32,10 @@ class SparkEngine:
     def cores(self) -> int:
         return int(self._spark.sparkContext.defaultParallelism)
 
+    @property
+    def holds_exchanges(self) -> bool:
+        return False
+
     def counter(self) -> Accumulator[int]:
         return self._spark.sparkContext.accumulator(0)
 

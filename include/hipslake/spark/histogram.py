@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
@@ -24,6 +25,7 @@ from hipslake.sources import Source, check_names, open_source
 from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
 from hipslake.spark.counting import PixelCounts, sum_parts
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
+from hipslake.spark.object_pixels import gather_object_pixels
 from hipslake.spark.row_bytes import sampled_row_bytes
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.specs.catalog import CatalogSpec, Mode
@@ -63,6 +65,10 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             _check(schema, spec)
     if not splits:
         return _nothing(folder, schema)
+    placer = Placer(spec)
+    if spec.position_from is not None:
+        with phases("objects"):
+            placer = Placer(spec, gather_object_pixels(folder, source, splits, schema, engine))
     log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
     tasks = runs_of_splits(len(splits), engine.cores)
     task = CountTask(
@@ -71,6 +77,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         source=source,
         spec=spec,
         splits=splits,
+        placer=placer,
         tasks=tasks,
         schema=schema,
         order=max(spec.mapping_order, spec.lowest_order),
@@ -86,6 +93,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
     if schema is None:
         schema = _inferred(source, task, reports)
         _check(schema, spec)
+        placer.check(schema)
     table = SplitTable(
         splits=splits,
         rows=np.array([report.rows for report in reports], np.int64),
@@ -133,6 +141,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         highest_order=int(histogram.order.max()),
         crowded=deepened,
         rejected=rejected,
+        unmatched=sum(report.unmatched for report in reports),
         examples=shown,
         group_bytes={group: int(weight.disk * (rows - bad)) for group, weight in weights.items()},
         row_bytes=weights,

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hipslake.catalog.placement import icrs_and_index
+from hipslake.catalog.placement import NULL_OBJECT, Placer, indexed
 from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
@@ -18,13 +18,14 @@ from hipslake.sources.csv_inference import held_types
 from hipslake.spark.counting import PixelCounts, write_parts
 from hipslake.spark.split_rows import Chunk, chunks
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
+from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import coarsen
 from hipslake.storage import Storage
 
 RESULT = pa.schema([("report", pa.string())])
 
 _NUMBERS = {"float64": pa.float64(), "int64": pa.int64(), "uint64": pa.uint64()}
+_KEYS = {"integer": pa.int64(), "uint64": pa.uint64(), "text": pa.large_string()}
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
@@ -35,6 +36,7 @@ class BadRow(Frozen):
     reason: int  # as `check_positions` codes it
     lon: str  # as text: NaN and infinity have no JSON
     lat: str
+    id: str = ""  # of its object
 
 
 class SplitCount(Frozen):
@@ -43,6 +45,7 @@ class SplitCount(Frozen):
     split: int  # its place in the list of splits
     rows: int
     rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
+    unmatched: int = 0  # rows with an id of no object, which lie at their own positions
     examples: tuple[BadRow, ...] = ()
     schema_message: str | None = None  # where only the data tell it: see `schema_text`
 
@@ -65,6 +68,8 @@ class CountTask:
         Folder in it for the counts; task 3 leaves `<parts>/3.arrow`.
     source, spec, splits
         What is read.
+    placer : Placer
+        Tells where each row lies.
     tasks : sequence of (int, int)
         Per task, the range of splits that it reads.
     schema : pyarrow.Schema or None
@@ -84,6 +89,7 @@ class CountTask:
     source: Source
     spec: CatalogSpec
     splits: tuple[Split, ...]
+    placer: Placer
     tasks: tuple[tuple[int, int], ...]
     schema: pa.Schema | None
     order: int
@@ -109,24 +115,24 @@ class CountTask:
         yield pa.record_batch({"report": [report.model_dump_json() for report in reports]})
 
     def _count(self, number: int, counts: PixelCounts) -> SplitCount:
-        split, position = self.splits[number], self.spec.position
+        split, position, columns = self.splits[number], self.spec.position, self.placer.columns
         inferred = None if self.schema is not None else self.source.infer(split)
-        schema = self.schema if inferred is None else _positions_in(inferred, position)
+        schema = self.schema if inferred is None else _places_in(inferred, self.placer)
         message = None if inferred is None else schema_text(inferred)
-        rows, rejected = 0, np.zeros(256, np.int64)
+        rows, unmatched, rejected = 0, 0, np.zeros(256, np.int64)
         examples: list[BadRow] = []
         if schema is None:
             return SplitCount(
                 split=number, rows=0, schema_message=message
             )  # said when the schemas are unified
-        for chunk in chunks(self.source, split, schema, position, [position.ra, position.dec]):
+        for chunk in chunks(self.source, split, schema, self.placer, columns):
             rows += chunk.rows.num_rows
-            lon, lat, reasons = chunk.placed.lon, chunk.placed.lat, chunk.placed.reasons
+            reasons = chunk.placed.reasons
             if reasons is not None:
                 rejected += np.bincount(reasons, minlength=256)
-                examples += _examples(chunk, self.max_examples - len(examples))
-                lon, lat = lon[reasons == 0], lat[reasons == 0]
-            counts.add_rows(self._counted(icrs_and_index(lon, lat, position)[2]))
+                examples += _examples(chunk, self.spec, self.max_examples - len(examples))
+            unmatched += chunk.placed.unmatched
+            counts.add_rows(self._counted(indexed(chunk.placed, position).h29))
             self.done.add(chunk.rows.num_rows)
         rejected[0] = 0
         return SplitCount(
@@ -134,6 +140,7 @@ class CountTask:
             rows=rows,
             rejected={int(code): int(rejected[code]) for code in np.flatnonzero(rejected)},
             examples=tuple(examples),
+            unmatched=unmatched,
             schema_message=message,
         )
 
@@ -146,12 +153,14 @@ class CountTask:
         return h29[pixels[at] == mine]
 
 
-def _positions_in(inferred: pa.Schema, position: PositionSpec) -> pa.Schema | None:
-    """The position columns of one split, as all splits together can have them; None if they are no numbers.
+def _places_in(inferred: pa.Schema, placer: Placer) -> pa.Schema | None:
+    """The columns that place the rows of one split, as all splits can have them; None if they cannot.
 
     A split says little by itself: where it has no value, or not even the column, others may have numbers.
     """
-    fields = []
+    fields, position, given = [], placer.spec.position, placer.spec.position_from
+    if given is not None and placer.objects is not None:  # ids are read as what the objects' are
+        fields.append(pa.field(given.column, _KEYS[placer.objects.kind]))
     for name in (position.ra, position.dec):
         kind = inferred.field(name).type if name in inferred.names else pa.float64()
         held = held_types(inferred.field(name)) if name in inferred.names else None
@@ -163,7 +172,7 @@ def _positions_in(inferred: pa.Schema, position: PositionSpec) -> pa.Schema | No
     return pa.schema(fields)
 
 
-def _examples(chunk: Chunk, most: int) -> list[BadRow]:
+def _examples(chunk: Chunk, spec: CatalogSpec, most: int) -> list[BadRow]:
     reasons = chunk.placed.reasons
     if reasons is None:
         return []
@@ -173,6 +182,12 @@ def _examples(chunk: Chunk, most: int) -> list[BadRow]:
             reason=int(reasons[at]),
             lon=repr(float(chunk.placed.lon[at])),
             lat=repr(float(chunk.placed.lat[at])),
+            id=_id_of(chunk, spec, at) if reasons[at] >= NULL_OBJECT else "",
         )
         for at in np.flatnonzero(reasons)[:most].tolist()
     ]
+
+
+def _id_of(chunk: Chunk, spec: CatalogSpec, at: int) -> str:
+    assert spec.position_from is not None
+    return f"{spec.position_from.column} {chunk.rows.column(spec.position_from.column)[at].as_py()!r}"

@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
+from hipslake.catalog.co_partition_checks import co_partition_problems
+from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
 from hipslake.catalog.metadata import CatalogMetadata, Increment
@@ -35,7 +37,7 @@ from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.draft import changed_groups, describe_increment, draft_increment
+from hipslake.steps.draft import changed_groups, describe_increment, draft_increment, marks_of_run
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
@@ -143,6 +145,7 @@ class _Job:
             Pin(self.catalog, write_id) as pin,
         ):
             merged = self._merge(newest_version(self.catalog, pin), write_id)
+            self._check_marks(merged)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
                 try:
@@ -195,6 +198,7 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
+            marks_after(base, marks_of_run(self.folder))  # says at once if the objects are others
             if base is not None:
                 check_not_shared(base, self.frozen, self.inputs, self.catalog)
             earlier = base.increment(self.key) if base else None
@@ -268,18 +272,41 @@ class _Job:
             changes[group] = change
         return changes
 
+    def _check_marks(self, merged: _Merged) -> None:
+        """Hold the columns that are marked as co-partitioned against all rows, old and new.
+
+        Where objects place the rows, `marks_after` has made sure that it was the same ones.
+        """
+        if not self.frozen.spec.co_partitioned:
+            return
+        draft = self._drafted(merged, merged.base, merged.schema)
+        own = tuple(mark for mark in draft.co_partitioned if mark.objects is None)
+        draft = draft.model_copy(update={"co_partitioned": own})
+        with self.phases("co-partitioning"):
+            problems = list(co_partition_problems(self.catalog, draft, self.engine, with_objects=False))
+        if problems:
+            raise VerificationError("; ".join(map(str, problems)) + "; nothing is published")
+
     def _draft(self, merged: _Merged) -> CatalogMetadata:
         """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
         base, schema = newest_version(self.catalog), merged.schema
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
+            if self.frozen.spec.co_partitioned:
+                raise ConflictError("co-partitioned columns were held against the rows of another version")
             schema = self._schema(base)
             if not schema.equals(merged.schema, check_metadata=True):
                 raise ConflictError("another run has changed the columns, which our files do not have so")
             check_not_shared(base, self.frozen, self.inputs, self.catalog)
+        return self._drafted(merged, base, schema)
+
+    def _drafted(self, merged: _Merged, base: CatalogMetadata | None, schema: pa.Schema) -> CatalogMetadata:
         write_id = merged.attempt.write_id
         groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
-        return draft_increment(self.frozen, base, groups, merged.increment, schema=schema, created=now_utc())
+        marks = marks_of_run(self.folder)
+        return draft_increment(
+            self.frozen, base, groups, merged.increment, marks=marks, schema=schema, created=now_utc()
+        )
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""

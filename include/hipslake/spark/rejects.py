@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import rejects_root
+from hipslake.catalog.placement import REASONS
 from hipslake.sources.names import REJECT_COLUMNS
 from hipslake.spark.split_rows import Chunk
 from hipslake.spark.write_state import WriteState
-from hipslake.sphere.coordinates import REASONS
 
 REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
 

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hipslake.catalog.placement import Placed, place
+from hipslake.catalog.placement import Placed, Placer
 from hipslake.sources import Source, Split
-from hipslake.specs.catalog import PositionSpec
 
 CHUNK_BYTES = 16 << 20  # a chunk that is gathered from small batches has about this size
 _TASKS_PER_CORE = 5
@@ -40,7 +39,7 @@ def chunks(
     source: Source,
     split: Split,
     schema: pa.Schema,
-    position: PositionSpec,
+    placer: Placer,
     columns: list[str] | None = None,
     *,
     chunk_bytes: int = CHUNK_BYTES,
@@ -50,7 +49,7 @@ def chunks(
     Parameters
     ----------
     columns : list of str, optional
-        What is read; the position columns must be among them. None: everything.
+        What is read; those that the placer needs must be among them. None: everything.
     chunk_bytes : int
         Batches below this size are gathered up to it; larger ones are chunks of their own, uncopied.
     """
@@ -59,16 +58,16 @@ def chunks(
     size = 0
     for batch in source.read(split, schema, columns):
         if held and size + batch.nbytes > chunk_bytes:
-            chunk = _chunk(first, held, position)
+            chunk = _chunk(first, held, placer)
             yield chunk
             first += chunk.rows.num_rows
             held, size = [], 0
         held.append(batch)
         size += batch.nbytes
     if held:
-        yield _chunk(first, held, position)
+        yield _chunk(first, held, placer)
 
 
-def _chunk(first: int, batches: list[pa.RecordBatch], position: PositionSpec) -> Chunk:
+def _chunk(first: int, batches: list[pa.RecordBatch], placer: Placer) -> Chunk:
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-    return Chunk(first, rows, place(rows, position))
+    return Chunk(first, rows, placer.place(rows))

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hipslake.catalog.co_partition_checks import co_partition_problems
+from hipslake.catalog.index_checks import index_problems
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
 from hipslake.engine.model import Counter, Engine
@@ -70,6 +72,11 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
         for batch in found.to_batches():
             for text in batch.column(0).to_pylist():
                 verification.add(LeafFindings.model_validate_json(text))
+    with phases("co-partitioning"):
+        with_objects = request.catalog_uri is None
+        verification.add_problems(co_partition_problems(catalog, metadata, engine, with_objects=with_objects))
+    with phases("indices"):
+        verification.add_problems(index_problems(catalog, metadata, engine))
     folder.delete(_WORK)
     return conclude(request, metadata, verification.report(), phases)
 

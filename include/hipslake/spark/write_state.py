@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute
 from numpy.typing import NDArray
 
+from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import starts, stops
+from hipslake.steps.object_pixels import load_object_pixels
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -72,6 +74,8 @@ class WriteState:
         What the source is read as.
     splits : SplitTable
     plans : tuple of GroupPlan
+    placer : Placer
+        Tells where each row lies.
     """
 
     run: FrozenRun
@@ -81,6 +85,7 @@ class WriteState:
     schema: pa.Schema
     splits: SplitTable
     plans: tuple[GroupPlan, ...]
+    placer: Placer
 
     @property
     def spec(self) -> CatalogSpec:
@@ -135,4 +140,5 @@ def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str
             GroupPlan(group, group_schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
         )
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
-    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans))
+    placer = Placer(run.spec, load_object_pixels(folder))
+    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans), placer)

@@ -97,7 +97,7 @@ def route_split(state: WriteState, number: int) -> Iterator[Routed]:
     row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[number])
     # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
     chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
-    for chunk in chunks(state.source, split, state.schema, state.spec.position, chunk_bytes=chunk_bytes):
+    for chunk in chunks(state.source, split, state.schema, state.placer, chunk_bytes=chunk_bytes):
         if chunk.placed.reasons is not None:
             write_rejects(state, number, chunk)
         keys, groups = in_curve_order(

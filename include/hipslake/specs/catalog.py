@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.position_from import NAME_PATTERN, PositionFromSpec, Unmatched
 from hipslake.specs.schedule import check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
@@ -25,14 +26,15 @@ __all__ = [
     "Layout",
     "ParquetOptions",
     "ParquetSpec",
+    "PositionFromSpec",
     "PositionSpec",
     "SourceSpec",
     "Threshold",
     "ThresholdUnit",
+    "Unmatched",
     "VacuumSpec",
 ]
 
-NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.
 MAX_MAPPING_ORDER = 14
@@ -134,13 +136,15 @@ class CatalogSpec(Frozen):
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
     position: PositionSpec
+    position_from: PositionFromSpec | None = None  # rows lie where their objects do
     threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
     lowest_order: int = Field(default=0, ge=0, le=MAX_ORDER)
     highest_order: int = Field(default=MAX_ORDER, ge=0, le=MAX_ORDER)
     mapping_order: int = Field(default=10, ge=0, le=MAX_MAPPING_ORDER)
     layout: Layout = Layout.HATS
     column_groups: tuple[ColumnGroupSpec, ...] = (ColumnGroupSpec(name="main"),)
-    co_partitioned: tuple[str, ...] = ()  # columns whose equal values are guaranteed to lie in one pixel
+    co_partitioned: tuple[str, ...] = ()  # columns whose equal values lie in one pixel; it is verified
+    index: tuple[str, ...] = ()  # columns whose values are looked up
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
     bad_rows: BadRowsSpec = BadRowsSpec()
@@ -201,8 +205,22 @@ class CatalogSpec(Frozen):
             raise ValueError(
                 f"column_groups: no group holds position column {', '.join(sorted(unplaced))}; add it to one"
             )
-        if repeated := _repeated(self.co_partitioned):
-            raise ValueError(f"co_partitioned: {', '.join(repeated)} stands twice")
+        for key, columns in (("co_partitioned", self.co_partitioned), ("index", self.index)):
+            if repeated := _repeated(columns):
+                raise ValueError(f"{key}: {', '.join(repeated)} stands twice")
+        return self
+
+    @model_validator(mode="after")
+    def _objects_fit(self) -> CatalogSpec:
+        given = self.position_from
+        if given is None:
+            return self
+        if given.catalog == self.name:
+            raise ValueError("position_from.catalog: is this catalog itself; name the one of the objects")
+        if given.column in self.co_partitioned:
+            raise ValueError(
+                f"co_partitioned: {given.column} is marked by position_from already; take it out of the list"
+            )
         return self
 
     @property

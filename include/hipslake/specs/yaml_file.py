@@ -14,9 +14,10 @@ from pydantic import BaseModel, ValidationError
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.equijoin import EquijoinSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec)
 Place = tuple[str | int, ...]
 
 
@@ -40,6 +41,11 @@ def load_catalog_spec(path: Path | str) -> CatalogSpec:
 def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
     """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
     return _load_named(Path(path), CrossmatchSpec)
+
+
+def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
+    """Read the `<name>.yaml` of an equi-join; the same rules as for a catalog's."""
+    return _load_named(Path(path), EquijoinSpec)
 
 
 def join_type(path: Path) -> str | None:
@@ -128,6 +134,8 @@ def _mark(
                 f"{path}:{line}: {where}braces or brackets stand where a key should; put text that begins "
                 "with them in quotes"
             )
+        if key.tag == "tag:yaml.org,2002:bool":  # YAML 1.1 takes the key `on` for a truth
+            key.tag = "tag:yaml.org,2002:str"
         if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
             name, first = _dotted((*place, key.value)), seen[key.value]
             raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")

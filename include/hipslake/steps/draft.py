@@ -9,14 +9,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
+from hipslake.catalog.co_partitioning import marks_after, marks_of
 from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, GroupMetadata, Increment, Index, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
+from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.coverage import coverage_of
-from hipslake.steps.histogram import HistogramReport
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.index import BuiltIndices
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -68,7 +71,16 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         rejects=Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected),
     )
     metadata = _assembled(
-        run, schema, groups, increment, None, version=version, parent=parent, created=run.created
+        run,
+        schema,
+        groups,
+        increment,
+        None,
+        marks=marks_of_run(folder),
+        indices=_indices_of(folder, run.spec),
+        version=version,
+        parent=parent,
+        created=run.created,
     )
     _check_rows(
         metadata,
@@ -177,6 +189,7 @@ def draft_increment(
     groups: tuple[GroupMetadata, ...],
     increment: Increment,
     *,
+    marks: tuple[CoPartitioned, ...],
     schema: pa.Schema,
     created: datetime,
 ) -> CatalogMetadata:
@@ -191,6 +204,8 @@ def draft_increment(
         As `changed_groups` gives them.
     increment : Increment
         As `describe_increment` gives it. One of the same key is replaced.
+    marks : tuple of CoPartitioned
+        Those that the rows of the run have, as `marks_of_run` gives them.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
     created : datetime
@@ -206,6 +221,8 @@ def draft_increment(
         groups,
         increment,
         base,
+        marks=marks,
+        indices=base.indices if base else (),
         version=base.version + 1 if base else 1,
         parent=base.version if base else None,
         created=created,
@@ -253,6 +270,8 @@ def _assembled(
     increment: Increment,
     base: CatalogMetadata | None,
     *,
+    marks: tuple[CoPartitioned, ...],
+    indices: tuple[Index, ...],
     version: int,
     parent: int | None,
     created: datetime,
@@ -277,12 +296,24 @@ def _assembled(
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
         increments=tuple(increments),
-        co_partitioned=spec.co_partitioned,
+        co_partitioned=marks_after(base, marks),
         margins=base.margins if base else (),
-        indices=base.indices if base else (),
+        indices=indices,
         association=run.association,
         spec=spec.model_dump(mode="json"),
     )
+
+
+def marks_of_run(folder: RunFolder) -> tuple[CoPartitioned, ...]:
+    """The marks that the rows of a counted run have."""
+    run, counted = folder.run(), folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+    writes = run.objects.writes if run.objects is not None else None
+    return marks_of(run.spec, writes, unmatched=counted.unmatched)
+
+
+def _indices_of(folder: RunFolder, spec: CatalogSpec) -> tuple[Index, ...]:
+    """What the index step has built, if the spec asks for it."""
+    return folder.read(RunFolder.INDICES, BuiltIndices).indices if spec.index else ()
 
 
 def _others(base: CatalogMetadata | None, key: str | None) -> list[Increment]:

@@ -39,7 +39,7 @@ class HistogramRequest(Request):
 
 
 class HistogramReport(Report):
-    """Rows in: every row of the files. Rows out: those that lie on the sky."""
+    """Rows in: every row of the files. Rows out: those that have a place."""
 
     step: str = HistogramRequest.step
     splits: int = 0
@@ -47,6 +47,7 @@ class HistogramReport(Report):
     highest_order: int = 0  # of a cell: the mapping order, or deeper where pixels were crowded
     crowded: dict[int, int] = Field(default_factory=dict)  # order -> cells that were counted deeper
     rejected: dict[str, int] = Field(default_factory=dict)  # reason -> rows
+    unmatched: int = 0  # rows with an id of no object, which lie at their own positions
     examples: tuple[str, ...] = ()  # the first bad rows: file, row, values
     group_bytes: dict[str, int] = Field(default_factory=dict)  # estimated bytes on disk per column group
     row_bytes: dict[str, RowBytes] = Field(default_factory=dict)  # per column group

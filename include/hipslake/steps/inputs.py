@@ -17,7 +17,7 @@ from hipslake.sources.model import SourceFile
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.run import FrozenInputs, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 
@@ -60,7 +60,7 @@ def run(request: InputsRequest) -> InputsReport:
             if frozen.spec.mode is Mode.REPLACE or frozen.spec.on_empty == "fail":
                 raise
             files = ()
-    fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files)
+    fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files, frozen.objects)
     catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
         unchanged = None if frozen.force else version_made_of(catalog, frozen, fingerprint)
@@ -78,7 +78,12 @@ def run(request: InputsRequest) -> InputsReport:
     )
 
 
-def run_fingerprint(spec: CatalogSpec, library_version: str, files: Sequence[SourceFile]) -> str:
+def run_fingerprint(
+    spec: CatalogSpec,
+    library_version: str,
+    files: Sequence[SourceFile],
+    objects: FrozenObjects | None = None,
+) -> str:
     """Return the digest of what a version is made of and with.
 
     Parameters
@@ -89,6 +94,8 @@ def run_fingerprint(spec: CatalogSpec, library_version: str, files: Sequence[Sou
         Version of hipslake.
     files : sequence of SourceFile
         In source order.
+    objects : FrozenObjects, optional
+        What the rows are placed by. Its rows count, not how they are filed: a compaction changes nothing.
 
     Returns
     -------
@@ -96,5 +103,8 @@ def run_fingerprint(spec: CatalogSpec, library_version: str, files: Sequence[Sou
         SHA-256 in hexadecimal.
     """
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec.fingerprint_text(), library_version, listing], separators=(",", ":"))
+    parts = [spec.fingerprint_text(), library_version, listing]
+    if objects is not None:
+        parts.append([objects.catalog, *objects.writes])
+    text = json.dumps(parts, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

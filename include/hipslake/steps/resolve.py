@@ -17,6 +17,7 @@ from hipslake.errors import CatalogFormatError, NoSpaceError, SpecError, StepErr
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.attempts import has_committed
+from hipslake.steps.object_pixels import freeze_objects
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
@@ -96,6 +97,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         spec_file=request.spec_file,
         write_id=choose_write_id(request.folder, spec, catalog),
         window=request.window,
+        objects=freeze_objects(spec, request.warehouse),
         wait_minutes=request.wait_minutes,
         force=request.force,
         created=now_utc(),

@@ -20,7 +20,6 @@ from hipslake.specs.crossmatch import CrossmatchSpec, SideSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
-from hipslake.sphere.regions import Region
 from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch, FrozenSide
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
@@ -86,7 +85,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
-        left, right = (_opened(request.warehouse, side, catalog) for side in (spec.left, spec.right))
+        left, right = (opened_side(request.warehouse, side, catalog) for side in (spec.left, spec.right))
         match = Crossmatch.of(
             (left.storage, left.metadata),
             (right.storage, right.metadata),
@@ -114,7 +113,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         created=now_utc(),
         library_version=__version__,
     )
-    inputs = _inputs(spec, (left, right), region)
+    inputs = join_inputs(f"{spec.fingerprint_text()} {region}", (left, right))
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     inputs = inputs.model_copy(update={"unchanged_version": unchanged})
     folder = request.folder
@@ -202,7 +201,7 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"
 
 
-def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
+def opened_side(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     """Open a side: a catalog of the warehouse by its name, any other by its URI."""
     named = "/" not in side.catalog
     uri = catalog_uri(warehouse, side.catalog) if named else expand(side.catalog)
@@ -214,7 +213,7 @@ def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
     return catalog
 
 
-def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog], region: Region | None) -> FrozenInputs:
+def join_inputs(spec_text: str, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
     """Return what the outcome is made of: a version of either catalog."""
     files = tuple(
         SourceFile(
@@ -226,5 +225,5 @@ def _inputs(spec: CrossmatchSpec, sides: tuple[Catalog, Catalog], region: Region
         for at, side in enumerate(sides)
     )
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec.fingerprint_text(), str(region), __version__, listing], separators=(",", ":"))
+    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
     return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())

@@ -39,6 +39,15 @@ class Window(Frozen):
     origin: Literal["partition_key", "data_interval", "params", "none"] = "none"
 
 
+class FrozenObjects(Frozen):
+    """The version of a catalog of objects that a run takes positions from."""
+
+    catalog: str
+    uri: str  # root of the catalog
+    version: int
+    writes: tuple[str, ...]  # of its increments
+
+
 class FrozenRun(Frozen):
     """Everything that a run depends on, resolved once by its first step and read by all the others."""
 
@@ -51,6 +60,7 @@ class FrozenRun(Frozen):
     spec_file: str | None = None
     write_id: str  # names the folder of this run's files; kept through retries
     window: Window = Window()
+    objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
     wait_minutes: float = 60.0  # how long the sensor waits for the files
     association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
@@ -111,6 +121,8 @@ class RunFolder:
     HISTOGRAM = "histogram/histogram.parquet"
     PER_ORDER = "histogram/per_order.parquet"
     SCHEMA = "histogram/schema.arrow"
+    OBJECTS = "objects/objects.json"
+    INDICES = "index/indices.json"
     PLAN = "plan/plan.parquet"
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hipslake.steps.compact import CompactReport, CompactRequest
     from hipslake.steps.hats_view import HatsViewReport
     from hipslake.steps.histogram import HistogramReport, HistogramRequest
+    from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
     from hipslake.steps.inputs import InputsReport
     from hipslake.steps.plan import PlanReport
     from hipslake.steps.publish import PublishReport
@@ -262,6 +263,45 @@ class PublishCatalogOperator(PublishingOperator, StepOperator):
         self.announce(context, rows=report.rows_out, version=report.version, uri=report.catalog_uri)
         self.log.info("Published version %s of %s", report.version, report.catalog_uri)
         return report
+
+
+class BuildIndexOperator(SparkStepOperator):
+    """Build the spec's indices of what the run wrote, or of the newest version, which is then committed anew.
+
+    Parameters
+    ----------
+    published : bool
+        Index the newest version. The rows stay what they are, so no asset event is emitted.
+    """
+
+    job = "build_index"
+
+    def __init__(self, *, published: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.published = published
+
+    def request(self) -> BuildIndexRequest:
+        from hipslake.steps.index import BuildIndexRequest
+
+        return BuildIndexRequest(run_uri=self.run_uri, published=self.published)
+
+    def report_type(self) -> type[BuildIndexReport]:
+        from hipslake.steps.index import BuildIndexReport
+
+        return BuildIndexReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.index import bytes_to_index
+
+        return bytes_to_index(self.request())
+
+    def without_spark(self) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import index
+        from hipslake.steps.report import perform
+
+        engine = ThisProcess()
+        return perform(lambda asked: index.run(asked, engine), self.request(), self.report_type())
 
 
 class CompactCatalogOperator(SparkStepOperator):

@@ -1,0 +1,56 @@
+"""The indices of a published version are built anew: a DAG per spec that asks for any."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+from hipslake_airflow.documents import index_document
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    BuildIndexOperator,
+    ResolveRunOperator,
+)
+from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_folders import CATALOG_SPECS
+
+PIPELINE = "catalog_index"
+SPARK_ABOVE_BYTES = 256 << 20
+
+
+def catalog_index(spec: CatalogSpec, path: Path) -> DAG:
+    """Return the DAG that indexes one catalog."""
+    with DAG(
+        dag_id=dag_id_of(PIPELINE, path),
+        description=f"Index {spec.name}",
+        doc_md=index_document(spec),
+        schedule=None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["hipslake", "catalog", "index"],
+        default_args=RETRIES,
+    ) as dag:
+        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
+        run_uri = resolve.output["run_uri"]
+        index = BuildIndexOperator(
+            task_id="index", run_uri=run_uri, published=True, spark_above_bytes=SPARK_ABOVE_BYTES
+        )
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
+        resolve >> index >> view
+    return dag
+
+
+for spec_path in find_specs(CATALOG_SPECS):
+    try:
+        spec = load_catalog_spec(spec_path)
+    except SpecError:  # said by the DAG of its ingest
+        continue
+    if spec.index:
+        indexing = catalog_index(spec, spec_path)
+        globals()[indexing.dag_id] = indexing

@@ -1,0 +1,52 @@
+"""A column of a catalog as leaf files: what passes over one column, and where its rows lie, go through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
+from hipslake.catalog.reading import column_batches
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.storage import Storage
+
+
+class ColumnFiles(NamedTuple):
+    """Leaf files that hold a column: by name, or by the sidecars that name them, so that it stays small."""
+
+    storage: Storage
+    column: str
+    paths: tuple[str, ...]
+    sidecars: tuple[PartitionSidecar, ...]
+
+    @classmethod
+    def of(cls, storage: Storage, metadata: CatalogMetadata, column: str) -> ColumnFiles:
+        """All leaf files of the first group that stores the column."""
+        group = metadata.group(metadata.group_with(column))
+        paths = tuple(partition.path for partition in group.partitions or ())
+        return cls(storage, column, paths, group.sidecars or ())
+
+    def cut(self, parts: int) -> Iterator[ColumnFiles]:
+        """Runs of the files, about as many as asked for."""
+        for name in ("paths", "sidecars"):
+            files = getattr(self, name)
+            count = min(parts, len(files))
+            bounds = [len(files) * part // count for part in range(count + 1)] if count else []
+            for low, high in pairwise(bounds):
+                yield self._replace(**{"paths": (), "sidecars": (), name: files[low:high]})
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """`_healpix_29` and the column, leaf by leaf along the curve.
+
+        Raises
+        ------
+        VerificationError
+            A leaf file is missing or damaged.
+        """
+        table = read_partition_sidecars(self.storage, self.sidecars)
+        for path in (*self.paths, *table["path"].to_pylist()):
+            yield from column_batches(self.storage, path, [HEALPIX_COLUMN, self.column])

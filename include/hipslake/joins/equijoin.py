@@ -1,0 +1,169 @@
+"""The equi-join of two tables: rows of equal keys side by side, in the order of the left side."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.errors import SpecError
+from hipslake.joins.columns import MatchColumns
+from hipslake.joins.keys import key_codes, plain_keys
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+JoinKind = Literal["inner", "left", "anti"]
+Places = NDArray[np.int64]
+
+
+def equijoin_columns(
+    left: pa.Schema,
+    right: pa.Schema,
+    how: JoinKind,
+    *,
+    on: tuple[str, str],
+    suffixes: tuple[str, str],
+) -> MatchColumns:
+    """Name the columns of an equi-join.
+
+    A name that both sides have gets the suffix of its side; a key that both sides call by one name stands
+    once. An anti-join has the columns of the left side alone.
+
+    Parameters
+    ----------
+    left, right : pyarrow.Schema
+        The columns that are kept of each side.
+    how : {"inner", "left", "anti"}
+    on : (str, str)
+        The key of each side.
+    suffixes : (str, str)
+
+    Raises
+    ------
+    SpecError
+        Two columns of the outcome would have one name (upper and lower case are the same).
+    """
+    if how == "anti":
+        return MatchColumns({name: name for name in left.names}, {}, left)
+    kept = [name for name in right.names if not (name == on[0] == on[1] and name in left.names)]
+    taken = {name.casefold() for name in left.names} & {name.casefold() for name in kept}
+    mine, others = (
+        {name: name + suffix if name.casefold() in taken else name for name in names}
+        for names, suffix in ((left.names, suffixes[0]), (kept, suffixes[1]))
+    )
+    fields = [left.field(name).with_name(given) for name, given in mine.items()]
+    fields += [right.field(name).with_name(given) for name, given in others.items()]
+    if how == "left":
+        fields[len(mine) :] = [field.with_nullable(True) for field in fields[len(mine) :]]
+    counts = Counter(field.name.casefold() for field in fields)
+    twins = sorted(field.name for field in fields if counts[field.name.casefold()] > 1)
+    if twins:
+        raise SpecError(
+            f"columns {', '.join(map(repr, twins))} of the join would share their names, with suffixes "
+            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes or fewer columns"
+        )
+    return MatchColumns(mine, others, pa.schema(fields))
+
+
+def equijoined(
+    left: pa.Table, right: pa.Table, on: tuple[str, str], how: JoinKind, columns: MatchColumns
+) -> pa.Table:
+    """Join two tables.
+
+    Parameters
+    ----------
+    left : pyarrow.Table
+        With `_healpix_29`, its key and the left columns of the join.
+    right : pyarrow.Table
+        With its key and the right columns.
+    on : (str, str)
+        The key of each side, of one kind. Null equals nothing.
+    how : {"inner", "left", "anti"}
+    columns : MatchColumns
+
+    Returns
+    -------
+    pyarrow.Table
+        `_healpix_29` of the left row and the columns of the join; in the order of the left side, and for each
+        of its rows in the order of the right.
+    """
+    mine, theirs = matching_rows(left[on[0]], right[on[1]])
+    if how == "anti":
+        mine = np.setdiff1d(np.arange(left.num_rows), mine)
+    where: pa.Array = pa.array(theirs)
+    if how == "left":
+        alone = np.setdiff1d(np.arange(left.num_rows), mine)
+        order = np.argsort(np.concatenate([mine, alone]), kind="stable")
+        mine = np.concatenate([mine, alone])[order]
+        partner = np.concatenate([theirs, np.full(len(alone), -1)])[order]
+        where = pa.array(partner, mask=partner < 0)
+    arrays = left.select([HEALPIX_COLUMN, *columns.left]).take(pa.array(mine)).columns
+    if columns.right:
+        arrays += right.select(list(columns.right)).take(where).columns
+    return pa.Table.from_arrays(arrays, schema=outcome_schema(columns))
+
+
+def outcome_schema(columns: MatchColumns) -> pa.Schema:
+    """What a join gives: `_healpix_29` of the left row, then its columns."""
+    return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *columns.schema])
+
+
+def matching_rows(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[Places, Places]:
+    """The pairs of rows with equal keys.
+
+    Parameters
+    ----------
+    left, right : pyarrow.ChunkedArray
+        Keys of one kind.
+
+    Returns
+    -------
+    left, right : int64[m]
+        Places of the pairs, ascending by (left, right).
+
+    Examples
+    --------
+    >>> left, right = (pa.chunked_array([keys]) for keys in ([7, 8, None, 7], [7, None, 9, 7]))
+    >>> [side.tolist() for side in matching_rows(left, right)]
+    [[0, 0, 3, 3], [0, 3, 0, 3]]
+    """
+    mine, theirs = _Keys.of(left), _Keys.of(right)
+    order = np.argsort(theirs.codes, kind="stable")
+    codes = theirs.codes[order]
+    first = np.searchsorted(codes, mine.codes, side="left")
+    counts = np.searchsorted(codes, mine.codes, side="right") - first
+    here = np.repeat(np.arange(len(mine.codes)), counts)
+    within = np.arange(len(here)) - np.repeat(np.cumsum(counts) - counts, counts)
+    there = order[np.repeat(first, counts) + within]
+    if pa.types.is_large_string(mine.keys.type):  # two texts may share a code
+        same = pc.equal(mine.keys.take(pa.array(here)), theirs.keys.take(pa.array(there)))
+        equal = same.to_numpy(zero_copy_only=False)
+        here, there = here[equal], there[equal]
+    return mine.rows[here], theirs.rows[there]
+
+
+class _Keys:
+    """The keys of a column that are not null, and the rows that they stand in."""
+
+    def __init__(self, keys: pa.Array, rows: Places) -> None:
+        self.keys, self.rows, self.codes = keys, rows, key_codes(keys)
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> _Keys:
+        keys = plain_keys(column)
+        rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+        return cls(keys.drop_null(), rows)
+
+
+def suffixes_of(suffixes: Sequence[str] | None, right_name: str) -> tuple[str, str]:
+    """The suffixes of both sides, by default none and the right catalog's name; `SpecError` if equal."""
+    if suffixes is None:
+        return "", f"_{right_name}"
+    left, right = suffixes
+    if left == right:
+        raise SpecError(f"suffixes: both are {left!r}; give two that differ")
+    return left, right

@@ -1,0 +1,88 @@
+"""Time series: the rows of one table nested in those of another, per key and in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.errors import SpecError
+from hipslake.joins.equijoin import matching_rows
+
+
+def nested_field(right: pa.Schema, name: str) -> pa.Field:
+    """The column that holds a time series: a list of structs, never null.
+
+    Parameters
+    ----------
+    right : pyarrow.Schema
+        The columns that are kept of each row.
+    name : str
+    """
+    return pa.field(name, pa.list_(pa.struct(list(right))), nullable=False)
+
+
+def check_nested_name(left: Sequence[str], name: str) -> None:
+    """Refuse a name for the time series that a column of the objects has, in upper or lower case."""
+    taken = [other for other in left if other.casefold() == name.casefold()]
+    if taken:
+        raise SpecError(f"the time series cannot be called {name!r}: the objects have a column {taken[0]!r}")
+
+
+def nested(
+    left: pa.Table,
+    right: pa.Table,
+    on: tuple[str, str],
+    time: str,
+    columns: Sequence[str],
+    name: str,
+    *,
+    keep_empty: bool = True,
+) -> pa.Table:
+    """Nest the rows of one table in those of another.
+
+    Parameters
+    ----------
+    left : pyarrow.Table
+    right : pyarrow.Table
+        With its key, the time and the columns that are kept.
+    on : (str, str)
+        The key of each side.
+    time : str
+        Column of the right side. Rows of one time stay in the order of the right side; NaN comes after all
+        times, null after that.
+    columns : sequence of str
+        What is kept of each right row.
+    name : str
+        Of the column that is added.
+    keep_empty : bool
+        Whether left rows without any right row stay; their list is empty.
+
+    Returns
+    -------
+    pyarrow.Table
+        The left rows, in their order, with a list of structs as the last column.
+    """
+    mine, theirs = matching_rows(left[on[0]], right[on[1]])
+    by_time = pc.sort_indices(right[time]).to_numpy()  # stable, with nulls at the end
+    rank = np.empty(right.num_rows, np.int64)
+    rank[by_time] = np.arange(right.num_rows)
+    theirs = theirs[np.lexsort((rank[theirs], mine))]
+    counts = np.bincount(mine, minlength=left.num_rows)
+    if not keep_empty:
+        left, counts = left.filter(pa.array(counts > 0)), counts[counts > 0]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    rows = right.select(list(columns)).take(pa.array(theirs)).combine_chunks()
+    arrays = [
+        pa.concat_arrays(column.chunks) if column.num_chunks else _none(column) for column in rows.columns
+    ]
+    structs = pa.StructArray.from_arrays(arrays, fields=list(rows.schema))
+    field = nested_field(rows.schema, name)
+    series = pa.ListArray.from_arrays(pa.array(offsets), structs, type=field.type)
+    return left.append_column(field, series)
+
+
+def _none(column: pa.ChunkedArray) -> pa.Array:
+    return pa.array([], column.type)

@@ -1,0 +1,168 @@
+"""Values are found through an index: exact, in few leaves, also after nights and compactions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hipslake import Catalog
+from hipslake.catalog import reading
+from hipslake.catalog.findings import ProblemKind
+from hipslake.errors import IndexMissingError, SchemaMismatchError
+
+from tests.airflow_home import PROJECT
+from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
+from tests.steps.test_sources_grow import night
+
+INDEX = {"index": ["source_id", "object_id"]}
+
+
+@pytest.fixture(scope="module", params=list(KINDS))
+def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """Sources where they were seen, in about a hundred leaves, with an index of several files."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    sources = sources_table(objects_table(kind=request.param))
+    catalog = lake.ingest("sources", sources, **INDEX)
+    assert len(catalog.metadata.index_of("source_id").files) == 4
+    return catalog
+
+
+@contextmanager
+def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+    """The leaf files that are opened."""
+    paths: set[str] = set()
+    read = reading._read_leaf
+
+    def counted(storage: object, path: str, *rest: object, **more: object) -> pa.Table:
+        paths.add(path)
+        return read(storage, path, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "_read_leaf", counted)
+        yield paths
+
+
+def test_only_the_leaves_that_hold_the_ids_are_opened(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = catalog.read()
+    ids = [3, 77, 9999, 5]
+    rows = every.filter(pc.field("source_id").isin(ids))
+    with opened(monkeypatch) as paths:
+        found = catalog.find("source_id", [*ids, -1, 10**12])
+    assert found.equals(rows)
+    leaves = set(catalog.pixels.find(rows["_healpix_29"].to_numpy()).tolist())
+    assert len(paths) == len(leaves) <= 4
+    with opened(monkeypatch) as paths:
+        assert catalog.find("source_id", [-1], ["flux"]).schema.names == ["flux"]
+    assert not paths
+
+
+def test_found_is_what_a_filter_finds(catalog: Catalog) -> None:
+    objects = catalog.read(["object_id"])["object_id"].unique()[:50]
+    found = catalog.find("object_id", objects, columns=["source_id", "object_id"])
+    expected = catalog.read(["source_id", "object_id"], filters=pc.field("object_id").isin(objects))
+    assert found.equals(expected)
+    assert found.num_rows > 100
+    one = objects[0].as_py()
+    assert set(catalog.find("object_id", one)["object_id"].to_pylist()) == {one}
+
+
+def test_what_cannot_be_found_is_told(catalog: Catalog) -> None:
+    with pytest.raises(
+        IndexMissingError, match=r"'flux' .* write 'index: \[flux\]' .* catalog_index__sources"
+    ):
+        catalog.find("flux", [1.0])
+    with pytest.raises(SchemaMismatchError, match="did you mean 'source_id'"):
+        catalog.find("sourceid", [1])
+    with pytest.raises(SchemaMismatchError, match="values of column 'source_id'"):
+        catalog.find("source_id", ["seven"])
+
+
+def test_an_index_is_verified(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    catalog = lake.ingest("sources", sources_table(objects_table(), rows=2000), **INDEX)
+    catalog.verify().raise_if_failed()
+    [source, other] = catalog.metadata.indices
+    swapped = source.model_copy(update={"files": other.files, "column": "source_id"})
+    catalog.metadata = catalog.metadata.model_copy(update={"indices": (swapped,)})
+    assert ProblemKind.UNREADABLE in {problem.kind for problem in catalog.verify().problems}
+    few = source.model_copy(update={"files": source.files[:-1] or ()})
+    catalog.metadata = catalog.metadata.model_copy(update={"indices": (few,)})
+    assert ProblemKind.INDEX_ENTRIES in {problem.kind for problem in catalog.verify().problems}
+
+
+def test_rows_of_later_nights_are_found_before_and_after_the_index_is_built_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path)
+    objects = objects_table()
+    nights = [with_offset(sources_table(objects, rows=1500, seed=at), 10_000 * at) for at in range(3)]
+    spec = {"append": "add_file", "threshold": "400 rows", **INDEX}
+    night(lake, "sources", 0, nights[0], **spec)
+    report = rebuild(lake, spec)
+    assert (report.version, report.columns) == (2, ("source_id", "object_id"))
+    night(lake, "sources", 1, nights[1], **spec)
+    ids = [5, 10_007, 1499, 11_111, 20_003]
+    catalog = lake.open("sources")
+    assert catalog.find("source_id", ids)["source_id"].to_pylist() == expected(catalog, ids)
+    catalog.verify().raise_if_failed()
+    rebuild(lake, spec)
+    night(lake, "sources", 1, with_offset(nights[1], 500_000), **spec)  # in the place of the night before
+    night(lake, "sources", 2, nights[2], **spec)
+    catalog = lake.open("sources")
+    assert catalog.find("source_id", ids)["source_id"].to_pylist() == expected(catalog, ids) != []
+    assert catalog.find("source_id", 510_007).num_rows == 1
+    report = rebuild(lake, spec)
+    catalog = lake.open("sources")
+    with opened(monkeypatch) as paths:
+        found = catalog.find("source_id", ids)
+    assert found["source_id"].to_pylist() == expected(catalog, ids)
+    leaves = np.unique(catalog.pixels.find(found["_healpix_29"].to_numpy()))
+    assert {path.split("Npix=")[1].split("/")[0] for path in paths} == {
+        str(catalog.pixels.npix[leaf]) for leaf in leaves
+    }
+    catalog.verify().raise_if_failed()
+    catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
+    assert lake.open("sources").find("source_id", ids)["source_id"].to_pylist() == expected(catalog, ids)
+    lake.open("sources").verify().raise_if_failed()
+
+
+@pytest.mark.peers
+def test_lsdb_finds_the_same_rows(catalog: Catalog, peers_python: str) -> None:
+    objects = catalog.read(["object_id"])["object_id"].unique()[:3].to_pylist()
+    for column, values in (("source_id", [3, 77, 9999]), ("object_id", objects)):
+        command = [peers_python, "tests/catalog/find_by_peers.py", catalog.uri, column, *map(str, values)]
+        answer = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300)
+        assert answer.returncode == 0, answer.stderr[-3000:]
+        told = json.loads(answer.stdout.splitlines()[-1])
+        assert told["valid"]
+        assert told["index_valid"]
+        assert told["properties"] == column
+        found = catalog.find(column, values)
+        assert told["rows"] == sorted(found["source_id"].to_pylist())
+        assert told["partitions"] == len(np.unique(catalog.pixels.find(found["_healpix_29"].to_numpy())))
+
+
+def expected(catalog: Catalog, ids: list[int]) -> list[int]:
+    """By reading everything."""
+    every = catalog.read(["source_id"])["source_id"]
+    return [name for name in every.to_pylist() if name in ids]
+
+
+def with_offset(sources: pa.Table, offset: int) -> pa.Table:
+    return sources.set_column(0, "source_id", pc.add(sources["source_id"], offset))
+
+
+def rebuild(lake: Lake, spec: dict[str, object]) -> object:
+    """Build the indices of the newest version anew."""
+    source = {"uri": f"{lake.place}/landing/sources/{{{{ night }}}}/*.parquet", "format": "parquet"}
+    folder = lake.start("sources", source=source, mode="append", **spec)
+    return lake.build_index(folder, published=True)

@@ -1,0 +1,42 @@
+"""The DAGs of equi-joins: a spec each, run without Spark, and nothing twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.steps.sources_of_objects import Lake, objects_table, sources_table
+
+Load = Callable[[], dict[str, Any]]
+SPEC = """\
+name: curves
+type: equijoin
+left: {catalog: objects}
+right: {catalog: sources}
+on: {id: object_id}
+nested: {time: time}
+"""
+
+
+def test_light_curves_are_made_once(load: Load, specs: Path, tmp_path: Path, airflow: Path) -> None:
+    lake = Lake(tmp_path)
+    objects = objects_table(rows=300)
+    lake.ingest_objects(objects)
+    lake.ingest_sources(sources_table(objects, rows=900))
+    joins = specs.parent / "joins"
+    joins.mkdir()
+    (joins / "curves.yaml").write_text(SPEC)
+    (joins / "broken.yaml").write_text(SPEC.replace("curves", "broken").replace("left:", "links:"))
+    dags = load()
+    assert "invalid-spec" in dags["catalog_equijoin__broken"].tags
+    dag = dags["catalog_equijoin__curves"]
+    tasks = ["resolve", "equijoin", "verify", "publish", "view"]
+    assert [task.task_id for task in dag.topological_sort()] == tasks
+    assert set(dag.params) == {"threshold", "force"}
+    assert str(dag.test().state) == "success"
+    assert lake.open("curves").read(["sources"])["sources"].combine_chunks().flatten().type.num_fields == 5
+    again = load()["catalog_equijoin__curves"].test()
+    states = {instance.task_id: str(instance.state) for instance in again.get_task_instances()}
+    assert states["equijoin"] == "skipped"
+    assert lake.open("curves").version == 1

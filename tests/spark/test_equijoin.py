@@ -1,0 +1,65 @@
+"""The equi-join in Spark: no exchange leaf by leaf, every pair by a shuffle."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.steps.sources_of_objects import Lake, objects_table, sources_table
+
+ON = ("id", "object_id")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Objects, their sources in their pixels, and the same sources where they were seen."""
+    lake = Lake(tmp_path_factory.mktemp("lake"))
+    objects = objects_table()
+    sources = sources_table(objects)
+    lake.ingest_objects(objects)
+    lake.ingest_sources(sources)
+    lake.ingest("scattered", sources)
+    return lake
+
+
+def plan_of(frame: DataFrame) -> str:
+    """The physical plan, as text."""
+    return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_the_plan_of_a_co_partitioned_join_has_no_exchange(spark: SparkSession, lake: Lake, how: str) -> None:
+    objects, sources = lake.open("objects"), lake.open("sources")
+    frame = objects.join(sources, on=ON, how=how, spark=spark)
+    assert "Exchange" not in plan_of(frame)
+    here = objects.join(sources, on=ON, how=how).to_pandas()
+    same_frames(frame.toPandas(), here)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_a_shuffle_finds_pairs_whose_rows_lie_anywhere(spark: SparkSession, lake: Lake, how: str) -> None:
+    objects, scattered = lake.open("objects"), lake.open("scattered")
+    frame = objects.join(scattered, on=ON, how=how, shuffle=True, spark=spark)
+    assert "Exchange" in plan_of(frame)
+    right = lake.open("sources")
+    here = objects.join(
+        right, on=ON, how=how, other_columns=scattered.schema.names[1:], suffixes=("", "_scattered")
+    )
+    same_frames(frame.toPandas(), here.to_pandas())
+
+
+def same_frames(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    keys = [name for name in ("id", "source_id") if name in expected.columns]
+    found, expected = (frame.sort_values(keys, ignore_index=True) for frame in (found, expected))
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+
+
+def test_light_curves_are_nested_without_an_exchange(spark: SparkSession, lake: Lake) -> None:
+    objects, sources = lake.open("objects"), lake.open("sources")
+    frame = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"], spark=spark)
+    assert "Exchange" not in plan_of(frame)
+    here = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"])
+    assert frame.toArrow().select(["id", "sources"]).sort_by("id").to_pylist() == (
+        here.select(["id", "sources"]).sort_by("id").to_pylist()
+    )

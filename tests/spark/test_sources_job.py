@@ -1,0 +1,68 @@
+"""Sources placed by their objects, and indices, by tasks in Spark: the bytes are those made without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipslake.engine.model import Engine
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import VerificationError
+from hipslake.spark import histogram, index, partitions, verify
+from hipslake.spark import object_pixels as gathering
+from hipslake.spark.engine import SparkEngine
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
+from hipslake.steps.report import perform
+from hipslake.steps.run import RunFolder
+from hipslake.steps.verify import VerifyReport, VerifyRequest
+from hipslake.steps.write import WriteReport, WriteRequest
+from pyspark.sql import SparkSession
+
+from tests.steps import in_process
+from tests.steps.sources_of_objects import Lake, by_objects, objects_table, sources_table
+
+
+def run_steps(lake: Lake, engine: Engine, **spec: object) -> RunFolder:
+    """Everything up to verify."""
+    folder = lake.start("sources", index=["object_id", "source_id"], **spec)
+    in_process.freeze(folder)
+    perform(lambda asked: histogram.run(asked, engine), HistogramRequest(run_uri=folder.uri), HistogramReport)
+    in_process.make_plan(folder)
+    perform(lambda asked: partitions.run(asked, engine), WriteRequest(run_uri=folder.uri), WriteReport)
+    request = BuildIndexRequest(run_uri=folder.uri, file_rows=3000)
+    perform(lambda asked: index.run(asked, engine), request, BuildIndexReport)
+    perform(lambda asked: verify.run(asked, engine), VerifyRequest(run_uri=folder.uri), VerifyReport)
+    return folder
+
+
+def contents(folder: RunFolder) -> dict[str, bytes]:
+    """What the write left, but for what says when."""
+    root = Path(folder.run().catalog_uri, folder.run().write_id)
+    files = [path for path in root.rglob("*.parquet") if path.name != "_metadata"]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("small", [True, False])
+def test_spark_leaves_what_one_process_leaves(
+    spark: SparkSession, tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathering, "SMALL_SOURCE_BYTES", 1 << 30 if small else 0)
+    lake = Lake(tmp_path)
+    objects = objects_table(kind="texts")
+    lake.ingest_objects(objects)
+    lake.land("sources", sources_table(objects))
+    here = run_steps(lake, ThisProcess(), position_from=by_objects())
+    there = run_steps(lake, SparkEngine(spark), position_from=by_objects())
+    assert contents(here) == contents(there)
+    assert len(contents(here)) > 50
+    lake.finish(there)
+    assert lake.open("sources").find("source_id", 77).num_rows == 1
+
+
+def test_a_false_mark_fails_verification_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    objects = objects_table()
+    lake.land("sources", sources_table(objects))
+    with pytest.raises(VerificationError, match="column 'object_id' is marked as co-partitioned"):
+        run_steps(lake, SparkEngine(spark), co_partitioned=["object_id"])
