@@ -18,10 +18,12 @@ from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
 from hipslake.spark import compaction, increments
 from hipslake.spark import histogram as histogram_work
+from hipslake.spark import margin as margin_work
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
 from hipslake.steps import compact as compact_step
 from hipslake.steps import hats_view, histogram, inputs, plan, publish, resolve, verify, write
+from hipslake.steps import margin as margin_step
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.split_table import SplitTable
@@ -99,6 +101,12 @@ def write_leaves(folder: RunFolder) -> write.WriteReport:
     return perform(_write, write.WriteRequest(run_uri=folder.uri), write.WriteReport)
 
 
+def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport:
+    """Make margins, by the engine that needs no Spark."""
+    request = margin_step.MarginRequest.model_validate({"run_uri": folder.uri} | knobs)
+    return perform(lambda asked: margin_work.run(asked, ThisProcess()), request, margin_step.MarginReport)
+
+
 def check(folder: RunFolder) -> verify.VerifyReport:
     """Verify."""
     return perform(verify.run, verify.VerifyRequest(run_uri=folder.uri), verify.VerifyReport)
@@ -116,7 +124,9 @@ def show(folder: RunFolder) -> hats_view.HatsViewReport:
 
 def ingest(folder: RunFolder) -> list[Report]:
     """Every step after resolve."""
-    return [step(folder) for step in (freeze, count, make_plan, write_leaves, check, commit, show)]
+    return [
+        step(folder) for step in (freeze, count, make_plan, write_leaves, make_margins, check, commit, show)
+    ]
 
 
 def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:

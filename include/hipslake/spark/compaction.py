@@ -16,10 +16,10 @@ from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.reading import sorted_rows
+from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
-from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.committing import commit_change, committed_before, newest_version, wait_for_others

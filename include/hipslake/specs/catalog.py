@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.margin import MarginSpec, margin_name
 from hipslake.specs.schedule import check_cron
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated
@@ -23,6 +24,7 @@ __all__ = [
     "ColumnGroupSpec",
     "CsvOptions",
     "Layout",
+    "MarginSpec",
     "ParquetOptions",
     "ParquetSpec",
     "PositionSpec",
@@ -140,6 +142,7 @@ class CatalogSpec(Frozen):
     layout: Layout = Layout.HATS
     column_groups: tuple[ColumnGroupSpec, ...] = (ColumnGroupSpec(name="main"),)
     co_partitioned: tuple[str, ...] = ()  # columns whose equal values are guaranteed to lie in one pixel
+    margin: MarginSpec = MarginSpec()
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
     bad_rows: BadRowsSpec = BadRowsSpec()
@@ -195,6 +198,26 @@ class CatalogSpec(Frozen):
             )
         if repeated := _repeated(self.co_partitioned):
             raise ValueError(f"co_partitioned: {', '.join(repeated)} stands twice")
+        return self
+
+    @model_validator(mode="after")
+    def _margins_fit(self) -> CatalogSpec:
+        if not self.margin.arcsec:
+            return self
+        primary = self.column_groups[0]
+        position = {self.position.ra, self.position.dec}
+        elsewhere = {name for group in self.column_groups[1:] for name in group.columns}
+        unplaced = position & elsewhere if primary.columns == "*" else position - set(primary.columns)
+        if unplaced and self.layout is not Layout.HATS:
+            raise ValueError(
+                f"margin: it is made of the first column group, {primary.name!r}, which lacks column "
+                f"{', '.join(sorted(unplaced))}; move it there"
+            )
+        names = {margin_name(self.layout, primary.name, arcsec) for arcsec in self.margin.arcsec}
+        if taken := sorted(names & {group.name for group in self.column_groups}):
+            raise ValueError(
+                f"column_groups: {', '.join(taken)} has the name of a margin; give the group another name"
+            )
         return self
 
     @property

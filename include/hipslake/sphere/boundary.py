@@ -59,7 +59,7 @@ class _Edges(NamedTuple):
     high: NDArray[np.float64]  # to here
 
     def select(self, chosen: NDArray[np.bool_]) -> _Edges:
-        return _Edges(*(column[chosen] for column in self))
+        return _Edges._make(column[chosen] for column in self)
 
     def cut(self) -> _Edges:
         """All pieces in equal finer ones."""
@@ -68,7 +68,7 @@ class _Edges(NamedTuple):
         low = self.low[:, None] + width * steps
         high = np.append(low[:, 1:], self.high[:, None], axis=1)
         repeated = (np.repeat(column, _PIECES) for column in self[:4])
-        return _Edges(*repeated, low.ravel(), high.ravel())
+        return _Edges._make([*repeated, low.ravel(), high.ravel()])
 
     def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Unit vectors of both ends, float64[n, 3] each."""
@@ -125,7 +125,7 @@ def _edges_of(order: NDArray[np.int64], npix: NDArray[np.int64]) -> _Edges:
         _Edges(pair, face, no, y, x, next_x),
         _Edges(pair, face, no, next_y, x, next_x),
     ]
-    return _Edges(*(np.concatenate(columns) for columns in zip(*four, strict=True)))
+    return _Edges._make(np.concatenate(columns) for columns in zip(*four, strict=True))
 
 
 def _distance(

@@ -86,8 +86,8 @@ def border_of(pixel: Pixel, arcsec: float) -> tuple[NDArray[np.int64], NDArray[n
     """
     order = min(_reach_order(arcsec), pixel.order + _BORDER_LEVELS, MAX_ORDER)
     if order <= pixel.order:
-        start, stop = pixel.interval
-        return np.array([start]), np.array([stop])
+        whole = pixel.interval
+        return np.array(whole[:1]), np.array(whole[1:])
     number = np.int64(1) << 2 * (order - pixel.order)
     cells = np.arange(pixel.npix * number, (pixel.npix + 1) * number)
     start, stop = starts(order, cells), stops(order, cells)

@@ -95,7 +95,7 @@ class PixelTree:
         return PixelTree(np.concatenate(orders), np.concatenate(pixels))
 
     def tiling(self) -> PixelTree:
-        """The leaves and, where there is none, the coarsest pixels: together the whole sky, each place once."""
+        """The leaves and, between them, the coarsest pixels: together the whole sky, each place once."""
         rest = self.complement()
         return PixelTree(np.concatenate([self.order, rest.order]), np.concatenate([self.npix, rest.npix]))
 

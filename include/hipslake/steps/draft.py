@@ -9,14 +9,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.describe import describe_group, describe_position, describe_sources
+from hipslake.catalog.describe import (
+    describe_group,
+    describe_margin,
+    describe_position,
+    describe_sources,
+)
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
+from hipslake.specs.margin import margin_name
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.margin import margin_files
 from hipslake.steps.run import FrozenInputs, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -97,7 +104,26 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
             ),
         ),
         co_partitioned=spec.co_partitioned,
+        margins=_margins(folder),
         spec=spec.model_dump(mode="json"),
+    )
+
+
+def _margins(folder: RunFolder) -> tuple[Margin, ...]:
+    """The margins that the run has made, in the order of the spec."""
+    run, files = folder.run(), margin_files(folder)
+    group = run.spec.column_groups[0].name
+    named = {margin_name(run.spec.layout, group, arcsec): arcsec for arcsec in run.spec.margin.arcsec}
+    return tuple(
+        describe_margin(
+            name,
+            group,
+            arcsec,
+            files.filter(pc.equal(files["margin"], name)),
+            storage=Storage.at(run.catalog_uri),
+            write_id=run.write_id,
+        )
+        for name, arcsec in named.items()
     )
 
 
