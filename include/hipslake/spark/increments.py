@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.evolution import evolved_schema, source_schema
+from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
 from hipslake.catalog.schema import check_columns
@@ -29,6 +30,8 @@ from hipslake.spark.append_state import (
     store_attempt,
 )
 from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.spark.margin_update import MarginUpdate
+from hipslake.spark.margin_work import MarginOrder
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
@@ -93,6 +96,7 @@ class _Merged:
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
+    margins: dict[float, MarginChange]
 
 
 class _Job:
@@ -199,7 +203,45 @@ class _Job:
                 )
             store_attempt(storage, attempt, schema, regions, standing, coverage)
         self.changes = self._changes(attempt, earlier, list(regions))
-        return _Merged(attempt, schema, self.changes)
+        came = PixelTree(cells.order, cells.npix)
+        margins = self._margins(base, attempt, schema, came, coverage)
+        return _Merged(attempt, schema, self.changes, margins)
+
+    def _margins(
+        self,
+        base: CatalogMetadata | None,
+        attempt: Attempt,
+        schema: pa.Schema,
+        came: PixelTree,
+        went: PixelTree,
+    ) -> dict[float, MarginChange]:
+        """Let the margins follow: those of the version, or, if there is none, those of the spec."""
+        spec = self.frozen.spec
+        margins = base.margins if base else ()
+        radii = tuple(margin.radius_arcsec for margin in margins) if base else spec.margin.arcsec
+        if not radii:
+            return {}
+        order = MarginOrder(
+            write_id=attempt.write_id,
+            spec=spec,
+            radii=radii,
+            ordinal=attempt.ordinal,
+            replaces=attempt.replaces,
+        )
+        update = MarginUpdate(
+            catalog=self.catalog,
+            order=order,
+            schema=check_columns(spec, schema)[order.group],
+            group=base.group(order.group) if base else None,
+            margins=margins,
+            change=self.changes[order.group],
+            came=came,
+            went=went,
+        )
+        with self.phases("margins"):
+            return update.run(
+                self.engine, task_bytes=self.request.target_bytes, block_bytes=self.request.block_bytes
+            )
 
     def _changes(
         self, attempt: Attempt, earlier: Increment | None, groups: list[str]
@@ -255,6 +297,8 @@ class _Job:
             self.folder,
             base,
             merged.changes,
+            margins=merged.margins,
+            worked_out_on=merged.attempt.version,
             schema=schema,
             write_id=merged.attempt.write_id,
             ordinal=merged.attempt.ordinal,

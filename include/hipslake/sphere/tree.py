@@ -99,6 +99,23 @@ class PixelTree:
         rest = self.complement()
         return PixelTree(np.concatenate([self.order, rest.order]), np.concatenate([self.npix, rest.npix]))
 
+    def places_of(self, order: ArrayLike, npix: ArrayLike) -> NDArray[np.int64]:
+        """Where pixels are leaves themselves, their places in the tree, int64[m]; -1 for all others.
+
+        Examples
+        --------
+        >>> PixelTree([1, 0], [0, 3]).places_of([0, 1, 0], [0, 0, 3])
+        array([-1,  0,  1])
+        """
+        at = self.find(starts(order, npix))
+        if not len(self):
+            return at
+        return np.where((at >= 0) & (self.order[at] == order) & (self.npix[at] == npix), at, -1)
+
+    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> PixelTree:
+        """Some of the leaves: a mask, or places."""
+        return PixelTree(self.order[chosen], self.npix[chosen])
+
     def find(self, h29: ArrayLike) -> NDArray[np.int64]:
         """The leaf that holds each order-29 pixel.
 

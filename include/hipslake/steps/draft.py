@@ -16,15 +16,17 @@ from hipslake.catalog.describe import (
     describe_sources,
 )
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin, Rejects
+from hipslake.catalog.margin_change import MarginChange
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
-from hipslake.errors import VerificationError
+from hipslake.errors import ConflictError, VerificationError
 from hipslake.specs.margin import margin_name
+from hipslake.sphere.tree import PixelTree
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.margin import margin_files
-from hipslake.steps.run import FrozenInputs, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
 from hipslake.steps.write import WriteReport, WriteRequest
@@ -132,6 +134,8 @@ def draft_increment(
     base: CatalogMetadata | None,
     changes: Mapping[str, GroupChange],
     *,
+    margins: Mapping[float, MarginChange],
+    worked_out_on: int | None,
     schema: pa.Schema,
     write_id: str,
     ordinal: int,
@@ -146,6 +150,10 @@ def draft_increment(
         The newest version; None if there is none yet.
     changes : mapping of str to GroupChange
         Per column group.
+    margins : mapping of float to MarginChange
+        Per distance.
+    worked_out_on : int or None
+        The version that the changes were worked out on; None: there was none.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
     write_id : str
@@ -177,6 +185,7 @@ def draft_increment(
         )
         for group, group_schema in check_columns(spec, schema).items()
     )
+    changed_margins = _changed_margins(base, groups[0], margins, worked_out_on, run, write_id)
     increment = Increment(
         ordinal=ordinal,
         key=key,
@@ -219,9 +228,39 @@ def draft_increment(
         groups=groups,
         increments=increments,
         co_partitioned=spec.co_partitioned,
-        margins=base.margins if base else (),
+        margins=changed_margins,
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
+    )
+
+
+def _changed_margins(
+    base: CatalogMetadata | None,
+    group: GroupMetadata,
+    changes: Mapping[float, MarginChange],
+    worked_out_on: int | None,
+    run: FrozenRun,
+    write_id: str,
+) -> tuple[Margin, ...]:
+    """The margins after the changes; `group` is the primary column group as it will be."""
+    storage = Storage.at(run.catalog_uri)
+    if base is not None and {margin.radius_arcsec for margin in base.margins} != set(changes):
+        raise ConflictError("another run has added a margin")
+    if base is not None and changes and base.version != worked_out_on:
+        before = PixelTree(*base.groups[0].leaf_pixels()).tiling()
+        after = PixelTree(*group.leaf_pixels()).tiling()
+        for margin in base.margins:
+            changes[margin.radius_arcsec].check_fits(margin, before, after, storage)
+    return tuple(
+        change.apply(
+            base.margin(arcsec) if base else None,
+            name=margin_name(run.spec.layout, group.name, arcsec),
+            group=group.name,
+            arcsec=arcsec,
+            storage=storage,
+            write_id=write_id,
+        )
+        for arcsec, change in changes.items()
     )
 
 
