@@ -15,6 +15,7 @@ from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
     BuildHatsViewOperator,
+    BuildMarginOperator,
     FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
@@ -69,7 +70,12 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         write = WritePartitionsOperator(task_id="write", run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
-        resolve >> wait >> inputs >> histogram >> plan >> write >> verify >> publish >> view
+        resolve >> wait >> inputs >> histogram >> plan >> write
+        if spec.margin.arcsec:
+            write >> BuildMarginOperator(task_id="margin", run_uri=run_uri) >> verify
+        else:
+            write >> verify
+        verify >> publish >> view
     return dag
 
 

@@ -18,6 +18,7 @@ from pydantic import Field
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.errors import StepError
 from hipslake.specs.margin import Distances
 from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
@@ -63,9 +64,17 @@ class MarginReport(Report):
 
 
 def margin_files(folder: RunFolder) -> pa.Table:
-    """Return the files of the margins that a run made, as `FILES_SCHEMA`; none if it made none."""
+    """Return the files of the margins that a run made, as `FILES_SCHEMA`; none if it is to make none.
+
+    Raises
+    ------
+    StepError
+        If the margin step has not run.
+    """
     if not folder.run().spec.margin.arcsec:
         return FILES_SCHEMA.empty_table()
+    if not folder.storage.exists(MARGIN_FILES):
+        raise StepError(f"{folder.uri_of(MARGIN_FILES)} does not exist; run the margin step first")
     return read_table(folder.storage, MARGIN_FILES)
 
 
