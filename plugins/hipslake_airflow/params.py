@@ -98,8 +98,8 @@ def margin_params(spec: CatalogSpec) -> dict[str, Param]:
             uniqueItems=True,
             title="Distances (arcsec)",
             description=(
-                "A margin is made at each of these distances, if the newest version has none there. A list of "
-                "numbers, such as [10, 60]."
+                "A margin is made at each of these distances at which the newest version has none. A list "
+                "of numbers, such as [10, 60]."
             ),
         )
     }

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.sphere.boundaries import distances
+
 ARCSEC = np.pi / 180 / 3600
-STEPS = 64  # of healpy's boundary, per edge
 # Where three pixels meet, at the poles, on the meridian 0, on the equator, and somewhere.
 TRICKY = np.array(
     [[0.0, 90.0], [0.0, -90.0], [0.0, 41.8103], [90.0, -41.8103], [0.0, 0.0], [45.0, 0.0], [45.0, 60.0]]
@@ -33,21 +34,6 @@ def around(ra: float, dec: float, radius: float, n: int, rng: np.random.Generato
     side /= np.linalg.norm(side, axis=1)[:, None]
     vectors = np.cos(way)[:, None] * centre + np.sin(way)[:, None] * side
     return np.stack(healpy.vec2ang(vectors, lonlat=True), axis=1)
-
-
-def distances(vectors: NDArray[np.float64], pixel: Pixel) -> tuple[NDArray[np.float64], float]:
-    """Radians from the boundary of a pixel as healpy draws it, and how wrong they may be."""
-    begin = healpy.boundaries(1 << pixel.order, pixel.npix, step=STEPS, nest=True).T
-    way = np.roll(begin, -1, axis=0) - begin
-    length = (way * way).sum(axis=1)
-    nearest = np.empty(len(vectors))
-    for first in range(0, len(vectors), 256):
-        these = vectors[first : first + 256]
-        share = np.clip((these @ way.T - (begin * way).sum(axis=1)) / length, 0, 1)
-        rest = these[:, None, :] - begin - share[:, :, None] * way
-        nearest[first : first + 256] = np.sqrt((rest * rest).sum(axis=2).min(axis=1))
-    curvature = 8.0 * 2**pixel.order  # at a pole, edges bend as pixels shrink
-    return 2 * np.arcsin(np.clip(nearest / 2, 0, 1)), length.max() / 8 * curvature
 
 
 def check(tiles: PixelTree, sky: NDArray[np.float64], arcsec: float) -> int:

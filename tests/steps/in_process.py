@@ -16,7 +16,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
-from hipslake.spark import compaction, increments
+from hipslake.spark import compaction, increments, partitions
 from hipslake.spark import histogram as histogram_work
 from hipslake.spark import margin as margin_work
 from hipslake.sphere.pixels import Pixel
@@ -99,6 +99,12 @@ def make_plan(folder: RunFolder) -> plan.PlanReport:
 def write_leaves(folder: RunFolder) -> write.WriteReport:
     """Leave what the write job leaves."""
     return perform(_write, write.WriteRequest(run_uri=folder.uri), write.WriteReport)
+
+
+def write_by_tasks(folder: RunFolder) -> write.WriteReport:
+    """The write step itself, by the engine that needs no Spark."""
+    request = write.WriteRequest(run_uri=folder.uri)
+    return perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
 
 
 def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport:
