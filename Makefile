@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up down shell bench-ingest bench-fits bench-append setup peers lock clean
+.PHONY: help demo test lint up down shell bench-ingest bench-fits bench-append bench-margin setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -42,6 +42,9 @@ bench-fits: setup peers ## Compare ways to read FITS, and weigh the ingest of a 
 
 bench-append: setup ## Measure what a night costs in a catalog, and in one ten times as large
 	@$(with) python -m benchmarks.append
+
+bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
+	@$(with) python -m benchmarks.margin $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
