@@ -57,7 +57,9 @@ def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: P
     assert "invalid-spec" not in dags["catalog_ingest__stars"].tags
 
 
-@pytest.mark.parametrize("file", ["catalog_ingest.py", "catalog_rollback.py", "catalog_vacuum.py"])
+@pytest.mark.parametrize(
+    "file", ["catalog_ingest.py", "catalog_margin.py", "catalog_rollback.py", "catalog_vacuum.py"]
+)
 def test_dag_files_import_nothing_heavy(file: str) -> None:
     heavy = ("pyspark", "pyarrow", "numpy", "healpy", "pandas", "astropy", "matplotlib")
     code = (

@@ -90,7 +90,22 @@ def test_nights_near_each_other_have_right_margins(
     survey.assert_holds_what_landed()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("first", ["the border", "the division"])
+def test_a_free_pixel_is_divided_while_rows_come_to_its_border(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """No file says so: the one makes a margin of a pixel, the other leaves none in any of its parts."""
+    at_border = crowd(1, 22.4, 19.4, 0.01, 5)  # of base pixel 0, seen from base pixel 4
+    dividing = pa.concat_tables([crowd(2, 45.0, 19.47, 0.01, 40), crowd(200, 45.0, 66.44, 0.01, 40)])
+    survey.land(0, crowd(0, 0.0, 0.0, 0.1, 20))
+    survey.append(0)
+    mine, theirs = (dividing, at_border) if first == "the border" else (at_border, dividing)
+    report = append_overtaken(survey, monkeypatch, mine, theirs)
+    survey.assert_holds_what_landed()
+    assert report.merges == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_whatever_comes_between_margins_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
