@@ -33,7 +33,7 @@ def stored_margin(catalog: Catalog, margin: Margin) -> dict[Pixel, pa.Table]:
     schema = catalog.metadata.schema_of(margin.group)
     found = {}
     for part in margin.table(catalog.storage).to_pylist():
-        table = pq.ParquetFile(f"{catalog.storage.root}/{part['path']}").read()
+        table = pq.ParquetFile(pa.BufferReader(catalog.storage.read(part["path"]))).read()
         assert table.num_rows == part["rows"]
         assert Pixel(part["order"], part["npix"]) not in found
         if set(table.schema.names) == set(schema.names):
