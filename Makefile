@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up down shell bench-ingest bench-fits bench-append bench-margin setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-margin setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -16,7 +16,10 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx
-	@$(with) python -m pytest -m "not slow" $(ARGS)
+	@$(with) python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile $(ARGS)
+
+test-slow: setup peers ## Run the long tests, which `make test` leaves out
+	@$(with) python -m pytest -m slow $(ARGS)
 
 lint: setup ## Check style, format and types
 	@$(with) ruff check .

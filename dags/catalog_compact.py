@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import compact_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
@@ -18,14 +16,17 @@ from hipslake_airflow.operators.catalog import (
 )
 from hipslake_airflow.params import compact_params
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_compact"
 SPARK_ABOVE_BYTES = 256 << 20
 
 
-def catalog_compact(spec: CatalogSpec, path: Path) -> DAG:
-    """Return the DAG that compacts one catalog."""
+def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
+    """Return the DAG that compacts one catalog; None where leaves never gather files."""
+    if not spec.gathers:
+        return None
     with DAG(
         dag_id=dag_id_of(PIPELINE, path),
         description=f"Compact {spec.name}",
@@ -48,11 +49,4 @@ def catalog_compact(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-for spec_path in find_specs(CATALOG_SPECS):
-    try:
-        spec = load_catalog_spec(spec_path)
-    except SpecError:  # said by the DAG of its ingest
-        continue
-    if spec.gathers:
-        compaction = catalog_compact(spec, spec_path)
-        globals()[compaction.dag_id] = compaction
+globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_compact))

@@ -127,6 +127,27 @@ def test_the_stamp_tells_a_replaced_file_of_equal_size(storage: Storage) -> None
     assert storage.entry("file").stamp != before.stamp
 
 
+def test_files_are_told_from_folders_and_from_nothing(storage: Storage) -> None:
+    storage.write("folder/file", b"123")
+    storage.write("folder/empty", b"")
+    assert storage.is_file("folder/file")
+    assert storage.is_file("folder/empty")
+    assert not storage.is_file("folder")
+    assert not storage.is_file("nothing")
+    assert not storage.is_file("nowhere/nothing")
+
+
+def test_pyarrow_reads_a_file_whose_size_is_known(storage: Storage) -> None:
+    table = pa.table({"id": range(1000)})
+    with storage.open("t.parquet", "wb") as file:
+        pq.write_table(table, file)
+    for size in (None, storage.entry("t.parquet").size):
+        with storage.arrow_file("t.parquet", size) as opened:
+            assert pq.read_table(opened).equals(table)
+    with pytest.raises(FileNotFoundError), storage.arrow_file("nothing", 1000) as opened:
+        pq.read_metadata(opened)
+
+
 def test_what_is_missing_is_a_file_not_found_error(storage: Storage) -> None:
     assert not storage.exists("nothing")
     for look in (storage.read, storage.open, storage.entry, storage.sha256):

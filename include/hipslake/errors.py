@@ -87,7 +87,7 @@ class CatalogFormatError(HipslakeError):
 
 
 class ConflictError(HipslakeError):
-    """Another writer committed first, and the retry budget is spent."""
+    """Others committed first: a change does not fit to their version, or the retry budget is spent."""
 
     retryable = True
 
@@ -103,8 +103,4 @@ class VerificationError(HipslakeError):
 
 
 class StepError(HipslakeError):
-    """A step's report says that the step failed; carries its message on."""
-
-    def __init__(self, message: str, *, retryable: bool = False) -> None:
-        super().__init__(message)
-        self.retryable = retryable
+    """The run folder lacks a file, has one of another library version, or its write is published already."""

@@ -122,6 +122,11 @@ class Storage:
             return False
         return True
 
+    def is_file(self, path: str) -> bool:
+        """Whether a file lies there, asked in one request. An unreachable store is an error, not False."""
+        with self._told(path, "read"):
+            return self._files.is_file(self.uri(path))
+
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """Files and folders in a folder, sorted by path; `recursive`: all files below it, and no folders.
 
@@ -207,6 +212,19 @@ class Storage:
     def arrow_filesystem(self) -> Any:
         """The pyarrow file system to use with `arrow_path`: pyarrow's own for local files."""
         return self._files.arrow_filesystem()
+
+    def arrow_file(self, path: str, size: int | None = None) -> Any:
+        """A file opened for pyarrow's readers, which fetch what they need of it.
+
+        Parameters
+        ----------
+        path : str
+        size : int, optional
+            In bytes, where it is known: a store need not be asked then. A file that has another by now cannot
+            be read.
+        """
+        with self._told(path, "read"):
+            return self._files.arrow_file(self.uri(path), size)
 
     def arrow_path(self, path: str = "") -> str:
         """A path as `arrow_filesystem` understands it."""

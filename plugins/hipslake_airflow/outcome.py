@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 if TYPE_CHECKING:
-    from hipslake.steps.report import Failure
+    from hipslake.steps.report import Failure, Report
 
 
 def failure_to_raise(failure: Failure) -> AirflowException:
@@ -17,3 +18,18 @@ def failure_to_raise(failure: Failure) -> AirflowException:
     """
     message = f"{failure.kind}: {failure.message}"
     return AirflowException(message) if failure.retryable else AirflowFailException(message)
+
+
+def summary_of(step: Callable[[], Report], log: Any) -> dict[str, Any]:
+    """Run a step and return the summary of its report; errors that cannot pass end the task at once."""
+    from hipslake.errors import HipslakeError
+
+    try:
+        report = step()
+    except HipslakeError as error:
+        if error.retryable:
+            raise
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+    summary = report.summary()
+    log.info("Step %s: %s", report.step, summary)
+    return summary

@@ -80,7 +80,7 @@ def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
             ),
         ),
         "window_start": _moment(
-            "Window start", "The time that the run stands for, where no data interval says it."
+            "Window start", "The time that the run stands for. Empty: the last interval of the schedule."
         ),
         "window_end": _moment("Window end", "The end of that time. Empty: open."),
     }

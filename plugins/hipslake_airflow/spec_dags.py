@@ -1,4 +1,4 @@
-"""A pipeline's DAGs: one per spec file."""
+"""A pipeline's DAGs: one per spec file that it is for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.invalid_specs import invalid_spec_dag
 
 
-def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], DAG]) -> dict[str, DAG]:
+def spec_dags(
+    pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], DAG | None]
+) -> dict[str, DAG]:
     """Return the DAGs of a pipeline by id; a spec that cannot be read gives one that says so.
 
     Parameters
@@ -22,7 +24,7 @@ def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], 
     folder : Path
         The folder of the catalog specs.
     build : callable
-        Makes the DAG of a spec; takes the spec and its path.
+        Makes the DAG of a spec, or None where the pipeline is not for it; takes the spec and its path.
     """
     dags = {}
     for path in find_specs(folder):
@@ -30,5 +32,6 @@ def spec_dags(pipeline: str, folder: Path, build: Callable[[CatalogSpec, Path], 
             dag = build(load_catalog_spec(path), path)
         except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
             dag = invalid_spec_dag(pipeline, path, error)
-        dags[dag.dag_id] = dag
+        if dag is not None:
+            dags[dag.dag_id] = dag
     return dags

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from hipslake.storage import Storage
 
+from tests.catalog import vacuuming
 from tests.catalog.publishing import SHAPES, Published, publish
+from tests.steps.nights import Survey
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +35,21 @@ def grouped(templates: dict[str, Published], tmp_path: Path) -> Published:
 def single(templates: dict[str, Published], tmp_path: Path) -> Published:
     """A published catalog of layout hats with one column group."""
     return copied(templates["hats"], tmp_path)
+
+
+@pytest.fixture(scope="session")
+def three_nights(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Three nights, a version each; made once, copied for every test."""
+    survey = Survey(tmp_path_factory.mktemp("nights"), threshold="100 rows")
+    for number in range(3):
+        survey.night(number, rows=200)
+    return survey
+
+
+@pytest.fixture
+def nights(three_nights: Survey, tmp_path: Path) -> Survey:
+    """Three nights, a version each."""
+    return vacuuming.copied(three_nights, tmp_path)
 
 
 def copied(template: Published, folder: Path) -> Published:

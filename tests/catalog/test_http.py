@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.errors import (
+    CatalogFormatError,
     CatalogNotFoundError,
     NotReadableError,
     NotWritableError,
@@ -154,6 +155,14 @@ def test_a_server_that_fails_is_no_missing_catalog(web: WebServer, url: str) -> 
         assert raised.value.retryable
     with pytest.raises(StorageError, match="could not be read"):
         Catalog.open(url.replace(web.url, proxy.endpoint))
+
+
+def test_a_server_that_answers_with_a_page_whatever_is_asked_for_is_told() -> None:
+    with running_proxy("http://127.0.0.1:9") as proxy:
+        for method in ("HEAD", "GET"):
+            proxy.refuse(method, "", status=200, code="LogInFirst", times=math.inf)
+        with pytest.raises(CatalogFormatError, match="every version that is asked for; check the address"):
+            Catalog.open(f"{proxy.endpoint}/stars")
 
 
 def test_nothing_is_written_through_a_web_server(web: WebServer) -> None:

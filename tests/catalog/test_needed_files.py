@@ -41,7 +41,7 @@ def test_what_versions_name_is_what_they_need(
     survey.night(1)
     survey.night(0, rows=100, seed=4)
     storage = Storage.at(survey.root)
-    versions = [CatalogMetadata.from_json(text) for text in VersionLog(storage).texts()]
+    versions = [CatalogMetadata.from_json(text) for text in VersionLog(storage).texts()][::-1]
     assert (versions[0].groups[0].sidecars is None) == (most == 4096)
     rejects = f"{versions[0].write_id}/_rejects"
     storage.write(f"{rejects}/part-0.parquet", b"PAR1")

@@ -1,14 +1,11 @@
-"""Vacuum: what nobody needs goes, and nothing that a version names, whatever others do meanwhile."""
+"""Vacuum: what nobody needs goes, and nothing that a version names."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,18 +13,15 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.change import changed_group
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.rollback import roll_back
-from hipslake.catalog.vacuum import VacuumOutcome, vacuum_catalog
+from hipslake.catalog.vacuum import vacuum_catalog
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, SpecError, VersionNotFoundError
-from hipslake.specs.catalog import Unchanged
 from hipslake.specs.vacuum import Retention
-from hipslake.steps.hats_view import show_newest
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, claim_write
+from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import Pin, pinned_versions
 
-from tests.catalog.leftovers import missing, orphans
+from tests.catalog.leftovers import orphans
+from tests.catalog.vacuuming import assert_whole, copied, show, vacuum
 from tests.steps.nights import Survey
 from tests.system.whole import contents
 
@@ -53,45 +47,9 @@ def shown_nights(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     return survey
 
 
-@pytest.fixture(scope="module")
-def three_nights(tmp_path_factory: pytest.TempPathFactory) -> Survey:
-    """Three nights, a version each."""
-    survey = Survey(tmp_path_factory.mktemp("nights"), threshold="100 rows")
-    for number in range(3):
-        survey.night(number, rows=200)
-    return survey
-
-
 @pytest.fixture
 def survey(shown_nights: Survey, tmp_path: Path) -> Survey:
     return copied(shown_nights, tmp_path)
-
-
-@pytest.fixture
-def little(three_nights: Survey, tmp_path: Path) -> Survey:
-    return copied(three_nights, tmp_path)
-
-
-def copied(survey: Survey, place: Path) -> Survey:
-    """A copy of a survey that a test may change."""
-    shutil.copytree(survey.place, place, symlinks=True, dirs_exist_ok=True)
-    return replace(survey, place=place, landed=dict(survey.landed))
-
-
-def show(survey: Survey) -> None:
-    show_newest(Storage.at(survey.root), Unchanged.LINK)
-
-
-def vacuum(survey: Survey, keep_versions: int = 1, *, dry_run: bool = False) -> VacuumOutcome:
-    return survey.catalog.vacuum(keep_versions=keep_versions, keep_days=0, dry_run=dry_run)
-
-
-def assert_whole(survey: Survey) -> None:
-    """Check that every version that is listed opens and verifies, and that the newest holds what landed."""
-    for number in survey.catalog.versions():
-        Catalog.open(survey.root, version=number).verify().raise_if_failed()
-    assert missing(survey.root) == set()
-    survey.assert_holds_what_landed()
 
 
 @pytest.mark.parametrize("keep", [1, 2, 4, 5, 99])
@@ -142,8 +100,8 @@ def set_back(path: Path, seconds: float = 3600) -> None:
     os.utime(path, (time.time() - seconds,) * 2)
 
 
-def test_versions_stay_for_so_many_days_after_they_were_replaced(little: Survey) -> None:
-    log, storage = VersionLog(Storage.at(little.root)), Storage.at(little.root)
+def test_versions_stay_for_so_many_days_after_they_were_replaced(nights: Survey) -> None:
+    log, storage = VersionLog(Storage.at(nights.root)), Storage.at(nights.root)
     for number, day in ((1, 1), (2, 10), (3, 20)):  # version 1 was replaced on day 10, version 2 on day 20
         document = json.loads(log.read(number))
         document["created"] = f"2026-11-{day:02d}T00:00:00Z"
@@ -163,29 +121,29 @@ def test_versions_stay_for_so_many_days_after_they_were_replaced(little: Survey)
     assert vacuumed_on(1000, keep_days=0) == (1, 2)
 
 
-def test_the_version_that_hats_readers_are_shown_stays(little: Survey) -> None:
-    rolled = little.catalog.rollback(1)
-    little.landed = {0: little.landed[0]}
-    little.night(7, rows=100)
-    little.night(8, rows=100)  # neither is shown, as with `unchanged: reference`
-    outcome = vacuum(little)
+def test_the_version_that_hats_readers_are_shown_stays(nights: Survey) -> None:
+    rolled = nights.catalog.rollback(1)
+    nights.landed = {0: nights.landed[0]}
+    nights.night(7, rows=100)
+    nights.night(8, rows=100)  # neither is shown, as with `unchanged: reference`
+    outcome = vacuum(nights)
     assert outcome.kept == (rolled.version, 6)
-    tree = little.root / rolled.metadata.write_id / "main"
+    tree = nights.root / rolled.metadata.write_id / "main"
     assert (tree / "hats.properties").exists()
     assert len(list(tree.rglob("Npix=*.parquet"))) == rolled.metadata.groups[0].leaves
-    assert_whole(little)
-    show(little)
-    assert vacuum(little).kept == (6,)
+    assert_whole(nights)
+    show(nights)
+    assert vacuum(nights).kept == (6,)
     assert not tree.exists()
-    assert orphans(little.root) == set()
+    assert orphans(nights.root) == set()
 
 
-def test_a_rolled_back_version_lives_on_when_the_one_that_it_restores_is_vacuumed(little: Survey) -> None:
-    little.catalog.rollback(1)
-    little.landed = {0: little.landed[0]}
-    assert vacuum(little).vacuumed == (1, 2, 3)
-    assert_whole(little)
-    assert orphans(little.root) == set()
+def test_a_rolled_back_version_lives_on_when_the_one_that_it_restores_is_vacuumed(nights: Survey) -> None:
+    nights.catalog.rollback(1)
+    nights.landed = {0: nights.landed[0]}
+    assert vacuum(nights).vacuumed == (1, 2, 3)
+    assert_whole(nights)
+    assert orphans(nights.root) == set()
 
 
 @pytest.mark.parametrize(
@@ -198,10 +156,10 @@ def test_a_rolled_back_version_lives_on_when_the_one_that_it_restores_is_vacuume
         (1, float("nan"), "keep_days: nan"),
     ],
 )
-def test_nonsense_is_refused(little: Survey, versions: int, days: float, message: str) -> None:
+def test_nonsense_is_refused(nights: Survey, versions: int, days: float, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        little.catalog.vacuum(keep_versions=versions, keep_days=days, dry_run=False)
-    assert little.catalog.versions() == [1, 2, 3]
+        nights.catalog.vacuum(keep_versions=versions, keep_days=days, dry_run=False)
+    assert nights.catalog.versions() == [1, 2, 3]
 
 
 def test_where_nothing_is_published_nothing_is_vacuumed(tmp_path: Path) -> None:
@@ -241,129 +199,6 @@ def test_where_it_is_not_known_what_is_needed_nothing_is_deleted(
         assert after == before
 
 
-def test_live_writes_are_not_touched(little: Survey) -> None:
-    storage = Storage.at(little.root)
-    write_id = claim_write(storage, datetime.now(UTC))
-    storage.write(f"{write_id}/main/leaf.parquet", b"being made")
-    outcome = vacuum(little)
-    assert write_id not in {each.path for each in outcome.removed}
-    assert storage.exists(f"{write_id}/main/leaf.parquet")
-    assert storage.exists(f"{write_id}/{HEARTBEAT}")
-
-
-def test_pinned_versions_stay(little: Survey) -> None:
-    storage = Storage.at(little.root)
-    reader = Catalog.open(little.root, version=1)
-    before = reader.read()
-    write_id = claim_write(storage, datetime.now(UTC))
-    with Pin(storage, write_id) as pin:
-        pin.hold(1)
-        assert vacuum(little).kept == (1, 3)
-        assert reader.read().equals(before)
-    assert vacuum(little).kept == (3,)
-
-
-def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Have something happen between the choice of the versions that go and the first tombstone."""
-    entomb = VersionLog.entomb
-    acts = [act]
-
-    def late(log: VersionLog, number: int) -> None:
-        if acts:
-            acts.pop()()
-        entomb(log, number)
-
-    monkeypatch.setattr(VersionLog, "entomb", late)
-
-
-def test_who_pinned_just_before_the_tombstone_keeps_the_files(
-    little: Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    storage = Storage.at(little.root)
-    reader = Catalog.open(little.root, version=1)
-    before = reader.read()
-    write_id = claim_write(storage, datetime.now(UTC))
-    with Pin(storage, write_id) as pin:
-        between(monkeypatch, lambda: pin.hold(1))
-        for _ in range(2):  # also by the vacuum that comes after the one that put the tombstone up
-            outcome = vacuum(little)
-            assert "version 1" in outcome.postponed
-            assert reader.read().equals(before)
-    storage.delete_tree(write_id)
-    done = vacuum(little)
-    assert done.postponed == ""
-    assert done.files > 0
-    assert orphans(little.root) == set()
-    assert_whole(little)
-
-
-def test_a_rollback_that_commits_just_before_the_tombstone_keeps_the_files(
-    little: Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    between(monkeypatch, lambda: roll_back(Storage.at(little.root), 1))
-    outcome = vacuum(little)
-    assert (outcome.vacuumed, outcome.postponed) == ((1, 2), "")
-    little.landed = {0: little.landed[0]}
-    assert little.catalog.versions() == [3, 4]
-    assert_whole(little)
-
-
-def test_a_rollback_in_midst_of_a_vacuum_wins_or_is_refused(
-    little: Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It holds its version, then the vacuum runs whole, then it commits."""
-    storage, outcomes = Storage.at(little.root), []
-    hold = Pin.hold
-
-    def slow(pin: Pin, number: int) -> bytes:
-        found = hold(pin, number)
-        VersionLog(storage).entomb(number)  # by a vacuum that chose before it was pinned
-        outcomes.append(vacuum(little))
-        return found
-
-    monkeypatch.setattr(Pin, "hold", slow)
-    roll_back(storage, 1)
-    monkeypatch.setattr(Pin, "hold", hold)
-    assert outcomes[0].postponed
-    little.landed = {0: little.landed[0]}
-    assert_whole(little)
-    assert vacuum(little).postponed == ""
-    assert_whole(little)
-    assert orphans(little.root) == set()
-
-
-def test_a_commit_in_midst_of_a_vacuum_keeps_what_it_names(
-    little: Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    between(monkeypatch, lambda: little.night(9, rows=50))
-    vacuum(little)
-    assert little.catalog.version == 4
-    assert_whole(little)
-
-
-def test_another_vacuum_at_the_same_time_leaves_the_files_to_the_next(
-    little: Survey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other one puts a tombstone up after this one has looked for pins."""
-    looks = []
-
-    def looked(storage: Storage, **options: object) -> set[int]:
-        found = pinned_versions(storage, **options)  # type: ignore[arg-type]
-        looks.append(found)
-        if len(looks) == 2:
-            VersionLog(storage).entomb(2)
-        return found
-
-    monkeypatch.setattr("hipslake.catalog.vacuum.pinned_versions", looked)
-    outcome = vacuum(little, 2)
-    assert outcome.vacuumed == (1,)
-    assert outcome.postponed == "another vacuum is at work"
-    monkeypatch.undo()
-    vacuum(little)
-    assert_whole(little)
-    assert orphans(little.root) == set()
-
-
 def test_object_stores_are_vacuumed_alike(survey: Survey) -> None:
     objects = Storage.at(f"memory://{uuid.uuid4().hex}")
     for name, data in contents(survey.root).items():
@@ -379,15 +214,15 @@ def test_object_stores_are_vacuumed_alike(survey: Survey) -> None:
     assert {entry.path for entry in objects.list(recursive=True) if "/swept/" not in entry.path} == left
 
 
-def test_pointers_that_lag_are_mended_first(little: Survey) -> None:
-    (little.root / "metadata.json").write_bytes((little.root / "_versions/00000001.json").read_bytes())
-    (little.root / "current").unlink()
-    (little.root / "current").symlink_to(Catalog.open(little.root, version=1).metadata.write_id)
-    (little.root / "SHA256SUMS").unlink()
-    assert vacuum(little).kept == (3,)
-    assert (little.root / "current").resolve().name == little.catalog.metadata.write_id
-    assert json.loads((little.root / "metadata.json").read_text())["version"] == 3
-    assert orphans(little.root) == set()
+def test_pointers_that_lag_are_mended_first(nights: Survey) -> None:
+    (nights.root / "metadata.json").write_bytes((nights.root / "_versions/00000001.json").read_bytes())
+    (nights.root / "current").unlink()
+    (nights.root / "current").symlink_to(Catalog.open(nights.root, version=1).metadata.write_id)
+    (nights.root / "SHA256SUMS").unlink()
+    assert vacuum(nights).kept == (3,)
+    assert (nights.root / "current").resolve().name == nights.catalog.metadata.write_id
+    assert json.loads((nights.root / "metadata.json").read_text())["version"] == 3
+    assert orphans(nights.root) == set()
 
 
 def test_rejects_of_increments_that_live_on_stay(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hipslake.catalog.findings import ExpectedTotals
 from hipslake.catalog.hats import write_hats_group
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.leaf_checks import schema_differences
 from hipslake.catalog.verdict import Verification
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.specs.catalog import CatalogSpec
@@ -284,3 +285,23 @@ def test_a_damaged_sidecar_is_found(single: Published) -> None:
     single.storage.write(damaged, single.storage.read(damaged)[:-1])
     [problem] = verify_catalog(single.storage, metadata).problems
     assert problem.path == damaged
+
+
+@pytest.mark.parametrize(
+    ("held", "differences"),
+    [
+        ({}, []),
+        ({"unit": "mag"}, []),
+        (
+            {"unit": "Jy"},
+            ["column mag carries the metadata {'unit': 'Jy'}, the group's schema {'unit': 'mag'}"],
+        ),
+    ],
+)
+def test_an_older_file_may_say_nothing_of_a_unit_but_no_other(
+    held: dict[str, str], differences: list[str]
+) -> None:
+    group = pa.schema([pa.field("mag", pa.float64(), metadata={"unit": "mag"})])
+    file = pa.schema([pa.field("mag", pa.float64(), metadata=held)])
+    assert schema_differences(group, file, older=True) == differences
+    assert bool(schema_differences(group, file)) == (held != {"unit": "mag"})

@@ -49,7 +49,7 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
 def test_a_broken_spec_is_told_by_each_pipeline(load: Load, specs: Path) -> None:
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
     dags = load()
-    assert set(dags) == {f"catalog_{what}__broken" for what in ("ingest", "rollback", "vacuum")}
+    assert set(dags) == {f"catalog_{what}__broken" for what in ("ingest", "compact", "rollback", "vacuum")}
     assert all("invalid-spec" in dag.tags for dag in dags.values())
 
 

@@ -159,6 +159,39 @@ def test_a_file_read_from_start_to_end_comes_in_large_pieces(store: Storage, pro
     assert 2 <= sum(asked.method == "GET" for asked in proxy.asked) <= 4
 
 
+def test_whether_a_file_is_there_is_asked_once(store: Storage, proxy: Proxy) -> None:
+    store.write("file", b"content")
+    store.write("empty", b"")
+    store.write("folder/file", b"content")
+    for name, found in (("file", True), ("empty", True), ("folder", False), ("nothing", False)):
+        proxy.clear()
+        assert store.is_file(name) is found
+        assert len(proxy.asked) == 1
+        assert not found or proxy.asked[0].bytes <= 1 or proxy.asked[0].status == 416
+
+
+def test_a_file_whose_size_is_known_is_read_without_asking(store: Storage, proxy: Proxy) -> None:
+    with store.open("t.parquet", "wb") as file:
+        pq.write_table(pa.table({"id": range(100)}), file)
+    size = store.entry("t.parquet").size
+    proxy.clear()
+    with store.arrow_file("t.parquet", size) as opened:
+        assert pq.read_metadata(opened).num_rows == 100
+    assert [asked.method for asked in proxy.asked] == ["GET"]
+
+
+@pytest.mark.parametrize("difference", [-1, 1])
+def test_a_file_that_has_another_size_than_is_known_is_not_read(store: Storage, difference: int) -> None:
+    with store.open("t.parquet", "wb") as file:
+        pq.write_table(pa.table({"id": range(100)}), file)
+    size = store.entry("t.parquet").size
+    with (
+        pytest.raises((StorageError, pa.ArrowInvalid)),
+        store.arrow_file("t.parquet", size + difference) as opened,
+    ):
+        pq.read_table(opened)
+
+
 def test_a_lost_answer_of_a_commit_is_a_commit(store: Storage, proxy: Proxy) -> None:
     log = committed(store, 1)
     lost = proxy.drop_answers("PUT", r"00000002\.json", times=math.inf)
@@ -214,6 +247,7 @@ READS: dict[str, Callable[[Storage], Any]] = {
     "read": lambda storage: storage.read("a"),
     "open": lambda storage: storage.open("a"),
     "exists": lambda storage: storage.exists("a"),
+    "is file": lambda storage: storage.is_file("a"),
     "list": lambda storage: storage.list(),
     "list all": lambda storage: storage.list(recursive=True),
     "glob": lambda storage: storage.glob("*.parquet"),

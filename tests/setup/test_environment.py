@@ -25,6 +25,14 @@ def sourced(script: Path = SCRIPT, cwd: Path | None = None, /, **variables: str)
     return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
 
 
+def copied(checkout: Path) -> Path:
+    """Put the script into another checkout: it makes some of the folders that it names."""
+    script = checkout / "include" / "setup" / "environment.sh"
+    script.parent.mkdir(parents=True)
+    script.write_text(SCRIPT.read_text())
+    return script
+
+
 def test_the_defaults_lie_in_the_checkout_wherever_it_is_sourced(tmp_path: Path) -> None:
     environment = sourced(SCRIPT, tmp_path)
     assert environment["HIPSLAKE_LANDING"] == str(ROOT / ".data" / "landing")
@@ -38,12 +46,15 @@ def test_the_defaults_lie_in_the_checkout_wherever_it_is_sourced(tmp_path: Path)
     ("given", "meant"),
     [
         ("/some where/else", "/some where/else"),
-        ("a b/c", f"{ROOT}/a b/c"),
+        ("a b/c", "{checkout}/a b/c"),
         ("s3://bucket/x", "s3://bucket/x"),
     ],
 )
-def test_folders_move_absolute_relative_and_with_spaces(name: str, given: str, meant: str) -> None:
-    assert sourced(**{name: given})[name] == meant
+def test_folders_move_absolute_relative_and_with_spaces(
+    tmp_path: Path, name: str, given: str, meant: str
+) -> None:
+    script = copied(tmp_path)
+    assert sourced(script, tmp_path, **{name: given})[name] == meant.format(checkout=tmp_path)
 
 
 def test_the_addresses_follow_the_port() -> None:
@@ -74,9 +85,7 @@ def test_sourcing_twice_is_sourcing_once() -> None:
 
 
 def test_it_works_in_a_checkout_with_spaces(tmp_path: Path) -> None:
-    script = tmp_path / "check out" / "include" / "setup" / "environment.sh"
-    script.parent.mkdir(parents=True)
-    script.write_text(SCRIPT.read_text())
+    script = copied(tmp_path / "check out")
     spark = tmp_path / "check out" / ".venv" / "lib" / "python3.11" / "site-packages" / "pyspark"
     spark.mkdir(parents=True)
     environment = sourced(script)

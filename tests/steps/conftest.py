@@ -26,3 +26,12 @@ def spec_file(tmp_path: Path, source: pa.Table) -> Path:
 def warehouse(tmp_path: Path) -> Path:
     """An empty warehouse."""
     return tmp_path / "warehouse"
+
+
+@pytest.fixture
+def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
+    """The catalog `stars` with two versions."""
+    for run_id, threshold in (("first", "400 rows"), ("second", "200 rows")):
+        in_process.write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
+        in_process.ingest(in_process.start(warehouse, spec_file, run_id))
+    return warehouse / "catalogs" / "stars"

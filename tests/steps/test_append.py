@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.errors import CatalogFormatError
+from hipslake.steps import draft
+from hipslake.steps.run import Window
 
-from tests.steps.nights import Survey, night_rows
+from tests.catalog.leftovers import missing
+from tests.steps import in_process
+from tests.steps.nights import FIRST, Survey, night_rows
+from tests.system.whole import contents
 
 LAYOUTS = ["hats", "hipscat"]
 ADD_FILE = "append: add_file"
@@ -122,6 +129,47 @@ def test_a_column_that_comes_later_is_null_before(survey: Survey) -> None:
     rows = catalog.read(columns=["night", "colour"])
     assert rows.filter(pa.compute.equal(rows["night"], 0))["colour"].null_count == 400
     assert rows.filter(pa.compute.equal(rows["night"], 1))["colour"].null_count == 0
+
+
+def test_nights_are_added_to_a_whole_that_was_made_on_the_same_day(survey: Survey) -> None:
+    groups = "column_groups:\n  - {name: main, columns: [id, ra, dec]}\n  - {name: rest, columns: '*'}\n"
+    survey.more = groups
+    appending = survey.spec.read_text()
+    survey.land(5, night_rows(5))
+    survey.spec_text = appending.replace("mode: append", "mode: replace").replace("{{ night }}", "2026-10-06")
+    window = Window(start=FIRST, end=FIRST + timedelta(days=1), origin="data_interval")
+    in_process.ingest(in_process.start(survey.warehouse, survey.spec, "whole", window=window))
+    survey.spec_text = appending
+    survey.night(0)
+    survey.assert_holds_what_landed()
+    assert [increment.rows for increment in survey.catalog.metadata.increments] == [400, 400]
+
+
+def test_an_old_version_that_is_damaged_does_not_stop_nights(survey: Survey) -> None:
+    for number in (0, 1):
+        survey.night(number)
+    (survey.root / "_versions" / "00000001.json").write_text("{")
+    survey.night(2)
+    survey.assert_holds_what_landed()
+    before = contents(survey.root)
+    with pytest.raises(CatalogFormatError, match=r"00000001\.json"):
+        survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
+    assert contents(survey.root) == before
+
+
+def test_metadata_does_not_grow_with_the_files_of_many_nights(
+    survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(draft.describe_increment.__kwdefaults__, "max_inline", 5)
+    for number in (0, 1, 2, 3, 1):
+        survey.night(number, rows=20)  # of two files each
+    catalog = survey.catalog
+    inline = [increment.sources.sidecar is None for increment in catalog.metadata.increments]
+    assert inline == [True, True, False, False]
+    assert catalog.metadata.source_files(catalog.storage).num_rows == 8
+    catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
+    survey.assert_holds_what_landed()
+    assert missing(survey.root) == set()
 
 
 def test_cheap_nights_put_files_beside(gathering: Survey) -> None:

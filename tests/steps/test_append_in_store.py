@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import uuid
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.steps.nights import Survey
+from tests.steps import in_process
+from tests.steps.nights import Survey, night_rows
 from tests.steps.store_nights import StoreSurvey
 from tests.stores.proxy import running_proxy
 from tests.stores.s3_server import S3Server
@@ -76,6 +78,26 @@ def test_lost_answers_of_every_kind_cost_no_row(survey: StoreSurvey, s3_server: 
             survey.night(number)
         survey.assert_holds_what_landed()
         assert all(fault.met == 5 for fault in proxy.faults)
+
+
+def test_a_night_asks_a_store_for_what_it_needs(survey: StoreSurvey, s3_server: S3Server) -> None:
+    with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
+        before: list[int] = []
+        for number in range(6):
+            survey.land(number, night_rows(number, 120), files=1)
+            proxy.clear()
+            folder = survey.start(number)
+            before.append(len(proxy.asked))
+            proxy.clear()
+            report = in_process.append(folder)
+    assert report.removed_files > 1
+    assert report.merges == 1
+    leaf = Counter(asked.method for asked in proxy.asked if "/Npix" in asked.path)
+    assert leaf["PUT"] == report.files
+    assert leaf["GET"] <= report.files + 2 * report.removed_files, "a footer each, and the old ones whole"
+    assert leaf["HEAD"] == 0, "how large they are is known"
+    assert len(proxy.asked) - leaf.total() <= 72
+    assert before[5] - before[2] <= 3, "for each version that stands, one request more"
 
 
 def _paths(survey: StoreSurvey) -> list[str]:

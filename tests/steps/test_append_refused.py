@@ -39,6 +39,12 @@ def retyped(column: str, kind: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     return change
 
 
+def with_unit(table: pa.Table, column: str, unit: str | None) -> pa.Table:
+    metadata = {"unit": unit} if unit else None
+    field = table.schema.field(column).with_metadata(metadata)
+    return table.set_column(table.schema.get_field_index(column), field, table[column])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -59,6 +65,42 @@ def test_narrower_numbers_are_stored_as_the_catalog_has_them(survey: Survey) -> 
     survey.append(1)
     assert survey.catalog.schema.field("night").type == pa.int32()
     survey.catalog.verify().raise_if_failed()
+
+
+@pytest.mark.parametrize(
+    ("column", "standing", "given"),
+    [("mag", "mag", "Jy"), ("ra", "deg", "rad"), ("mag", "m/s", "km.s-1"), ("mag", "count", "electron")],
+)
+def test_a_night_in_another_unit_is_refused(tmp_path: Path, column: str, standing: str, given: str) -> None:
+    survey = Survey(tmp_path)
+    survey.land(0, with_unit(night_rows(0), column, standing))
+    survey.append(0)
+    survey.land(1, with_unit(night_rows(1), column, given))
+    message = (
+        f"column '{column}' has unit '{given}' in the files of this run but '{standing}' in catalog stars"
+    )
+    refused(survey, 1, SchemaMismatchError, message)
+
+
+@pytest.mark.parametrize(
+    ("standing", "given", "kept"),
+    [
+        ("km/s", "km s-1", "km/s"),
+        ("mag", None, "mag"),
+        (None, "mag", "mag"),
+        ("sparks", "mag", "sparks"),
+        ("mag", "sparks", "mag"),
+    ],
+)
+def test_a_unit_that_is_written_differently_or_not_at_all_is_no_other_unit(
+    tmp_path: Path, standing: str | None, given: str | None, kept: str
+) -> None:
+    survey = Survey(tmp_path)
+    for night, unit in zip((0, 12, 24), (standing, given, standing), strict=True):  # leaves of each stay
+        survey.land(night, with_unit(night_rows(night), "mag", unit))
+        survey.append(night)
+    assert survey.catalog.schema.field("mag").metadata == {b"unit": kept.encode()}
+    survey.assert_holds_what_landed()
 
 
 def test_a_column_may_be_missing_where_the_spec_says_so(survey: Survey) -> None:

@@ -78,3 +78,15 @@ def test_a_view_leaves_no_folder_of_its_own(survey: Survey) -> None:
     show_newest(Storage.at(survey.root), Unchanged.LINK)
     after = {path.name for path in survey.root.iterdir()}
     assert after - before == {"collection.properties"}
+
+
+def test_a_version_without_rows_has_no_tree(tmp_path: Path) -> None:
+    survey = Survey(tmp_path)
+    survey.night(0)
+    show_newest(survey.catalog.storage, Unchanged.LINK)
+    survey.night(0, rows=0)
+    assert survey.catalog.read().num_rows == 0
+    assert show_newest(survey.catalog.storage, Unchanged.LINK).version == 1
+    survey.night(1)
+    assert show_newest(survey.catalog.storage, Unchanged.LINK).version == 3
+    survey.assert_holds_what_landed()

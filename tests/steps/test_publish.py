@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hipslake.errors import SourceNotFoundError, VerificationError
+from hipslake.errors import ConflictError, SourceNotFoundError, VerificationError
 from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -80,12 +80,12 @@ def test_metadata_says_what_was_done(warehouse: Path, spec_file: Path, catalog: 
     assert metadata["spec"]["threshold"] == "200 rows"
     assert [entry["rows"] for entry in metadata["increments"][0]["sources"]["entries"]] == [1000, 1000, 1000]
     [increment] = metadata["increments"]
-    assert {name: increment[name] for name in ("ordinal", "key", "rows", "write_id")} == {
+    assert {name: increment[name] for name in ("ordinal", "rows", "write_id")} == {
         "ordinal": 0,
-        "key": "2026-11-20T00:00:00+00:00",
         "rows": 3000,
         "write_id": metadata["write_id"],
     }
+    assert "key" not in increment  # it is the whole, not what came in the run's interval
     assert "parent" not in metadata
 
 
@@ -122,6 +122,20 @@ def test_publishing_twice_leaves_one_version(warehouse: Path, spec_file: Path, c
     assert commit(folder).version == 1
     assert VersionLog(Storage.at(catalog)).numbers() == [1]
     assert (catalog / "metadata.json").read_bytes() == before
+
+
+def test_a_publish_that_is_never_first_gives_up_and_may_be_tried_again(
+    warehouse: Path, spec_file: Path, catalog: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = written(warehouse, spec_file)
+    check(folder)
+    with monkeypatch.context() as others:
+        others.setattr(VersionLog, "commit", lambda *_: "conflict")
+        with pytest.raises(ConflictError, match="committed first 100 times") as caught:
+            commit(folder)
+    assert caught.value.retryable
+    assert visible(catalog) == set()
+    assert commit(folder).version == 1
 
 
 def test_a_publish_killed_after_its_commit_is_mended_by_the_next_view(

@@ -13,16 +13,8 @@ from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 
-from tests.steps.in_process import freeze, ingest, show, start, write_spec
-
-
-@pytest.fixture
-def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
-    """The catalog `stars` with two versions."""
-    for run_id, threshold in (("first", "400 rows"), ("second", "200 rows")):
-        write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
-        ingest(start(warehouse, spec_file, run_id))
-    return warehouse / "catalogs" / "stars"
+from tests.steps.in_process import freeze, show, start, write_spec
+from tests.steps.nights import Survey
 
 
 def roll_back(folder: RunFolder, version: int) -> rollback.RollbackReport:
@@ -76,3 +68,12 @@ def test_the_content_that_is_back_is_what_the_next_run_compares_with(
     assert freeze(start(warehouse, spec_file, "third")).unchanged_version is None
     write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold="400 rows")
     assert freeze(start(warehouse, spec_file, "fourth")).unchanged_version == 3
+
+
+def test_all_files_of_leaves_that_gather_them_are_counted(tmp_path: Path) -> None:
+    survey = Survey(tmp_path, more="append: add_file")
+    for number in range(3):
+        survey.night(number, rows=60)
+    report = roll_back(survey.begin(), 2)
+    [group] = survey.catalog.metadata.groups
+    assert report.files == group.files > group.leaves

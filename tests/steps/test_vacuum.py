@@ -15,18 +15,9 @@ from hipslake.steps.run import run_uri
 from hipslake.versions.heartbeat import HEARTBEAT
 
 from tests.catalog.leftovers import orphans
-from tests.steps.in_process import ingest, start, write_spec
+from tests.steps.in_process import start
 from tests.steps.nights import Survey
 from tests.system.whole import contents
-
-
-@pytest.fixture
-def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
-    """The catalog `stars` with two versions."""
-    for run_id, threshold in (("first", "400 rows"), ("second", "200 rows")):
-        write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
-        ingest(start(warehouse, spec_file, run_id))
-    return warehouse / "catalogs" / "stars"
 
 
 def clean(warehouse: Path, *, at: datetime | None = None, **options: object) -> vacuum.VacuumReport:
@@ -119,17 +110,36 @@ def test_folders_of_runs_whose_write_lives_stay(root: Path, warehouse: Path, spe
     assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/waits",)
 
 
-def test_folders_of_appends_whose_attempt_lives_stay(tmp_path: Path) -> None:
-    survey = Survey(tmp_path)
+@pytest.mark.parametrize("step", ["append", "compact"])
+def test_folders_of_runs_whose_attempt_lives_stay(tmp_path: Path, step: str) -> None:
+    survey = Survey(tmp_path, more="append: add_file")
     survey.night(0)
-    warehouse = tmp_path / "warehouse"
-    age(warehouse, "catalog_ingest__stars/run-1", days=30)
-    [attempt] = (warehouse / "_runs/catalog_ingest__stars/run-1/append/attempts").iterdir()
+    if step == "compact":
+        survey.night(1)
+        survey.compact()
+    warehouse, run = tmp_path / "warehouse", f"catalog_ingest__stars/run-{survey.runs}"
+    age(warehouse, run, days=30)
+    [attempt] = (warehouse / "_runs" / run / step / "attempts").iterdir()
     beat = survey.root / attempt.name / HEARTBEAT
     beat.write_text(json.dumps({"state": "beating", "time": datetime.now(UTC).timestamp()}))
     assert clean(warehouse).run_folders == ()
     beat.unlink()
-    assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/run-1",)
+    assert clean(warehouse).run_folders == (f"_runs/{run}",)
+
+
+def test_folders_of_compactions_whose_attempt_lives_stay(tmp_path: Path) -> None:
+    survey = Survey(tmp_path, more="append: add_file")
+    survey.night(0, rows=60)
+    survey.night(1, rows=60)
+    survey.compact()
+    warehouse = tmp_path / "warehouse"
+    age(warehouse, "catalog_ingest__stars/run-3", days=30)
+    [attempt] = (warehouse / "_runs/catalog_ingest__stars/run-3/compact/attempts").iterdir()
+    beat = survey.root / attempt.name / HEARTBEAT
+    beat.write_text(json.dumps({"state": "beating", "time": datetime.now(UTC).timestamp()}))
+    assert clean(warehouse).run_folders == ()
+    beat.unlink()
+    assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/run-3",)
 
 
 def test_folders_of_earlier_vacuums_go_too(root: Path, warehouse: Path) -> None:

@@ -68,7 +68,7 @@ def _record(
             shutil.copytree(root, f"{copies}/{len(found)}", symlinks=True)
             found.append(change)
 
-    _on_change(root, copy)
+    on_change(root, copy)
     task(*arguments)
     sending.send(found)
 
@@ -80,11 +80,13 @@ def _die(change: int, root: str, task: Callable[..., object], arguments: tuple[A
         if next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    _on_change(root, count)
+    on_change(root, count)
     task(*arguments)
 
 
-def _on_change(root: str, act: Callable[[Change], None]) -> None:
+def on_change(root: str, act: Callable[[Change], None]) -> None:
+    """Have this process call a function right before each of its changes below a folder, from now on."""
+
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         if threading.current_thread().name.startswith("heartbeat "):
             return  # how many beats there are depends on the clock

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.system.standalone import Standalone, standalone
 
@@ -17,7 +15,6 @@ NIGHTS, EMPTY, MISSING = 10, 4, 7
 DAG = "catalog_ingest__stars"
 
 
-@pytest.mark.slow
 def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
     survey = Survey(tmp_path, more='schedule: "0 0 * * *"')
     specs = tmp_path / "specs" / "catalogs"

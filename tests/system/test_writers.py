@@ -2,24 +2,40 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from hipslake.errors import ConflictError
 from hipslake.steps.append import AppendReport
 
 from tests.steps import in_process
-from tests.steps.nights import Survey, night_rows
+from tests.steps.nights import FIRST, Survey, night_rows
+from tests.steps.store_nights import StoreSurvey
+from tests.stores.proxy import Proxy, running_proxy
+from tests.stores.s3_server import S3Server
 
 WRITERS, NIGHTS, RETRIES = 8, 10, 2
 ROWS = 120
+COMMIT = r"/_versions/(\d+)\.json"
+PIN = r"/_versions/pins/[^/]+\.json"
 
 
-def append_nights(place: Path, writer: int) -> list[AppendReport]:
+def know(environment: Mapping[str, str]) -> None:
+    """Tell a process that was not forked from this one what this one knows."""
+    os.environ.update(environment)
+
+
+def append_nights(survey: Survey, numbers: range) -> list[AppendReport]:
     """Append the nights of one writer, one after the other, as tasks with retries do."""
-    survey = Survey(place, runs=1000 * writer)
-    return [_append(survey, number) for number in range(writer, WRITERS * NIGHTS, WRITERS)]
+    return [_append(survey, number) for number in numbers]
 
 
 def _append(survey: Survey, number: int) -> AppendReport:
@@ -33,19 +49,113 @@ def _append(survey: Survey, number: int) -> AppendReport:
     raise AssertionError
 
 
+def append_all(
+    survey_of: Callable[[int], Survey], nights: int, environment: Mapping[str, str]
+) -> list[AppendReport]:
+    """Append all nights, dealt out to the writers, each of which is a process of its own.
+
+    Parameters
+    ----------
+    survey_of : callable
+        The survey as a writer has it, who numbers its runs from `1000 * writer` on.
+    nights : int
+        Per writer.
+    environment : mapping
+        What the processes know beside what this one does.
+    """
+    clean = multiprocessing.get_context("forkserver")
+    clean.set_forkserver_preload(["tests.steps.in_process"])
+    with ProcessPoolExecutor(WRITERS, mp_context=clean, initializer=know, initargs=(environment,)) as pool:
+        done = [
+            pool.submit(append_nights, survey_of(writer), range(writer, WRITERS * nights, WRITERS))
+            for writer in range(WRITERS)
+        ]
+        return [report for future in done for report in future.result()]
+
+
+def assert_landed_once(survey: Survey, nights: int, reports: list[AppendReport]) -> None:
+    """Check that every night is there once, and that every version was made by one append."""
+    count = WRITERS * nights
+    assert sorted(report.version or 0 for report in reports) == list(range(1, count + 1))
+    survey.assert_holds_what_landed()
+    catalog = survey.catalog
+    assert catalog.versions() == list(range(1, count + 1))
+    held = [(increment.key, increment.rows) for increment in catalog.metadata.increments]
+    assert sorted(held) == sorted(
+        ((FIRST + timedelta(days=number)).isoformat(), ROWS) for number in range(count)
+    )
+    standing: set[str | None] = set()
+    by_version = {report.version: report.key for report in reports}
+    for version in catalog.versions():
+        metadata = type(catalog).open(catalog.uri, version=version).metadata
+        keys = {increment.key for increment in metadata.increments}
+        assert (metadata.version, metadata.parent) == (version, version - 1 or None)
+        assert keys - standing == {by_version[version]}, "a version has its own night"
+        assert standing < keys, "and all of those before"
+        standing = keys
+
+
 def test_eighty_increments_of_eight_writers_land_once(tmp_path: Path) -> None:
     survey = Survey(tmp_path)
     for number in range(WRITERS * NIGHTS):
         survey.land(number, night_rows(number, ROWS), files=1)
     assert survey.spec.exists()
-    clean = multiprocessing.get_context("forkserver")
-    clean.set_forkserver_preload(["tests.steps.in_process"])
-    with ProcessPoolExecutor(WRITERS, mp_context=clean) as pool:
-        done = [pool.submit(append_nights, tmp_path, writer) for writer in range(WRITERS)]
-        reports = [report for future in done for report in future.result()]
-    assert sorted(report.version for report in reports) == list(range(1, WRITERS * NIGHTS + 1))
-    survey.assert_holds_what_landed()
-    catalog = survey.catalog
-    assert catalog.versions() == list(range(1, WRITERS * NIGHTS + 1))
-    assert {increment.rows for increment in catalog.metadata.increments} == {ROWS}
-    assert len({increment.key for increment in catalog.metadata.increments}) == WRITERS * NIGHTS
+    reports = append_all(lambda writer: Survey(tmp_path, runs=1000 * writer), NIGHTS, {})
+    assert_landed_once(survey, NIGHTS, reports)
+
+
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[Proxy]:
+    """A proxy before the server, by which this process and the writers reach it."""
+    with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
+        yield proxy
+
+
+def commits(proxy: Proxy) -> list[tuple[int, int, str]]:
+    """Every attempt to create a version: its number, the server's status, and the fault of its answer."""
+    return [
+        (int(found[1]), asked.status, asked.fault)
+        for asked in proxy.asked
+        if asked.method == "PUT" and (found := re.search(COMMIT, asked.path))
+    ]
+
+
+def most_at_work(proxy: Proxy) -> int:
+    """How many writers have held a version at the same time, at most."""
+    holding: set[str] = set()
+    most = 0
+    for asked in proxy.asked:
+        if re.search(PIN, asked.path):
+            (holding.add if asked.method == "PUT" else holding.discard)(asked.path)
+            most = max(most, len(holding))
+    return most
+
+
+@pytest.mark.parametrize(
+    ("nights", "lost"),
+    [
+        pytest.param(2, True, id="sixteen, answers of commits are lost"),
+        pytest.param(NIGHTS, False, id="eighty", marks=pytest.mark.slow),
+        pytest.param(NIGHTS, True, id="eighty, answers of commits are lost", marks=pytest.mark.slow),
+    ],
+)
+def test_increments_of_eight_writers_on_a_store_land_once(
+    tmp_path: Path, bucket: str, proxy: Proxy, nights: int, lost: bool
+) -> None:
+    survey = StoreSurvey(tmp_path, uri=f"{bucket}/{uuid.uuid4().hex}")
+    for number in range(WRITERS * nights):
+        survey.land(number, night_rows(number, ROWS), files=1)
+    assert survey.spec.exists()
+    if lost:
+        proxy.drop_answers("PUT", COMMIT, times=math.inf)
+    reports = append_all(
+        lambda writer: StoreSurvey(tmp_path, uri=survey.uri, runs=1000 * writer),
+        nights,
+        S3Server(proxy.endpoint).environment,
+    )
+    granted = [(number, fault) for number, status, fault in commits(proxy) if status == 200]
+    every = range(1, WRITERS * nights + 1)
+    assert sorted(granted) == [(number, "dropped" if lost else "") for number in every]
+    assert most_at_work(proxy) > 2, "the writers did not meet"
+    proxy.faults.clear()
+    assert_landed_once(survey, nights, reports)

@@ -38,6 +38,20 @@ class Tree:
         code = self.process.wait(seconds)
         assert code == 0, f"it ended with code {code}:\n{self.text()}"
 
+    @property
+    def has_stopped(self) -> bool:
+        """Whether the process itself is stopped (SIGSTOP)."""
+        return bool(psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop all of it, and let it go on after the block; meanwhile the disk is as after a kill."""
+        family = _stop(self.process.pid)
+        yield
+        for process in reversed(family):
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
     def kill(self) -> None:
         """Kill all of it with SIGKILL, as a machine that loses its power does."""
         if self.process.poll() is None:  # else its number may be another's by now
@@ -64,18 +78,23 @@ def started(
 def kill_tree(pid: int) -> None:
     """Kill a process of ours and its descendants; none of them can act on the death of another."""
     with suppress(psutil.NoSuchProcess):
-        root = psutil.Process(pid)
-        family = [root]
-        for process in family:  # grows: who is stopped starts nobody any more, so nobody is missed
-            with suppress(psutil.NoSuchProcess):
-                process.suspend()
-                family += process.children()
+        family = _stop(pid)
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         end = time.monotonic() + 10
         while any(_is_running(process) for process in family) and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
+
+
+def _stop(pid: int) -> list[psutil.Process]:
+    """Stop a process and its descendants, and return them."""
+    family = [psutil.Process(pid)]
+    for process in family:  # grows: who is stopped starts nobody any more, so nobody is missed
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+            family += process.children()
+    return family
 
 
 def _is_running(process: psutil.Process) -> bool:

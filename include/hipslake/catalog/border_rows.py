@@ -51,7 +51,12 @@ class BorderRows:
 
 
 def border_rows(
-    storage: Storage, path: str, schema: pa.Schema, position: PositionSpec, border: Intervals
+    storage: Storage,
+    path: str,
+    size: int,
+    schema: pa.Schema,
+    position: PositionSpec,
+    border: Intervals,
 ) -> Iterator[BorderRows]:
     """The rows of a leaf file that lie in the border of its pixel, row group by row group.
 
@@ -60,6 +65,8 @@ def border_rows(
     storage : Storage
         At the catalog's root.
     path : str
+    size : int
+        Of the file, in bytes.
     schema : pyarrow.Schema
         What the rows are given as; columns that came after the file was written are null.
     position : PositionSpec
@@ -73,8 +80,9 @@ def border_rows(
         The file is missing or damaged.
     """
     with told(storage, path):
-        file = _LeafFile(storage, path, schema)
-    with file.parquet:
+        source = storage.arrow_file(path, size)
+    with source:
+        file = _LeafFile(storage, path, source, schema)
         for number in range(file.parquet.num_row_groups):
             if not file.meets(number, border):
                 continue
@@ -85,13 +93,10 @@ def border_rows(
 
 
 class _LeafFile:
-    def __init__(self, storage: Storage, path: str, schema: pa.Schema) -> None:
+    def __init__(self, storage: Storage, path: str, source: pa.NativeFile, schema: pa.Schema) -> None:
         self._storage, self._path, self._schema = storage, path, schema
-        self.parquet = pq.ParquetFile(
-            storage.arrow_path(path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        )
+        with told(storage, path):
+            self.parquet = pq.ParquetFile(source, pre_buffer=not storage.is_local)  # few large requests
 
     def meets(self, number: int, border: Intervals) -> bool:
         """Whether a row group may hold rows of the border, by what it says of `_healpix_29`."""

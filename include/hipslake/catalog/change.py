@@ -6,8 +6,9 @@ in between: it names the files that it replaces, and the pixels of those that it
 
 from __future__ import annotations
 
-import base64
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from hipslake.catalog.partitions import (
     read_partition_sidecars,
     write_partition_sidecars,
 )
+from hipslake.catalog.schema import schema_text
 from hipslake.errors import ConflictError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import Threshold
@@ -101,7 +103,7 @@ def changed_group(
             "threshold": spec.threshold_of(name),
             "parquet": spec.parquet,
             "columns": describe_columns(schema),
-            "arrow_schema": base64.b64encode(schema.serialize().to_pybytes()).decode(),
+            "arrow_schema": schema_text(schema),
         }
     )
 
@@ -166,7 +168,11 @@ def _files_after(
     near = _near(group.sidecars, change)
     table = read_partition_sidecars(storage, [group.sidecars[at] for at in near])
     after = _applied(table, change, name, threshold)
-    fresh = write_partition_sidecars(storage, write_id, f"partitions_{name}", after, most=max_inline)
+    fresh: list[PartitionSidecar] = []
+    for stretch in _stretches(group.sidecars, near, after):
+        fresh += write_partition_sidecars(
+            storage, write_id, f"partitions_{name}", stretch, most=max_inline, first_number=len(fresh)
+        )
     others = [sidecar for at, sidecar in enumerate(group.sidecars) if at not in set(near.tolist())]
     return {
         "rows": group.rows + _difference(change, "rows"),
@@ -227,6 +233,25 @@ def _near(sidecars: tuple[PartitionSidecar, ...], change: GroupChange) -> np.nda
     np.add.at(met, home, 1)
     np.add.at(met, np.maximum(last, home) + 1, -1)
     return np.flatnonzero(np.cumsum(met[:-1]) > 0)
+
+
+def _stretches(
+    sidecars: tuple[PartitionSidecar, ...], near: np.ndarray, after: pa.Table
+) -> Iterator[pa.Table]:
+    """What replaces each run of neighbouring sidecars, so that nothing new reaches over one that stays.
+
+    Parameters
+    ----------
+    near : int64[n]
+        The places of the sidecars that are replaced.
+    after : pyarrow.Table
+        What they hold from now on, along the curve.
+    """
+    first_of_run = near[1:][np.diff(near) > 1]
+    begin = np.array([sidecars[at].start for at in first_of_run.tolist()], np.int64)
+    cuts = np.searchsorted(starts(after["order"].to_numpy(), after["npix"].to_numpy()), begin)
+    for low, high in pairwise([0, *cuts.tolist(), after.num_rows]):
+        yield after.slice(low, high - low)
 
 
 def _pixels(group: GroupMetadata | Margin, change: GroupChange) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from hipslake.catalog.partitions import (
     write_partition_sidecars,
     write_sidecar,
 )
-from hipslake.catalog.schema import hats_position
+from hipslake.catalog.schema import hats_position, schema_text
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.storage import Storage
 
@@ -67,7 +66,7 @@ def describe_group(
         threshold=spec.threshold_of(group),
         parquet=spec.parquet,
         columns=describe_columns(schema),
-        arrow_schema=base64.b64encode(schema.serialize().to_pybytes()).decode(),
+        arrow_schema=schema_text(schema),
         **_describe_files(group, table, storage, write_id, max_inline),
     )
 

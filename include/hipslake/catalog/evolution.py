@@ -7,7 +7,9 @@ import pyarrow as pa
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN, check_columns
 from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import join_fields
+from hipslake.sources.units import check_unit
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.margin import distances_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -18,8 +20,8 @@ _WAY_OUT = "undo the change, or ingest into a catalog of another name"
 def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
     """The source schema of a catalog after an increment.
 
-    The catalog's columns keep their types. Columns that the increment brings come last and are null in the
-    rows before; columns that it lacks are null in its own rows.
+    The catalog's columns keep their types and units. Columns that the increment brings come last and are null
+    in the rows before; columns that it lacks are null in its own rows.
 
     Parameters
     ----------
@@ -35,7 +37,9 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
     SpecError
         If the spec was changed in a way that the files of the catalog do not follow.
     SchemaMismatchError
-        If a column has another type than in the catalog, or is missing where it may not be.
+        If a column has another type or unit than in the catalog, or is missing where it may not be.
+    ReservedColumnError
+        If the name of a new column differs from another only by case.
     """
     _check_spec(metadata, spec)
     standing = source_schema(metadata)
@@ -50,8 +54,10 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
                 f"catalog {spec.name} has a column {field.name!r}, and the files of this run have not; write "
                 "'missing_columns: null' into the spec's source to fill it with nulls"
             )
-    fields += [field.with_nullable(True) for field in schema if field.name not in standing.names]
+    fresh = [field for field in typed_columns(spec, schema) if field.name not in standing.names]
+    fields += [field.with_nullable(True) for field in fresh]
     evolved = pa.schema(fields)
+    check_distinct(evolved.names, f"catalog {spec.name} with the files of this run")
     _check_groups(metadata, spec, evolved)
     return evolved
 
@@ -63,7 +69,22 @@ def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:
             f"column {standing.name!r} is {standing.type} in catalog {catalog}, which cannot hold the "
             f"{given.type} of this run's files; store it in the catalog's type"
         )
+    check_unit(standing, f"catalog {catalog}", given, "the files of this run")
     return joined
+
+
+def typed_columns(spec: CatalogSpec, schema: pa.Schema) -> pa.Schema:
+    """A source schema without the columns that hold nothing but nulls and say of no type.
+
+    Such a column says nothing, but its type would be that of the catalog from then on, and could hold nothing
+    else. Left out, it comes with the first night that has values in it. Columns that the spec names stay.
+    """
+    groups = [group.columns for group in spec.column_groups if group.columns != "*"]
+    named = {name for columns in (*groups, spec.co_partitioned) for name in columns}
+    return pa.schema(
+        [field for field in schema if not pa.types.is_null(field.type) or field.name in named],
+        schema.metadata,
+    )
 
 
 def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
@@ -106,7 +127,7 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
 def source_schema(metadata: CatalogMetadata) -> pa.Schema:
     """The columns that a catalog has from its source, as its leaves hold them."""
     added = {HEALPIX_COLUMN, ROW_COLUMN}
-    if metadata.position.icrs_ra == ICRS_COLUMNS[0]:
+    if metadata.position.icrs_ra == ICRS_COLUMNS[0] != metadata.position.ra:
         added |= set(ICRS_COLUMNS)
     fields: dict[str, pa.Field] = {}
     for group in metadata.groups:

@@ -22,7 +22,7 @@ from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.catalog.point_map import PointMap
 from hipslake.errors import VerificationError
-from hipslake.specs.base import Frozen
+from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
@@ -35,25 +35,18 @@ _AHEAD = 256  # footers in flight
 _BUFFER_BYTES = 64 * 1024
 
 
-class HatsGroup(Frozen):
-    """What was written for one group."""
-
-    group: str
-    files: tuple[str, ...]  # relative to the catalog's root
-    has_metadata: bool  # False: all footers together do not make one `_metadata`
-
-
 def write_hats_group(
     storage: Storage,
     metadata: CatalogMetadata,
     group: str,
     point_map: PointMap,
     *,
-    write_id: str | None = None,
     max_footer_bytes: int = MAX_FOOTER_BYTES,
     thumbnail_rows: int = THUMBNAIL_ROWS,
-) -> HatsGroup:
-    """Write the HATS files of a group into its folder. Run again, it leaves the same bytes.
+) -> None:
+    """Write the HATS files of a group into its folder in the version's write, wherever its leaf files lie.
+
+    Run again, it leaves the same bytes.
 
     `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
     `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
@@ -68,9 +61,6 @@ def write_hats_group(
     group : str
     point_map : PointMap
         Rows per pixel, from the run's histogram.
-    write_id : str, optional
-        The write whose HATS tree this is; the metadata's own if not given. Leaf files are read from wherever
-        the metadata says that they lie.
     max_footer_bytes : int
         Largest `_metadata`, in bytes; a larger one is left out (it is optional).
     thumbnail_rows : int
@@ -83,7 +73,7 @@ def write_hats_group(
     CatalogFormatError
         A leaf file has no readable footer, or the catalog stores no ICRS degrees.
     """
-    write = write_id or metadata.write_id
+    write = metadata.write_id
     described, schema = metadata.group(group), metadata.schema_of(group)
     partitions = metadata.partitions(group, storage)
     fits = point_map.to_fits()
@@ -92,11 +82,10 @@ def write_hats_group(
     files |= {"data_thumbnail.parquet": thumbnail}
     properties = group_properties(metadata, described, point_map)
     files |= _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
-    written = _write_files(storage, write, group, files)
+    _write_files(storage, write, group, files)
     if described != metadata.groups[0]:
-        written.append(HATS.view_file(write, None, f"{group}.properties"))
-        storage.write(written[-1], extension_properties(metadata, described))
-    return HatsGroup(group=group, files=tuple(sorted(written)), has_metadata=_FOOTERS in files)
+        extension = HATS.view_file(write, None, f"{group}.properties")
+        storage.write(extension, extension_properties(metadata, described))
 
 
 def write_hats_margin(
@@ -128,7 +117,7 @@ def write_hats_margin(
 def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
     """Whether HATS readers can open a version: whether the tree in its own write is whole."""
     markers = [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
-    return all(storage.exists(marker) for marker in markers)
+    return all(storage.is_file(marker) for marker in markers)
 
 
 def _dataset_files(
@@ -147,11 +136,10 @@ def _dataset_files(
     }
 
 
-def _write_files(storage: Storage, write: str, group: str, files: dict[str, bytes]) -> list[str]:
+def _write_files(storage: Storage, write: str, group: str, files: dict[str, bytes]) -> None:
     """Write them in their order, the marker last: with it the folder is a catalog."""
     for name, data in files.items():
         storage.write(HATS.view_file(write, group, name), data)
-    return [HATS.view_file(write, group, name) for name in files]
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:
@@ -217,16 +205,15 @@ def _thumbnail(
 ) -> bytes:
     chosen = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
     with ThreadPoolExecutor(_THREADS) as pool:
-        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i]), chosen))
-    table = pa.concat_tables(row.select(schema.names).cast(schema) for row in first_rows)
-    table = table.sort_by(HEALPIX_COLUMN)
+        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i], schema), chosen))
+    table = pa.Table.from_batches(first_rows, schema).sort_by(HEALPIX_COLUMN)
     return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
 
 
-def _first_row(storage: Storage, path: str) -> pa.Table:
-    filesystem = storage.arrow_filesystem()
+def _first_row(storage: Storage, path: str, schema: pa.Schema) -> pa.RecordBatch:
+    """The first row of a leaf file; columns that came after it was written are null."""
     with (
-        filesystem.open_input_file(storage.arrow_path(path)) as source,
+        storage.arrow_file(path) as source,
         pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
     ):
-        return pa.Table.from_batches(islice(file.iter_batches(batch_size=1, row_groups=[0]), 1))
+        return conform(next(file.iter_batches(batch_size=1, row_groups=[0])), schema, storage.uri(path))

@@ -109,16 +109,9 @@ def extension_properties(metadata: CatalogMetadata, group: GroupMetadata) -> byt
     )
 
 
-def collection_properties(metadata: CatalogMetadata, *, write_id: str | None = None) -> bytes:
-    """The content of `collection.properties` at the catalog's root: the pointer of HATS readers.
-
-    Parameters
-    ----------
-    metadata : CatalogMetadata
-    write_id : str, optional
-        The write whose HATS tree is named; the metadata's own if not given.
-    """
-    write = write_id or metadata.write_id
+def collection_properties(metadata: CatalogMetadata) -> bytes:
+    """The content of `collection.properties` at the catalog's root: the pointer of HATS readers."""
+    write = metadata.write_id
     margins = [HATS.group_root(write, margin.name) for margin in metadata.margins]
     extensions = [
         f"{group.name} {HATS.view_file(write, None, f'{group.name}.properties')}"

@@ -5,7 +5,6 @@ The file is decoded whole, but one batch of rows at a time, so that memory is bo
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -17,7 +16,7 @@ from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_checks import RowChecks, RowRules
 from hipslake.catalog.row_sets import RowBitmap
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
@@ -37,7 +36,7 @@ class LeafRules(Frozen):
     layout: Layout
     gathers: bool = False
     group: str
-    arrow_schema: str  # as in metadata.json: an Arrow IPC schema message in base64
+    arrow_schema: str  # as in metadata.json: see `schema_text`
     write_id: str  # of the version; files of other writes are older
     rows: RowRules
     threshold: Threshold | None = None
@@ -72,11 +71,10 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     problems += _content(rules, partition, size, sha256)
     checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
     try:
-        with pq.ParquetFile(
-            storage.arrow_path(partition.path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        ) as file:
+        with (
+            storage.arrow_file(partition.path, size) as source,
+            pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
+        ):
             problems += _footer(rules, partition, file)
             problems += _rows(storage, file, partition, checks)
     except Exception as error:
@@ -216,7 +214,7 @@ def _statistics(group: pq.RowGroupMetaData, number: int, path: str, checks: RowC
 
 @lru_cache(maxsize=16)
 def _expected(arrow_schema: str) -> pa.Schema:
-    return as_stored(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(arrow_schema))))
+    return as_stored(schema_of_text(arrow_schema))
 
 
 def as_stored(schema: pa.Schema) -> pa.Schema:
@@ -229,12 +227,13 @@ def as_stored(schema: pa.Schema) -> pa.Schema:
 def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = False) -> list[str]:
     """How a file's schema differs from its group's: names, order, types, nullability, fields' metadata.
 
-    An older file may lack nullable columns, which came after it, and hold no nulls where others may now.
+    An older file may lack nullable columns, which came after it, hold no nulls where others may now, and say
+    nothing of columns whose unit or description came later.
     """
     differences = []
     if older:
         held = [field for field in expected if not field.nullable or field.name in found.names]
-        expected = pa.schema([_as_strict(field, found) for field in held])
+        expected = pa.schema([_as_before(field, found) for field in held])
     missing = [name for name in expected.names if name not in set(found.names)]
     extra = [name for name in found.names if name not in set(expected.names)]
     if missing:
@@ -248,10 +247,13 @@ def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = F
     return differences
 
 
-def _as_strict(field: pa.Field, found: pa.Schema) -> pa.Field:
-    return field.with_nullable(
-        field.nullable and (field.name not in found.names or found.field(field.name).nullable)
-    )
+def _as_before(field: pa.Field, found: pa.Schema) -> pa.Field:
+    """What an older file may have of a field."""
+    if field.name not in found.names:
+        return field
+    standing = found.field(field.name)
+    told = field.metadata if _own_metadata(standing) else None
+    return field.with_nullable(field.nullable and standing.nullable).with_metadata(told)
 
 
 def _field_differences(expected: pa.Field, found: pa.Field) -> list[str]:

@@ -81,8 +81,9 @@ class MarginChecks:
         parts: list[dict[int, list[pa.RecordBatch]]] = [{} for _ in self._margins]
         most = max(margin.radius_arcsec for margin in self._margins)
         border = Intervals(*border_of(self._standing.tree[leaf], most))
-        for path in self._standing.files(leaf)["path"].to_pylist():
-            for rows in border_rows(self._storage, path, self._schema, self._position, border):
+        files = self._standing.files(leaf)
+        for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True):
+            for rows in border_rows(self._storage, path, size, self._schema, self._position, border):
                 for margin, found in zip(self._margins, parts, strict=True):
                     self._sort_out(rows, margin.radius_arcsec, found)
         return [
@@ -109,8 +110,9 @@ class MarginChecks:
         place = int(standing.tree.find([self._tiles.start[tile]])[0])
         if place < 0 or standing.tree[place] != self._tiles[tile]:
             return "", self._schema.empty_table()
-        [path] = standing.files(place)["path"].to_pylist()
-        batches = leaf_batches(self._storage, path, self._schema, pixel.interval)
+        [file] = standing.files(place).to_pylist()
+        path, size = file["path"], file["bytes"]
+        batches = leaf_batches(self._storage, path, size, self._schema, pixel.interval)
         return path, pa.Table.from_batches(batches, self._schema)
 
     def _difference(self, tile: Pixel, arcsec: float, expected: pa.Table, found: pa.Table) -> str:

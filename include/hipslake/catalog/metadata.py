@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,6 +22,7 @@ from hipslake.catalog.partitions import (
     read_partition_sidecars,
     read_sidecar,
 )
+from hipslake.catalog.schema import schema_of_text
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout, ParquetSpec
@@ -113,7 +113,7 @@ class GroupMetadata(_Files, Frozen):
 
     def to_arrow(self) -> pa.Schema:
         """The exact schema of the group's leaf files."""
-        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self.arrow_schema)))
+        return schema_of_text(self.arrow_schema)
 
 
 class Position(Frozen):
@@ -178,6 +178,12 @@ class Sources(Frozen):
     entries: tuple[SourceEntry, ...] | None = None
     sidecar: Sidecar | None = None
 
+    def table(self, storage: Storage) -> pa.Table:
+        """The files as `SOURCE_SCHEMA`; `storage` is at the catalog's root."""
+        if self.sidecar is not None:
+            return read_sidecar(storage, self.sidecar, SOURCE_SCHEMA)
+        return _table(self.entries or (), SOURCE_SCHEMA)
+
 
 class Rejects(Frozen):
     """The rows that were quarantined, whole and with a reason."""
@@ -191,7 +197,9 @@ class Increment(Frozen):
     """The rows of one run; `_row >> 40` is its ordinal."""
 
     ordinal: int = Field(ge=0, lt=1 << 23)
-    key: str | None = Field(default=None, description="start of the window that the run stands for, ISO 8601")
+    key: str | None = Field(
+        default=None, description="start of the interval that it is of, ISO 8601; the whole has none"
+    )
     rows: int
     write_id: str
     fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")
@@ -261,12 +269,7 @@ class CatalogMetadata(Frozen):
 
     def source_files(self, storage: Storage) -> pa.Table:
         """The source files as `SOURCE_SCHEMA`, increment by increment, in source order."""
-        return pa.concat_tables(
-            read_sidecar(storage, sources.sidecar, SOURCE_SCHEMA)
-            if sources.sidecar is not None
-            else _table(sources.entries or (), SOURCE_SCHEMA)
-            for sources in (increment.sources for increment in self.increments)
-        )
+        return pa.concat_tables(increment.sources.table(storage) for increment in self.increments)
 
     @property
     def paths(self) -> LayoutPaths:

@@ -175,10 +175,13 @@ def write_partition_sidecars(
     table : pyarrow.Table
         `PARTITION_SCHEMA`, along the curve.
     most : int
-        Most rows of a sidecar.
+        Most rows of a sidecar; more only where the files of one leaf, which stand together, go beyond.
     """
     pieces = -(-table.num_rows // most)
-    bounds = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    even = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
+    start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
+    leaves = np.flatnonzero(np.concatenate([[True], start[1:] != start[:-1], [True]]))  # and the end
+    bounds = np.unique(leaves[np.searchsorted(leaves, even)]).tolist()
     sidecars = []
     for number, (low, high) in enumerate(pairwise(bounds), first_number):
         piece = table.slice(low, high - low)

@@ -84,8 +84,6 @@ def read_parts(
     metadata: CatalogMetadata,
     selection: Selection,
     pixels: Intervals | None = None,
-    *,
-    threads: int | None = None,
 ) -> Iterator[pa.Table]:
     """The rows of a selection, as one table per part, ordered by (`_healpix_29`, `_row`).
 
@@ -97,8 +95,6 @@ def read_parts(
     selection : Selection
     pixels : Intervals, optional
         Only rows inside these.
-    threads : int, optional
-        Parts that are read at once, and held if the caller is slower; one per core if not given.
 
     Raises
     ------
@@ -107,7 +103,7 @@ def read_parts(
     """
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    ahead = threads or os.cpu_count() or 1
+    ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
     with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
         waiting: deque[Future[pa.Table]] = deque()
         try:
@@ -122,7 +118,7 @@ def read_parts(
 
 
 def leaf_batches(
-    storage: Storage, path: str, schema: pa.Schema, interval: tuple[int, int]
+    storage: Storage, path: str, size: int, schema: pa.Schema, interval: tuple[int, int]
 ) -> list[pa.RecordBatch]:
     """The rows of a leaf file in a stretch of the curve, in the order of the file.
 
@@ -131,6 +127,8 @@ def leaf_batches(
     storage : Storage
         At the catalog's root.
     path : str
+    size : int
+        Of the file, in bytes.
     schema : pyarrow.Schema
         What the rows are given as; columns that came after the file was written are null.
     interval : (int, int)
@@ -144,11 +142,8 @@ def leaf_batches(
     start, stop = interval
     with (
         _told(storage, path),
-        pq.ParquetFile(
-            storage.arrow_path(path),
-            filesystem=storage.arrow_filesystem(),
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-        ) as file,
+        storage.arrow_file(path, size) as source,
+        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
         inside = [
             number
@@ -172,9 +167,11 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     pixel : Pixel
         The leaf or a part of it.
     """
-    paths = files["path"].to_pylist()
-    batches = [batch for path in paths for batch in leaf_batches(storage, path, schema, pixel.interval)]
-    if len(paths) == 1:
+    named = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+    batches = [
+        batch for path, size in named for batch in leaf_batches(storage, path, size, schema, pixel.interval)
+    ]
+    if files.num_rows == 1:
         return batches
     found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
     return found
@@ -237,7 +234,7 @@ def _read_part(
             if is_needed and key not in needed:
                 needed.append(key)
         leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
-        table = pa.concat_tables(leaves) if leaves else None
+        table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
             table = table.sort_by(_ALONG)
         tables[group] = table
@@ -245,6 +242,12 @@ def _read_part(
     if several and selection.filter is not None:
         table = table.filter(selection.filter)
     return table.select(selection.schema.names).cast(selection.schema)
+
+
+def _one_table(leaves: list[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Files of one group together; older ones may have columns of which newer ones also hold nulls."""
+    common = pa.schema([schema.field(name) for name in leaves[0].schema.names])
+    return pa.concat_tables([leaf.cast(common) for leaf in leaves])
 
 
 def _side_by_side(

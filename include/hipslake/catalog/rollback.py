@@ -8,16 +8,15 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
+from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import ConflictError, SpecError
+from hipslake.errors import SpecError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pin_path
 
 log = logging.getLogger(__name__)
-
-_ATTEMPTS = 20  # at a version number, while others commit too
 
 
 def roll_back(storage: Storage, number: int, *, write_id: str | None = None) -> CatalogMetadata:
@@ -51,34 +50,32 @@ def roll_back(storage: Storage, number: int, *, write_id: str | None = None) -> 
     ConflictError
         Others kept committing first.
     """
-    versions = VersionLog(storage)
-    committed = None if write_id is None else versions.find(write_id)
-    if write_id is not None and committed is not None:
+    if write_id is not None and (committed := committed_before(storage, [write_id])):
         # An attempt was killed after its commit; its heart beats no more, and it needs no version any more.
         storage.delete(pin_path(write_id))
         storage.delete(storage.join(write_id, HEARTBEAT))
-        return CatalogMetadata.from_json(versions.read(committed))
+        return committed
+    versions = VersionLog(storage)
     _check(versions, number)
     write_id = write_id or claim_write(storage, datetime.now(UTC))
     with Heartbeat(storage, write_id, rest=False) as heartbeat, Pin(storage, write_id) as pin:
         old = CatalogMetadata.from_json(pin.hold(number), where=f"{storage.uri()}, version {number}")
-        for _ in range(_ATTEMPTS):
-            newest = versions.newest() or 0
-            metadata = old.model_copy(
-                update={
-                    "version": newest + 1,
-                    "parent": newest,
-                    "restored": number,
-                    "write_id": write_id,
-                    "created": datetime.now(UTC).replace(microsecond=0),
-                }
-            )
-            heartbeat.confirm()
-            if versions.commit(newest + 1, metadata.to_json(), write_id) == "committed":
-                log.info("Version %d of %s is version %d again.", newest + 1, storage.uri(), number)
-                return metadata
-            log.info("Version %d was committed by another run; trying the next.", newest + 1)
-    raise ConflictError(f"{storage.uri()}: other runs committed first {_ATTEMPTS} times; try again later")
+        metadata = commit_next(storage, heartbeat, lambda: _restored(old, versions.newest() or 0, write_id))
+    log.info("Version %d of %s is version %d again.", metadata.version, storage.uri(), number)
+    return metadata
+
+
+def _restored(old: CatalogMetadata, newest: int, write_id: str) -> CatalogMetadata:
+    """The old version, as it comes after the newest one."""
+    return old.model_copy(
+        update={
+            "version": newest + 1,
+            "parent": newest,
+            "restored": old.version,
+            "write_id": write_id,
+            "created": datetime.now(UTC).replace(microsecond=0),
+        }
+    )
 
 
 def _check(versions: VersionLog, number: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 from collections.abc import Iterable
 
@@ -100,6 +101,16 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     _refuse_taken([field.name for field in added + tail], source_schema, spec)
     body = [source_schema.field(name) for name in group_columns(spec, source_schema, group)]
     return pa.schema(added + body + tail)
+
+
+def schema_text(schema: pa.Schema) -> str:
+    """A schema as JSON holds it: an Arrow IPC schema message in base64."""
+    return base64.b64encode(schema.serialize()).decode()
+
+
+def schema_of_text(text: str) -> pa.Schema:
+    """The inverse of `schema_text`."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.Schema]:

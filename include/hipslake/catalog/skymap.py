@@ -44,10 +44,8 @@ _GALACTIC_POLE = (192.85948, 27.12825)  # ICRS degrees
 _BACKGROUND, _EMPTY, _INK, _FAINT, _LINE = "#0d1117", "#1b222c", "#e6e9ef", "#8b949e", "#ffffff"
 
 
-def write_skymap(
-    storage: Storage, metadata: CatalogMetadata, group: str | None = None, *, write_id: str | None = None
-) -> str:
-    """Draw a group's sky map into the folder of its write.
+def write_skymap(storage: Storage, metadata: CatalogMetadata, group: str | None = None) -> str:
+    """Draw a group's sky map into the folder of the version's write.
 
     Parameters
     ----------
@@ -56,8 +54,6 @@ def write_skymap(
     metadata : CatalogMetadata
     group : str, optional
         The primary group if not given.
-    write_id : str, optional
-        The write whose folder takes the picture; the metadata's own if not given.
 
     Returns
     -------
@@ -65,7 +61,7 @@ def write_skymap(
         Path of the PNG, relative to the catalog's root.
     """
     described = metadata.group(group)
-    path = skymap_path(write_id or metadata.write_id, described.name)
+    path = skymap_path(metadata.write_id, described.name)
     storage.write(path, draw_skymap(metadata, described, metadata.partitions(described.name, storage)))
     return path
 

@@ -44,6 +44,12 @@ class LocalFiles:
         stamp = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
         return Entry(path, status.st_size, stamp, False)
 
+    def is_file(self, uri: str) -> bool:
+        try:
+            return stat.S_ISREG(Path(uri).stat().st_mode)
+        except FileNotFoundError:
+            return False
+
     def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]:
         with suppress(FileNotFoundError, NotADirectoryError):
             yield from self._entries(uri, _walk(Path(uri), "", recursive))
@@ -86,6 +92,9 @@ class LocalFiles:
 
     def arrow_filesystem(self) -> Any:
         return pafs.LocalFileSystem()
+
+    def arrow_file(self, uri: str, size: int | None) -> Any:
+        return pafs.LocalFileSystem().open_input_file(uri)
 
     def arrow_path(self, uri: str) -> str:
         return uri

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import fsspec
+import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.utils import glob_translate
 
@@ -26,6 +27,8 @@ from hipslake.files.ranges import RangedFile, RangedHandler
 
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
 _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
+_NO_SUCH_RANGE = 416
+_EMPTY = {"InvalidRange", str(_NO_SUCH_RANGE)}  # the answers of stores to a range of an empty object
 _ASKS = 8
 _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
@@ -52,6 +55,19 @@ class ObjectFiles:
 
     def entry(self, uri: str, path: str) -> Entry:
         return Entry.from_info(path, self._fs.info(uri))
+
+    def is_file(self, uri: str) -> bool:
+        # `info` of a name that is free also lists: it might be a folder.
+        try:
+            self._fs.cat_file(uri, start=0, end=1)
+        except (FileNotFoundError, IsADirectoryError) as error:
+            if store_code(error) == "NoSuchBucket":
+                raise
+            return False
+        except Exception as error:
+            if store_code(error) not in _EMPTY and getattr(error, "status", None) != _NO_SUCH_RANGE:
+                raise
+        return True
 
     def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]:
         if self._protocol in _NO_LISTING:
@@ -138,6 +154,9 @@ class ObjectFiles:
 
     def arrow_filesystem(self) -> Any:
         return pafs.PyFileSystem(RangedHandler(self._fs))
+
+    def arrow_file(self, uri: str, size: int | None) -> Any:
+        return pa.PythonFile(RangedFile(self._fs, uri, size), mode="r")
 
     def arrow_path(self, uri: str) -> str:
         return str(self._fs._strip_protocol(uri))

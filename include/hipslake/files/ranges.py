@@ -22,24 +22,21 @@ class RangedFile(io.RawIOBase):
     ----------
     fs : fsspec.AbstractFileSystem
     uri : str
+    size : int, optional
+        Its size in bytes, where that is known; else the server is asked. If it has another by now, reading it
+        is an error.
 
     Raises
     ------
     FileNotFoundError
-        There is no such object.
+        There is no such object; where its size was given, the first read says so.
     """
 
-    def __init__(self, fs: Any, uri: str) -> None:
+    def __init__(self, fs: Any, uri: str, size: int | None = None) -> None:
         super().__init__()
         self._fs, self._uri, self._at = fs, uri, 0
         self._whole: bytes | None = None
-        with told(uri, "read", foreign=True):
-            info = fs.info(uri)
-            if info["type"] == "directory":
-                raise FileNotFoundError(errno.ENOENT, "a folder, not a file", uri)
-            if info["size"] is None:  # a web server that makes the answer up as it goes
-                self._whole = bytes(fs.cat_file(uri))
-        self._size = len(self._whole) if self._whole is not None else int(info["size"])
+        self._size = self._ask_size() if size is None else size
 
     def readable(self) -> bool:
         return True
@@ -66,6 +63,16 @@ class RangedFile(io.RawIOBase):
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)
+
+    def _ask_size(self) -> int:
+        with told(self._uri, "read", foreign=True):
+            info = self._fs.info(self._uri)
+            if info["type"] == "directory":
+                raise FileNotFoundError(errno.ENOENT, "a folder, not a file", self._uri)
+            if info["size"] is not None:
+                return int(info["size"])
+            self._whole = bytes(self._fs.cat_file(self._uri))  # a web server makes the answer up as it goes
+            return len(self._whole)
 
     def _range(self, start: int, stop: int) -> bytes:
         if self._whole is None:

@@ -19,8 +19,8 @@ from hipslake.sources.csv_inference import EVERYTHING, fits, inferred_field, joi
 from hipslake.sources.csv_parsing import CsvParser
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, selected
-from hipslake.sources.text import HEADER_THREADS, TextSource
+from hipslake.sources.reader import BATCH_ROWS, HEADER_THREADS, selected
+from hipslake.sources.text import TextSource
 from hipslake.sources.unification import unify
 from hipslake.specs.source import Compression, CsvOptions, SourceSpec
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, cast
 
 import pyarrow as pa
@@ -13,11 +12,12 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv_parsing import CsvParser, Mends
+from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.ecsv_header import EcsvHeader, read_ecsv_header
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, selected
-from hipslake.sources.text import HEADER_THREADS, TextSource
+from hipslake.sources.text import TextSource
 from hipslake.specs.source import Compression, EcsvOptions, SourceSpec
 
 _MENDS = Mends(
@@ -26,7 +26,7 @@ _MENDS = Mends(
 )
 
 
-class EcsvSource(TextSource):
+class EcsvSource(TextSource, DescribedSource[Columns]):
     """Reads ECSV files."""
 
     format: ClassVar[str] = "ecsv"
@@ -43,13 +43,10 @@ class EcsvSource(TextSource):
     def quote_of_lines(self) -> bytes | None:
         return b'"' if self._options.newlines_in_values else None
 
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
-        with ThreadPoolExecutor(HEADER_THREADS) as pool:
-            schemas = list(pool.map(self._schema, files))
-        return self.unify([(file.uri, schema) for file, schema in zip(files, schemas, strict=True)])
-
-    def infer(self, split: Split) -> pa.Schema:
-        return self._schema(split.file)
+    def read_head(self, file: SourceFile) -> Columns:
+        with explained(file), self.opened(file) as text:
+            header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
+        return Columns(pa.schema([]) if header is None else header.schema)
 
     def read(
         self,
@@ -76,11 +73,6 @@ class EcsvSource(TextSource):
                 table = parser.parse(block, present, types)
                 for batch in table.to_batches() if table is not None else ():
                     yield conform(_with_arrays(batch, header, file.uri), wanted, file.uri)
-
-    def _schema(self, file: SourceFile) -> pa.Schema:
-        with explained(file), self.opened(file) as text:
-            header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
-        return pa.schema([]) if header is None else header.schema
 
 
 def _type_in_text(header: EcsvHeader, name: str) -> pa.DataType:

@@ -7,7 +7,6 @@ astropy reads the headers. The rows are decoded here with numpy, straight from t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
+from hipslake.sources.described import DescribedSource
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.fits_bytes import FitsBytes, opened
 from hipslake.sources.fits_columns import FitsColumn
@@ -24,21 +24,19 @@ from hipslake.sources.fits_heap import Pointers
 from hipslake.sources.fits_tables import FitsTable, find_table
 from hipslake.sources.fits_values import Reading, decode
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, Source, selected
+from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
 from hipslake.specs.source import FitsOptions, SourceSpec
-
-_HEADER_THREADS = 16
 
 
 class Extent(NamedTuple):
-    """What a file's header says, as small as tens of thousands of files need it."""
+    """What a file's header says."""
 
     schema: pa.Schema
     rows: int
     bytes: int  # of the rows and the heap
 
 
-class FitsSource(Source):
+class FitsSource(DescribedSource[Extent]):
     """Reads the binary tables of FITS files.
 
     A task reads only the bytes of its rows, and what they point to in the heap. Memory is bounded by the
@@ -50,11 +48,10 @@ class FitsSource(Source):
     def __init__(self, spec: SourceSpec) -> None:
         super().__init__(spec)
         self._options = cast("FitsOptions", spec.options)
-        self._known: dict[SourceFile, Extent] = {}
 
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
-        for file, extent in zip(files, self._extents(files), strict=True):
+        for file, extent in zip(files, self.heads(files), strict=True):
             step = max(target_bytes * extent.rows // max(extent.bytes, 1), 1)
             if compression_of(file, self._options.compression) != "none":
                 step = max(extent.rows, 1)
@@ -62,13 +59,6 @@ class FitsSource(Source):
                 stop = min(start + step, extent.rows)
                 found.append(Split(ordinal=len(found), file=file, unit="rows", start=start, stop=stop))
         return found
-
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
-        extents = self._extents(files)
-        return self.unify([(file.uri, extent.schema) for file, extent in zip(files, extents, strict=True)])
-
-    def infer(self, split: Split) -> pa.Schema:
-        return self._extents([split.file])[0].schema
 
     def read(
         self,
@@ -126,13 +116,7 @@ class FitsSource(Source):
                 arrays[column.name] = decode(rows[part], column, reading, pointed)
             yield pa.RecordBatch.from_pydict(arrays)
 
-    def _extents(self, files: Sequence[SourceFile]) -> list[Extent]:
-        unknown = [file for file in files if file not in self._known]
-        with ThreadPoolExecutor(_HEADER_THREADS) as pool:
-            self._known.update(zip(unknown, pool.map(self._extent, unknown), strict=True))
-        return [self._known[file] for file in files]
-
-    def _extent(self, file: SourceFile) -> Extent:
+    def read_head(self, file: SourceFile) -> Extent:
         if file.size == 0:  # an empty file among others is a night without data, not damage
             return Extent(pa.schema([]), 0, 0)
         with explained(file), opened(file, self._options.compression) as data:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import ClassVar, NamedTuple
 
@@ -13,12 +12,11 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
+from hipslake.sources.described import DescribedSource
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, Source, selected
-from hipslake.specs.source import SourceSpec
+from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
 
-FOOTER_THREADS = 16
 _VARIABLE_WIDTH = 64  # bytes assumed for a value whose type has no fixed width
 _FIELD_ID = (
     b"PARQUET:field_id"  # pyarrow's note of where in the file a field stood; it means nothing elsewhere
@@ -26,35 +24,24 @@ _FIELD_ID = (
 
 
 class Footer(NamedTuple):
-    """What a file's footer says, as small as tens of thousands of files need it."""
+    """What a file's footer says."""
 
     schema: pa.Schema
     rows: tuple[int, ...]  # per row group
     sizes: tuple[int, ...]  # per row group: encoded but uncompressed bytes of all columns
 
 
-class ParquetSource(Source):
+class ParquetSource(DescribedSource[Footer]):
     """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written."""
 
     format: ClassVar[str] = "parquet"
 
-    def __init__(self, spec: SourceSpec) -> None:
-        super().__init__(spec)
-        self._known: dict[SourceFile, Footer] = {}
-
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
-        for file, footer in zip(files, self._footers(files), strict=True):
+        for file, footer in zip(files, self.heads(files), strict=True):
             for start, stop in _runs(footer, target_bytes):
                 found.append(Split(ordinal=len(found), file=file, unit="row_groups", start=start, stop=stop))
         return found
-
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
-        footers = self._footers(files)
-        return self.unify([(file.uri, footer.schema) for file, footer in zip(files, footers, strict=True)])
-
-    def infer(self, split: Split) -> pa.Schema:
-        return self._footers([split.file])[0].schema
 
     def read(
         self,
@@ -86,38 +73,30 @@ class ParquetSource(Source):
                     return
                 yield conform(batch, wanted, split.file.uri)
 
-    def _footers(self, files: Sequence[SourceFile]) -> list[Footer]:
-        unknown = [file for file in files if file not in self._known]
-        if len(unknown) == 1:
-            self._known[unknown[0]] = _read_footer(unknown[0])
-        elif unknown:
-            with ThreadPoolExecutor(FOOTER_THREADS) as pool:
-                self._known.update(zip(unknown, pool.map(_read_footer, unknown), strict=True))
-        return [self._known[file] for file in files]
-
-
-def _read_footer(file: SourceFile) -> Footer:
-    if file.size == 0:  # an empty file among others is a night without data, not damage
-        return Footer(pa.schema([]), (), ())
-    with _explained(file), _opened(file) as parquet:
-        metadata = parquet.metadata
-        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        return Footer(
-            _without_field_ids(parquet.schema_arrow),
-            tuple(group.num_rows for group in groups),
-            tuple(group.total_byte_size for group in groups),
-        )
+    def read_head(self, file: SourceFile) -> Footer:
+        if file.size == 0:  # an empty file among others is a night without data, not damage
+            return Footer(pa.schema([]), (), ())
+        with _explained(file), _opened(file) as parquet:
+            metadata = parquet.metadata
+            groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+            return Footer(
+                _without_field_ids(parquet.schema_arrow),
+                tuple(group.num_rows for group in groups),
+                tuple(group.total_byte_size for group in groups),
+            )
 
 
 @contextmanager
 def _opened(file: SourceFile) -> Iterator[pq.ParquetFile]:
     storage, name = located(file)
-    with pq.ParquetFile(
-        storage.arrow_path(name),
-        filesystem=storage.arrow_filesystem(),
-        pre_buffer=not storage.is_local,  # few large requests to an object store
-        page_checksum_verification=True,
-    ) as parquet:
+    with (
+        storage.arrow_file(name, file.size) as opened,
+        pq.ParquetFile(
+            opened,
+            pre_buffer=not storage.is_local,  # few large requests to an object store
+            page_checksum_verification=True,
+        ) as parquet,
+    ):
         yield parquet
 
 

@@ -16,6 +16,7 @@ from hipslake.specs.source import SourceSpec
 SPLIT_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20
 BATCH_ROWS = 1 << 20
+HEADER_THREADS = 16  # files whose headers are read at once
 
 
 class Source(ABC):

@@ -13,7 +13,6 @@ from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import SPLIT_BYTES, Source
 from hipslake.specs.source import Compression
 
-HEADER_THREADS = 16
 _CHUNK_BYTES = 8 << 20
 
 

@@ -12,11 +12,18 @@ _KEY = b"unit"
 _SPELLINGS = ("generic", "fits", "cds")
 
 
-def check_unit(a: pa.Field, a_uri: str, b: pa.Field, b_uri: str) -> None:
-    """Hold the units of one column in two files against each other.
+def check_unit(a: pa.Field, a_where: str, b: pa.Field, b_where: str) -> None:
+    """Hold the units of one column in two places against each other.
 
     Units that differ only in how they are written, such as `km/s` and `km s-1`, are the same. Nothing is said
     of units that astropy does not know, and of columns without one.
+
+    Parameters
+    ----------
+    a, b
+        The column in each place; its unit is in the field's metadata.
+    a_where, b_where
+        The places, for the message: say, the URIs of two files.
 
     Raises
     ------
@@ -29,8 +36,8 @@ def check_unit(a: pa.Field, a_uri: str, b: pa.Field, b_uri: str) -> None:
     known, found = _meaning(mine), _meaning(other)
     if known is not None and found is not None and known != found:
         raise SchemaMismatchError(
-            f"column {a.name!r} has unit {other!r} in {b_uri} but {mine!r} in {a_uri}; convert one of the "
-            "files, or correct its unit"
+            f"column {a.name!r} has unit {other!r} in {b_where} but {mine!r} in {a_where}; convert the "
+            "values of one, or correct its unit"
         )
 
 

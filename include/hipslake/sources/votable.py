@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, cast
 
 import pyarrow as pa
@@ -11,21 +10,21 @@ import pyarrow as pa
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
+from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, Source, selected
+from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, selected
 from hipslake.sources.votable_binary import cut_rows, decode_binary
 from hipslake.sources.votable_fields import VotableField
 from hipslake.sources.votable_text import decode_text
 from hipslake.sources.votable_xml import VotableParser
 from hipslake.specs.source import SourceSpec, VotableOptions
 
-_HEADER_THREADS = 16
 _HEADER_BYTES = 64 << 10
 _CHUNK_BYTES = 4 << 20
 
 
-class VotableSource(Source):
+class VotableSource(DescribedSource[Columns]):
     """Reads one table of each VOTable file: TABLEDATA, BINARY or BINARY2.
 
     XML has no places where a reader could begin in the middle, so a file is one split. Memory is bounded by
@@ -45,13 +44,14 @@ class VotableSource(Source):
             for ordinal, file in enumerate(filled)
         ]
 
-    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
-        with ThreadPoolExecutor(_HEADER_THREADS) as pool:
-            schemas = list(pool.map(self._schema, files))
-        return self.unify([(file.uri, schema) for file, schema in zip(files, schemas, strict=True)])
-
-    def infer(self, split: Split) -> pa.Schema:
-        return self._schema(split.file)
+    def read_head(self, file: SourceFile) -> Columns:
+        parser = VotableParser(self._options.table, file.uri)
+        with explained(file), decompressed(file, self._options.compression) as text:
+            while parser.fields is None and (data := text.read(_HEADER_BYTES)):
+                parser.feed(data)
+            if parser.fields is None:
+                parser.close()
+        return Columns(pa.schema([field.field for field in parser.fields or ()]))
 
     def read(
         self,
@@ -73,15 +73,6 @@ class VotableSource(Source):
                     yield conform(batch, wanted, uri)
             parser.close()
             rows.close()
-
-    def _schema(self, file: SourceFile) -> pa.Schema:
-        parser = VotableParser(self._options.table, file.uri)
-        with explained(file), decompressed(file, self._options.compression) as text:
-            while parser.fields is None and (data := text.read(_HEADER_BYTES)):
-                parser.feed(data)
-            if parser.fields is None:
-                parser.close()
-        return pa.schema([field.field for field in parser.fields or ()])
 
 
 class _Rows:

@@ -36,6 +36,7 @@ class Attempt(Frozen):
     version: int | None  # the version that it builds on; None: there was none
     ordinal: int  # of the increment
     replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
+    replaced_write: str | None = None  # that had added them
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,6 @@ def store_attempt(
     write_table(folder, attempt_path(attempt.write_id, "standing.parquet"), pa.concat_tables(tables))
     taken_out = pa.table({"order": coverage.order, "npix": coverage.npix})
     write_table(folder, attempt_path(attempt.write_id, "taken_out.parquet"), taken_out)
-    # Last: an attempt that is listed is whole.
     folder.write(attempt_path(attempt.write_id, "attempt.json"), attempt.model_dump_json().encode())
 
 

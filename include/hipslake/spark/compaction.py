@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.reading import sorted_rows
@@ -22,7 +23,7 @@ from hipslake.errors import ConflictError, VerificationError, VersionNotFoundErr
 from hipslake.planning.splits import assign_targets
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.steps.committing import commit_change, committed_before, newest_version, wait_for_others
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
@@ -50,8 +51,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     phases = Phases()
     frozen = request.folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    tried = (entry.path.rpartition("/")[2] for entry in request.folder.storage.list(COMPACTIONS))
-    committed = committed_before(catalog, tried)
+    committed = committed_before(catalog, attempts_of(request.folder, COMPACTIONS, FrozenState.of(frozen)))
     report = CompactReport(catalog_uri=catalog.uri())
     tries = 0
     while committed is None:
@@ -91,6 +91,7 @@ def _compact(
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
     write_id = claim_write(catalog, now_utc())
+    note_attempt(folder, COMPACTIONS, write_id, FrozenState.of(frozen))
     tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
     write_table(storage, f"{COMPACTIONS}/{write_id}/files.parquet", pa.concat_tables(tables))
     storage.write(f"{COMPACTIONS}/{write_id}/base.json", base.to_json())
@@ -113,9 +114,13 @@ def _compact(
                 )
         with phases("commit"):
             delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
-            committed = commit_change(
-                catalog, heartbeat, lambda newest: _draft(frozen, catalog, newest, changes, write_id)
-            )
+            committed = None
+            try:
+                committed = commit_next(
+                    catalog, heartbeat, lambda: _draft(frozen, catalog, changes, write_id)
+                )
+            except ConflictError as conflict:
+                log.info("Others have committed first: %s", conflict)
     if committed is None:
         catalog.delete_tree(write_id)
     return committed, CompactReport(
@@ -130,13 +135,10 @@ def _compact(
 
 
 def _draft(
-    frozen: FrozenRun,
-    catalog: Storage,
-    newest: CatalogMetadata | None,
-    changes: dict[str, GroupChange],
-    write_id: str,
+    frozen: FrozenRun, catalog: Storage, changes: dict[str, GroupChange], write_id: str
 ) -> CatalogMetadata:
     """The newest version with other files for the same rows."""
+    newest = newest_version(catalog)
     assert newest is not None  # versions do not go away
     spec = CatalogSpec.model_validate(newest.spec)
     groups = tuple(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hipslake.catalog.placement import icrs_and_index
+from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
 from hipslake.sources.csv_inference import held_types
@@ -44,13 +44,13 @@ class SplitCount(Frozen):
     rows: int
     rejected: dict[int, int] = Field(default_factory=dict)  # reason code -> rows
     examples: tuple[BadRow, ...] = ()
-    schema_message: str | None = None  # where only the data tell it: an Arrow IPC schema message in base64
+    schema_message: str | None = None  # where only the data tell it: see `schema_text`
 
     def arrow_schema(self) -> pa.Schema | None:
         """The schema of the split's data, if it had to be inferred."""
         if self.schema_message is None:
             return None
-        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(self.schema_message)))
+        return schema_of_text(self.schema_message)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class CountTask:
         split, position = self.splits[number], self.spec.position
         inferred = None if self.schema is not None else self.source.infer(split)
         schema = self.schema if inferred is None else _positions_in(inferred, position)
-        message = None if inferred is None else base64.b64encode(inferred.serialize()).decode()
+        message = None if inferred is None else schema_text(inferred)
         rows, rejected = 0, np.zeros(256, np.int64)
         examples: list[BadRow] = []
         if schema is None:

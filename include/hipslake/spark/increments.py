@@ -11,12 +11,14 @@ import logging
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
-from hipslake.catalog.evolution import evolved_schema, source_schema
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
@@ -35,13 +37,15 @@ from hipslake.spark.margin_work import MarginOrder
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
-from hipslake.steps.committing import commit_change, committed_before, pinned_newest, wait_for_others
-from hipslake.steps.draft import draft_increment
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.draft import changed_groups, describe_increment, draft_increment
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.margin_draft import changed_margins
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
+from hipslake.steps.shared_files import check_not_shared
 from hipslake.steps.tables import read_table
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
@@ -63,6 +67,8 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
     ------
     SpecError, SchemaMismatchError
         If the rows do not fit to the catalog.
+    InputError
+        If a file was added under another interval, or changed after it was listed.
     PlanError
         If a leaf is over its threshold and cannot be split.
     ConflictError
@@ -93,10 +99,21 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
 class _Merged:
     """What a merge has made."""
 
+    folder: RunFolder
+    counted: HistogramReport
+    base: CatalogMetadata | None  # the version that it was merged with
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
     margins: dict[float, MarginChange]
+
+    @cached_property
+    def increment(self) -> Increment:
+        """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
+        attempt = self.attempt
+        return describe_increment(
+            self.folder, self.counted, self.base, write_id=attempt.write_id, ordinal=attempt.ordinal
+        )
 
 
 class _Job:
@@ -104,6 +121,8 @@ class _Job:
         self.request = request
         self.folder = request.folder
         self.frozen: FrozenRun = self.folder.run()
+        self.inputs = self.folder.inputs()
+        self.state = FrozenState.of(self.frozen, self.inputs)
         self.key = self.frozen.start.isoformat()
         self.catalog = Storage.at(self.frozen.catalog_uri)
         self.versions = VersionLog(self.catalog)
@@ -114,8 +133,7 @@ class _Job:
 
     def committed(self) -> CatalogMetadata | None:
         """The version that an earlier attempt has committed."""
-        tried = (entry.path.rpartition("/")[2] for entry in self.folder.storage.list(ATTEMPTS))
-        return committed_before(self.catalog, tried)
+        return committed_before(self.catalog, attempts_of(self.folder, ATTEMPTS, self.state))
 
     def has_nothing(self) -> bool:
         """Whether not even a schema is known for the first version."""
@@ -124,17 +142,20 @@ class _Job:
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         write_id = claim_write(self.catalog, now_utc())
+        note_attempt(self.folder, ATTEMPTS, write_id, self.state)
         with (
             Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
             Pin(self.catalog, write_id) as pin,
         ):
-            merged = self._merge(pinned_newest(self.catalog, pin), write_id)
+            merged = self._merge(newest_version(self.catalog, pin), write_id)
             with self.phases("commit"):
                 delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
-                committed = commit_change(self.catalog, heartbeat, lambda newest: self._draft(merged, newest))
-        if committed is None:
-            self.catalog.delete_tree(write_id)
-        return committed
+                try:
+                    return commit_next(self.catalog, heartbeat, lambda: self._draft(merged))
+                except ConflictError as conflict:
+                    log.info("Others have committed first: %s", conflict)
+        self.catalog.delete_tree(write_id)
+        return None
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
@@ -179,12 +200,15 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
+            if base is not None:
+                check_not_shared(base, self.frozen, self.inputs, self.catalog)
             earlier = base.increment(self.key) if base else None
             attempt = Attempt(
                 write_id=write_id,
                 version=base.version if base else None,
                 ordinal=earlier.ordinal if earlier else self._ordinal(base),
                 replaces=(earlier.ordinal,) if earlier else (),
+                replaced_write=earlier.write_id if earlier else None,
             )
             coverage = self._coverage(earlier)
             cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
@@ -205,7 +229,7 @@ class _Job:
         self.changes = self._changes(attempt, earlier, list(regions))
         came = PixelTree(cells.order, cells.npix)
         margins = self._margins(base, attempt, schema, came, coverage)
-        return _Merged(attempt, schema, self.changes, margins)
+        return _Merged(self.folder, self.counted, base, attempt, schema, self.changes, margins)
 
     def _margins(
         self,
@@ -287,39 +311,46 @@ class _Job:
             changes[group] = change
         return changes
 
-    def _draft(self, merged: _Merged, base: CatalogMetadata | None) -> CatalogMetadata:
+    def _draft(self, merged: _Merged) -> CatalogMetadata:
         """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
-        schema = merged.schema
+        base, schema = newest_version(self.catalog), merged.schema
         if base is not None and base.version != merged.attempt.version:
             self._check_key(base, merged.attempt)
             schema = self._schema(base)
-        return draft_increment(
-            self.folder,
+            if not schema.equals(merged.schema, check_metadata=True):
+                raise ConflictError("another run has changed the columns, which our files do not have so")
+            check_not_shared(base, self.frozen, self.inputs, self.catalog)
+        write_id = merged.attempt.write_id
+        groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
+        margins = changed_margins(
+            self.frozen,
             base,
-            merged.changes,
-            margins=merged.margins,
+            groups[0],
+            merged.margins,
             worked_out_on=merged.attempt.version,
-            schema=schema,
-            write_id=merged.attempt.write_id,
-            ordinal=merged.attempt.ordinal,
-            created=now_utc(),
+            write_id=write_id,
+        )
+        return draft_increment(
+            self.frozen, base, groups, margins, merged.increment, schema=schema, created=now_utc()
         )
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:
         """The source schema of the catalog with the increment."""
+        spec = self.frozen.spec
         if base is None:
-            return self.folder.schema()
+            return typed_columns(spec, self.folder.schema())
         given = self.folder.schema() if self.counted.rows_in else source_schema(base)
-        return evolved_schema(base, self.frozen.spec, given)
+        return evolved_schema(base, spec, given)
 
     def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
         standing = base.increment(self.key)
-        if (() if standing is None else (standing.ordinal,)) != attempt.replaces:
+        # The ordinal alone would not do: who replaces an increment takes over its ordinal.
+        if (standing.write_id if standing else None) != attempt.replaced_write:
             raise ConflictError(f"another run has added or replaced increment {self.key}")
 
     def _ordinal(self, base: CatalogMetadata | None) -> int:
         """The ordinal that this run has claimed, maybe in an earlier attempt."""
-        if self.folder.storage.exists(ORDINAL):
+        if self.folder.storage.is_file(ORDINAL):
             return self.folder.read(ORDINAL, ClaimedOrdinal).ordinal
         first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
         owner = f"{self.frozen.dag_id} {self.frozen.run_id} {secrets.token_hex(4)}"

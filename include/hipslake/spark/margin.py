@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake import __version__
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.describe import describe_margin
 from hipslake.catalog.layouts import margin_work
 from hipslake.catalog.metadata import CatalogMetadata, Margin
@@ -29,11 +31,11 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.margin import distances_text
 from hipslake.sphere.margins import radians_of
 from hipslake.sphere.tree import PixelTree
-from hipslake.steps.committing import commit_change, committed_before, newest_version, wait_for_others
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.margin import (
-    ATTEMPTS,
     FILES_SCHEMA,
     MARGIN_FILES,
+    MARGINS,
     MarginReport,
     MarginRequest,
     missing_margins,
@@ -175,11 +177,9 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
 
 def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
     """Margins of the newest version, committed as the next one."""
-    storage = request.folder.storage
-    frozen = request.folder.run()
-    catalog = Storage.at(frozen.catalog_uri)
-    tried = (entry.path.rpartition("/")[2] for entry in storage.list(ATTEMPTS))
-    committed = committed_before(catalog, tried)
+    folder, frozen = request.folder, request.folder.run()
+    state, catalog = FrozenState.of(frozen), Storage.at(frozen.catalog_uri)
+    committed = committed_before(catalog, attempts_of(folder, MARGINS, state))
     if committed is None:
         with phases("margin"):
             committed = add_margins(
@@ -190,7 +190,7 @@ def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> Mar
                 task_bytes=request.task_bytes,
                 block_bytes=request.block_bytes,
                 library_version=frozen.library_version,
-                began=lambda write_id: storage.write(f"{ATTEMPTS}/{write_id}", b""),
+                began=lambda write_id: note_attempt(folder, MARGINS, write_id, state),
             )
     with phases("pointers"):
         point_at_newest(catalog)
@@ -283,15 +283,10 @@ def add_margins(
                 )
                 delete_temporary_files(catalog, write_id, 0, recursive=True)  # of killed task attempts
                 margins = described_margins(catalog, order, files)
-                committed = commit_change(
-                    catalog,
-                    heartbeat,
-                    lambda newest, base=base, margins=margins, write_id=write_id: _draft(  # type: ignore[misc]
-                        newest, base, margins, write_id, library_version
-                    ),
-                )
-            if committed is not None:
-                return committed
+                draft = partial(_draft, catalog, base, margins, write_id, library_version)
+                with suppress(ConflictError):
+                    return commit_next(catalog, heartbeat, draft)
+            log.info("Others have changed %s meanwhile.", catalog.uri())
             catalog.delete_tree(write_id)
     raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
 
@@ -323,13 +318,14 @@ def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -
 
 
 def _draft(
-    newest: CatalogMetadata | None,
+    catalog: Storage,
     base: CatalogMetadata,
     margins: tuple[Margin, ...],
     write_id: str,
     library_version: str,
 ) -> CatalogMetadata:
     """The newest version with further margins; the rows are what they are."""
+    newest = newest_version(catalog)
     assert newest is not None  # versions do not go away
     if newest.groups[0] != base.groups[0]:
         raise ConflictError(f"column group {base.groups[0].name!r} has changed")

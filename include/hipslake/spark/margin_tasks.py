@@ -123,8 +123,9 @@ class _Gathered:
 def _near_border(work: MarginWork, leaf: int) -> Iterator[BorderRows]:
     """The rows of a leaf that may be in a margin."""
     border = Intervals(*border_of(work.leaves.tree[leaf], max(work.order.radii)))
-    for path in work.leaves.files(leaf)["path"].to_pylist():
-        yield from border_rows(work.catalog, path, work.schema, work.order.spec.position, border)
+    position = work.order.spec.position
+    for file in work.leaves.files(leaf).to_pylist():
+        yield from border_rows(work.catalog, file["path"], file["bytes"], work.schema, position, border)
 
 
 def _send(work: MarginWork, margin: int, rows: BorderRows, gathered: _Gathered) -> None:
@@ -184,8 +185,8 @@ def _merged(
     for at in range(first, last):
         batches = [
             batch
-            for path in standing.files(at)["path"].to_pylist()
-            for batch in leaf_batches(work.catalog, path, work.schema, _SKY)
+            for file in standing.files(at).to_pylist()
+            for batch in leaf_batches(work.catalog, file["path"], file["bytes"], work.schema, _SKY)
         ]
         rows = pa.Table.from_batches(batches, work.schema)
         stays = ~np.isin(rows[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, list(work.order.replaces))

@@ -188,7 +188,7 @@ def load_work(catalog_uri: str, write_id: str) -> MarginWork:
         mine = wanted.filter(pc.equal(wanted["margin"], margin))
         target[margin][mine["tile"].to_numpy()] = mine["target"].to_numpy()
         must[margin][mine["tile"].to_numpy()] = mine["must"].to_numpy()
-    appends = folder.exists("before.parquet")
+    appends = folder.is_file("before.parquet")
     standing = read_table(folder, "standing.parquet") if appends else None
     return MarginWork(
         catalog,

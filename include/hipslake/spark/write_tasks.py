@@ -230,7 +230,7 @@ class LeafWriter:
     def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
         path = self._layout.partition_path(self._write_id, self._group, pixel)
         self._catalog.write(path, content)
-        found = read_footer(self._catalog, path).num_rows
+        found = read_footer(self._catalog, path, content.size).num_rows
         if found != rows:
             raise StorageError(
                 f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"

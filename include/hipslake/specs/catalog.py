@@ -12,9 +12,9 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
 from hipslake.specs.margin import MarginSpec, margin_name
-from hipslake.specs.schedule import check_cron
+from hipslake.specs.schedule import check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
-from hipslake.specs.template import is_templated
+from hipslake.specs.template import is_templated, tells_apart
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum import VacuumSpec
 
@@ -38,6 +38,7 @@ NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.
 MAX_MAPPING_ORDER = 14
+_FINER = {"hour": "%Y-%m-%dT%H-%M", "day": "%Y-%m-%dT%H", "month": "%Y-%m-%d"}
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}  # the codecs that have levels
 
 
@@ -164,6 +165,13 @@ class CatalogSpec(Frozen):
             raise ValueError(
                 "mode: append needs a source.uri that tells the intervals apart, such as "
                 "/survey/night={{ night }}/*.parquet; else every run would add the same files again"
+            )
+        period = intervals_within(self.schedule) if self.schedule and templated else None
+        if period is not None and not tells_apart(self.source.uri, period):
+            raise ValueError(
+                f"source.uri: schedule {self.schedule!r} has several intervals in one {period}, and all "
+                "their runs would add the same files; write a finer form, such as "
+                f"{{{{ start:{_FINER[period]} }}}}, or a schedule with fewer runs"
             )
         return self
 

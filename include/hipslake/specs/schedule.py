@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-PRESETS = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+_PRESET_FIELDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@yearly": "0 0 1 1 *",
+}
+PRESETS = tuple(_PRESET_FIELDS)
 _FIELDS = (
     ("minute", 0, 59),
     ("hour", 0, 23),
@@ -42,6 +50,23 @@ def check_cron(text: str) -> str:
                 takes = f"{low} to {high}, *, lists, ranges, /step"
                 raise ValueError(f"{field!r} is no {name} of a cron schedule; it takes {takes}")
     return text
+
+
+def intervals_within(text: str) -> str | None:
+    """What several intervals of a schedule lie in: an "hour", a "day" or a "month"; None: none of them.
+
+    Examples
+    --------
+    >>> [intervals_within(text) for text in ("*/20 * * * *", "@hourly", "0 3 * * *", "0 3 1 * *")]
+    ['hour', 'day', 'month', None]
+    """
+    fields = _PRESET_FIELDS.get(text, text).split()
+    minute, hour, day, _, weekday = (not field.isalnum() for field in fields)
+    if minute:
+        return "hour"
+    if hour:
+        return "day"
+    return "month" if day and weekday else None
 
 
 def _in_range(bound: str, name: str, low: int, high: int) -> bool:

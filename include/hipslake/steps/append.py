@@ -3,7 +3,8 @@
 The work is in `hipslake.spark.increments`; here is what it is told and what it says.
 
 `append/` in the run folder holds what the attempts at it leave: the ordinal that the run has claimed, and for
-every attempt a folder named by its write id, which exists before anything can be committed under that id.
+every attempt a folder named by its write id, which exists before anything can be committed under that id
+(`hipslake.steps.attempts`).
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
 from hipslake.steps.report import Report, Request
-from hipslake.steps.write import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, MIB
+from hipslake.steps.write import DEFAULT_TARGET_BYTES
 
 ATTEMPTS = "append/attempts"
 """The folder of the attempts, in the run folder."""
@@ -34,10 +36,10 @@ class AppendRequest(Request):
     step: ClassVar[str] = "append"
 
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one reduce task gathers
-    block_bytes: int = Field(default=16 * MIB, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
-    merges: int = Field(
-        default=10, ge=1
-    )  # how often rows are merged anew after others have changed the same leaves
+    block_bytes: int = Field(default=16 << 20, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
+    # Tries, while others change the same leaves. Many: one whose merge takes longer than those of the others
+    # loses to most of them, and has to outlast them.
+    merges: int = Field(default=30, ge=1)
 
 
 class AppendReport(Report):
@@ -51,7 +53,5 @@ class AppendReport(Report):
     key: str | None = None
     total_rows: int = 0  # of the version
     replaced_rows: int = 0  # of the increment that had the key before
-    removed_files: int = (
-        0  # leaf files of the version before that are not in this one; `files` says how many came
-    )
+    removed_files: int = 0  # leaf files that the version before had; `files` says how many came
     merges: int = 0  # how often the rows were merged until the commit stood

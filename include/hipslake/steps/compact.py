@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.sphere.pixels import starts
-from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
 from hipslake.storage import Storage
 
@@ -30,9 +30,7 @@ class CompactRequest(Request):
 
     min_files: int = Field(default=2, ge=2)  # leaves with fewer files stay as they are
     task_bytes: int = Field(default=128 << 20, ge=1)  # of leaf files that one task reads
-    merges: int = Field(
-        default=10, ge=1
-    )  # how often it starts over after others have changed the same leaves
+    merges: int = Field(default=10, ge=1)  # tries, while others change the same leaves
 
     def fingerprint(self) -> str:
         """Return the digest of the request; what it finds to do is the catalog's newest version."""

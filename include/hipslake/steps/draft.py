@@ -9,23 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.describe import (
-    describe_group,
-    describe_margin,
-    describe_position,
-    describe_sources,
-)
+from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Rejects
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
-from hipslake.errors import ConflictError, VerificationError
-from hipslake.specs.margin import margin_name
-from hipslake.sphere.tree import PixelTree
+from hipslake.errors import VerificationError
 from hipslake.steps.coverage import coverage_of
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
-from hipslake.steps.margin import margin_files
+from hipslake.steps.histogram import HistogramReport
+from hipslake.steps.margin_draft import margins_made
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -52,216 +44,273 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         If the steps of the run do not agree on how many rows there are.
     """
     run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
-    spec, storage = run.spec, Storage.at(run.catalog_uri)
+    storage = Storage.at(run.catalog_uri)
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     groups = tuple(
         describe_group(
-            spec,
+            run.spec,
             group,
             group_schema,
             files.filter(pc.equal(files["group"], group)),
             storage=storage,
             write_id=run.write_id,
         )
-        for group, group_schema in check_columns(spec, schema).items()
+        for group, group_schema in check_columns(run.spec, schema).items()
     )
-    sources = describe_sources(_source_rows(folder, inputs), storage=storage, write_id=run.write_id)
-    rejects = Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected)
-    counts = {f"column group {group.name}": group.rows for group in groups}
-    counts["the source less the rejects"] = sources.rows - rejects.rows
-    if set(counts.values()) != {written.rows_out}:
-        raise VerificationError(
-            f"the write step says {written.rows_out} rows, but there are "
-            + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
-            + "; nothing is published. Start a new run"
-        )
-    key = run.window.start.isoformat() if run.window.start is not None else None
-    return CatalogMetadata(
-        catalog=run.catalog,
+    increment = _increment(
+        folder,
+        run,
+        inputs,
+        key=None,  # it is the whole, not what came in the run's interval
+        write_id=run.write_id,
+        ordinal=0,
+        rows=written.rows_out,
+        rejects=Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected),
+    )
+    metadata = _assembled(
+        run,
+        schema,
+        groups,
+        margins_made(folder),
+        increment,
+        None,
         version=version,
         parent=parent,
-        write_id=run.write_id,
         created=run.created,
-        fingerprint=inputs.fingerprint,
-        library_version=run.library_version,
-        description=spec.description,
-        attribution=spec.attribution,
-        layout=spec.layout,
-        gathers=spec.gathers,
-        position=describe_position(spec, schema),
-        total_rows=written.rows_out,
-        total_bytes=sum(group.bytes for group in groups),
-        groups=groups,
-        increments=(
-            Increment(
-                ordinal=0,
-                key=key,
-                rows=written.rows_out,
-                write_id=run.write_id,
-                fingerprint=inputs.fingerprint,
-                sources=sources,
-                rejects=rejects,
-                coverage=write_sidecar(storage, run.write_id, "coverage", _coverage(folder)),
-            ),
-        ),
-        co_partitioned=spec.co_partitioned,
-        margins=_margins(folder),
-        spec=spec.model_dump(mode="json"),
+    )
+    _check_rows(
+        metadata,
+        f"the write step says {written.rows_out} rows",
+        {"the source less the rejects": increment.sources.rows - increment.rejects.rows},
+        mend="Start a new run",
+    )
+    return metadata
+
+
+def changed_groups(
+    run: FrozenRun,
+    base: CatalogMetadata | None,
+    changes: Mapping[str, GroupChange],
+    *,
+    schema: pa.Schema,
+    write_id: str,
+) -> tuple[GroupMetadata, ...]:
+    """Describe the column groups of a version after a change.
+
+    Parameters
+    ----------
+    run : FrozenRun
+    base : CatalogMetadata or None
+        The version before it; None if there is none yet.
+    changes : mapping of str to GroupChange
+        Per column group.
+    schema : pyarrow.Schema
+        The source schema of the catalog with the increment.
+    write_id : str
+        The write that made the changes; sidecars are written into its folder.
+
+    Raises
+    ------
+    ConflictError
+        If the changes do not fit to the base.
+    """
+    storage = Storage.at(run.catalog_uri)
+    return tuple(
+        changed_group(
+            base.group(group) if base else None,
+            changes[group],
+            spec=run.spec,
+            name=group,
+            schema=group_schema,
+            storage=storage,
+            write_id=write_id,
+        )
+        for group, group_schema in check_columns(run.spec, schema).items()
     )
 
 
-def _margins(folder: RunFolder) -> tuple[Margin, ...]:
-    """The margins that the run has made, in the order of the spec."""
-    run, files = folder.run(), margin_files(folder)
-    group = run.spec.column_groups[0].name
-    named = {margin_name(run.spec.layout, group, arcsec): arcsec for arcsec in run.spec.margin.arcsec}
-    return tuple(
-        describe_margin(
-            name,
-            group,
-            arcsec,
-            files.filter(pc.equal(files["margin"], name)),
-            storage=Storage.at(run.catalog_uri),
-            write_id=run.write_id,
-        )
-        for name, arcsec in named.items()
+def describe_increment(
+    folder: RunFolder,
+    counted: HistogramReport,
+    base: CatalogMetadata | None,
+    *,
+    write_id: str,
+    ordinal: int,
+    max_inline: int = MAX_INLINE,
+) -> Increment:
+    """Describe the rows that a run adds; its sidecars are written.
+
+    The description holds for whatever version the rows come to.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    counted : HistogramReport
+        Of the run.
+    base : CatalogMetadata or None
+        The version that they were merged with; None if there is none yet.
+    write_id : str
+        The write that holds the rows.
+    ordinal : int
+        Of the increment.
+    max_inline : int
+        Most source files, of all increments together, that are listed in metadata.json itself: it is to stay
+        a quick read.
+    """
+    run = folder.run()
+    key = run.start.isoformat()
+    others = _others(base, key)
+    listed = sum(len(other.sources.entries or ()) for other in others)
+    rejects = Rejects(
+        rows=counted.rows_rejected,
+        path=rejects_root(write_id) if counted.rows_rejected else None,
+        reasons=counted.rejected,
+    )
+    return _increment(
+        folder,
+        run,
+        folder.inputs(),
+        key=key,
+        write_id=write_id,
+        ordinal=ordinal,
+        rows=counted.rows_out,
+        rejects=rejects,
+        max_inline=max_inline - listed,
     )
 
 
 def draft_increment(
-    folder: RunFolder,
+    run: FrozenRun,
     base: CatalogMetadata | None,
-    changes: Mapping[str, GroupChange],
+    groups: tuple[GroupMetadata, ...],
+    margins: tuple[Margin, ...],
+    increment: Increment,
     *,
-    margins: Mapping[float, MarginChange],
-    worked_out_on: int | None,
     schema: pa.Schema,
-    write_id: str,
-    ordinal: int,
     created: datetime,
 ) -> CatalogMetadata:
     """Assemble the metadata of the version that comes after another by a run's increment.
 
     Parameters
     ----------
-    folder : RunFolder
+    run : FrozenRun
     base : CatalogMetadata or None
         The newest version; None if there is none yet.
-    changes : mapping of str to GroupChange
-        Per column group.
-    margins : mapping of float to MarginChange
-        Per distance.
-    worked_out_on : int or None
-        The version that the changes were worked out on; None: there was none.
+    groups : tuple of GroupMetadata
+        As `changed_groups` gives them.
+    margins : tuple of Margin
+        As `changed_margins` gives them.
+    increment : Increment
+        As `describe_increment` gives it. One of the same key is replaced.
     schema : pyarrow.Schema
         The source schema of the catalog with the increment.
-    write_id : str
-        The write that made the changes; sidecars are written into its folder.
-    ordinal : int
-        Of the increment. An increment of the same key is replaced.
     created : datetime
 
     Raises
     ------
-    ConflictError
-        If the changes do not fit to the base.
     VerificationError
         If the column groups do not agree on how many rows there are.
     """
-    run, inputs = folder.run(), folder.inputs()
-    spec, storage = run.spec, Storage.at(run.catalog_uri)
-    counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    key = run.start.isoformat()
-    groups = tuple(
-        changed_group(
-            base.group(group) if base else None,
-            changes[group],
-            spec=spec,
-            name=group,
-            schema=group_schema,
-            storage=storage,
-            write_id=write_id,
-        )
-        for group, group_schema in check_columns(spec, schema).items()
-    )
-    changed_margins = _changed_margins(base, groups[0], margins, worked_out_on, run, write_id)
-    increment = Increment(
-        ordinal=ordinal,
-        key=key,
-        rows=counted.rows_out,
-        write_id=write_id,
-        fingerprint=inputs.fingerprint,
-        sources=describe_sources(_source_rows(folder, inputs), storage=storage, write_id=write_id),
-        rejects=Rejects(
-            rows=counted.rows_rejected,
-            path=rejects_root(write_id) if counted.rows_rejected else None,
-            reasons=counted.rejected,
-        ),
-        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
-    )
-    others = [other for other in base.increments if other.key != key] if base else []
-    increments = tuple(sorted([*others, increment], key=lambda increment: increment.ordinal))
-    total = sum(increment.rows for increment in increments)
-    counts = {f"column group {group.name}": group.rows for group in groups}
-    if set(counts.values()) != {total}:
-        raise VerificationError(
-            f"the increments have {total} rows together, but there are "
-            + ", ".join(f"{rows} in {what}" for what, rows in counts.items())
-            + "; nothing is published. Run the step again; if it happens twice, report it as a bug"
-        )
-    return CatalogMetadata(
-        catalog=run.catalog,
+    metadata = _assembled(
+        run,
+        schema,
+        groups,
+        margins,
+        increment,
+        base,
         version=base.version + 1 if base else 1,
         parent=base.version if base else None,
-        write_id=write_id,
         created=created,
+    )
+    _check_rows(
+        metadata,
+        f"the increments have {metadata.total_rows} rows together",
+        mend="Run the step again; if it happens twice, report it as a bug",
+    )
+    return metadata
+
+
+def _increment(
+    folder: RunFolder,
+    run: FrozenRun,
+    inputs: FrozenInputs,
+    *,
+    key: str | None,
+    write_id: str,
+    ordinal: int,
+    rows: int,
+    rejects: Rejects,
+    max_inline: int = MAX_INLINE,
+) -> Increment:
+    """Describe the rows of the run; the sidecars go into the folder of the write."""
+    storage = Storage.at(run.catalog_uri)
+    return Increment(
+        ordinal=ordinal,
+        key=key,
+        rows=rows,
+        write_id=write_id,
         fingerprint=inputs.fingerprint,
+        sources=describe_sources(
+            _source_rows(folder, inputs), storage=storage, write_id=write_id, max_inline=max_inline
+        ),
+        rejects=rejects,
+        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
+    )
+
+
+def _assembled(
+    run: FrozenRun,
+    schema: pa.Schema,
+    groups: tuple[GroupMetadata, ...],
+    margins: tuple[Margin, ...],
+    increment: Increment,
+    base: CatalogMetadata | None,
+    *,
+    version: int,
+    parent: int | None,
+    created: datetime,
+) -> CatalogMetadata:
+    """The version that an increment makes: by itself, or of another version by taking its key's place."""
+    spec = run.spec
+    increments = sorted([*_others(base, increment.key), increment], key=lambda increment: increment.ordinal)
+    return CatalogMetadata(
+        catalog=run.catalog,
+        version=version,
+        parent=parent,
+        write_id=increment.write_id,
+        created=created,
+        fingerprint=increment.fingerprint,
         library_version=run.library_version,
         description=spec.description,
         attribution=spec.attribution,
         layout=spec.layout,
         gathers=spec.gathers,
         position=describe_position(spec, schema),
-        total_rows=total,
+        total_rows=sum(increment.rows for increment in increments),
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
-        increments=increments,
+        increments=tuple(increments),
         co_partitioned=spec.co_partitioned,
-        margins=changed_margins,
+        margins=margins,
         indices=base.indices if base else (),
         spec=spec.model_dump(mode="json"),
     )
 
 
-def _changed_margins(
-    base: CatalogMetadata | None,
-    group: GroupMetadata,
-    changes: Mapping[float, MarginChange],
-    worked_out_on: int | None,
-    run: FrozenRun,
-    write_id: str,
-) -> tuple[Margin, ...]:
-    """The margins after the changes; `group` is the primary column group as it will be."""
-    storage = Storage.at(run.catalog_uri)
-    if base is not None and {margin.radius_arcsec for margin in base.margins} != set(changes):
-        raise ConflictError("another run has added a margin")
-    if base is not None and changes and base.version != worked_out_on:
-        before = PixelTree(*base.groups[0].leaf_pixels()).tiling()
-        after = PixelTree(*group.leaf_pixels()).tiling()
-        for margin in base.margins:
-            changes[margin.radius_arcsec].check_fits(margin, before, after, storage)
-    return tuple(
-        change.apply(
-            base.margin(arcsec) if base else None,
-            name=margin_name(run.spec.layout, group.name, arcsec),
-            group=group.name,
-            arcsec=arcsec,
-            storage=storage,
-            write_id=write_id,
-        )
-        for arcsec, change in changes.items()
-    )
+def _others(base: CatalogMetadata | None, key: str | None) -> list[Increment]:
+    """The increments of a version that one of this key leaves standing."""
+    return [other for other in base.increments if other.key != key] if base else []
+
+
+def _check_rows(
+    metadata: CatalogMetadata, said: str, counts: Mapping[str, int] | None = None, *, mend: str
+) -> None:
+    """Hold the rows of every column group, and those that were counted elsewhere, against the total."""
+    counts = {f"column group {group.name}": group.rows for group in metadata.groups} | dict(counts or {})
+    if set(counts.values()) != {metadata.total_rows}:
+        found = ", ".join(f"{rows} in {what}" for what, rows in counts.items())
+        raise VerificationError(f"{said}, but there are {found}; nothing is published. {mend}")
 
 
 def _coverage(folder: RunFolder) -> pa.Table:

@@ -78,12 +78,15 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
     with pinning(catalog) as pin:
         metadata, shown = _hold_shown(catalog, versions, pin)
         linked = copied = 0
-        if metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE and shown != metadata:
+        wanted = metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE
+        if wanted and not metadata.total_rows:
+            log.info("Version %d has no row, and so no HATS tree.", metadata.version)
+        elif wanted and shown != metadata:
             with phases("tree"):
                 linked, copied = _build_tree(catalog, metadata, shown, unchanged)
             shown = metadata
         with phases("pointers"):
-            if metadata.layout is not Layout.HATS and catalog.exists(HATS.COLLECTION):
+            if metadata.layout is not Layout.HATS and catalog.is_file(HATS.COLLECTION):
                 catalog.delete(HATS.COLLECTION)  # it names an older version, not what the catalog is now
             point_at_newest(catalog, hats_view=True)
     return HatsViewReport(
@@ -126,7 +129,7 @@ def _build_tree(
             write_hats_margin(catalog, metadata, group)
             continue
         write_hats_group(catalog, metadata, group.name, point_map)
-        if not catalog.exists(skymap_path(metadata.write_id, group.name)):
+        if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
             write_skymap(catalog, metadata, group.name)
     log.info("The HATS tree of version %d is whole: %d files of older writes.", metadata.version, linked)
     return linked, copied
@@ -141,7 +144,7 @@ def _elsewhere(write_id: str, table: pa.Table) -> list[tuple[str, str]]:
 def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:
     """Put a file into the tree; True if it is linked there."""
     path, target = pair
-    if catalog.exists(target):  # by an earlier attempt; names are made in one step
+    if catalog.is_file(target):  # by an earlier attempt; names are made in one step
         return True
     if unchanged is Unchanged.COPY:
         catalog.copy(path, target, durable=False)

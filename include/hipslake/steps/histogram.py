@@ -13,8 +13,6 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 
-MIB = 1 << 20
-
 
 class RowBytes(Frozen):
     """What a row of a column group weighs, estimated by encoding a few rows as they will be encoded."""
@@ -36,7 +34,7 @@ class HistogramRequest(Request):
         RunFolder.SCHEMA,
     )
 
-    split_target_bytes: int = Field(default=256 * MIB, ge=1)  # decoded bytes that one task reads
+    split_target_bytes: int = Field(default=256 << 20, ge=1)  # decoded bytes that one task reads
     max_examples: int = Field(default=5, ge=1)  # bad rows that an error or a report shows
 
 

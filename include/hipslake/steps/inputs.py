@@ -66,9 +66,7 @@ def run(request: InputsRequest) -> InputsReport:
         unchanged = None if frozen.force else version_made_of(catalog, frozen, fingerprint)
     inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
     request.folder.write(RunFolder.FILES, inputs)
-    if (
-        unchanged is not None or not files
-    ):  # nothing will be written: the folder need not wait for the next step
+    if unchanged is not None or not files:  # nothing will be written, so the folder waits for no next step
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     return InputsReport(
         files=len(files),

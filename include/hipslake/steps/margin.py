@@ -3,8 +3,7 @@
 The work is in `hipslake.spark.margin`; here is what it is told and what it says.
 
 `margin/partitions.parquet` in the run folder lists the files that a run made for the version that it is about
-to publish. `margin/attempts/` holds a file for every attempt at adding margins to a published version, named
-by its write id.
+to publish. `margin/attempts/` holds a folder for every attempt at adding margins to a published version.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
+from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import StepError
 from hipslake.specs.margin import Distances
-from hipslake.steps.committing import newest_version
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
-from hipslake.steps.write import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, MIB, WriteReport, WriteRequest
+from hipslake.steps.write import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
 from hipslake.storage import Storage
 
 MARGIN_FILES = "margin/partitions.parquet"
 """The files of a run's margins, in the run folder."""
-ATTEMPTS = "margin/attempts"
-"""The folder of the attempts, in the run folder."""
+MARGINS = "margin/attempts"
+"""The folder of the attempts, in the run folder; each is named by its write id."""
 FILES_SCHEMA = pa.schema([("margin", pa.string()), *PARTITION_SCHEMA])
 
 
@@ -42,7 +41,7 @@ class MarginRequest(Request):
 
     arcsec: Distances = ()  # none: those of the spec, for the version that the run is about to publish
     task_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # that a task reads or gathers
-    block_bytes: int = Field(default=16 * MIB, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
+    block_bytes: int = Field(default=16 << 20, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
     merges: int = Field(default=10, ge=1)  # how often it starts over after others have changed the catalog
 
     def fingerprint(self) -> str:
@@ -73,7 +72,7 @@ def margin_files(folder: RunFolder) -> pa.Table:
     """
     if not folder.run().spec.margin.arcsec:
         return FILES_SCHEMA.empty_table()
-    if not folder.storage.exists(MARGIN_FILES):
+    if not folder.storage.is_file(MARGIN_FILES):
         raise StepError(f"{folder.uri_of(MARGIN_FILES)} does not exist; run the margin step first")
     return read_table(folder.storage, MARGIN_FILES)
 

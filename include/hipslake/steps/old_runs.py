@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from hipslake.steps.append import ATTEMPTS
+from hipslake.steps.compact import COMPACTIONS
 from hipslake.steps.run import RUNS, RunFolder, catalog_uri
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import is_live
@@ -70,7 +71,8 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
 
 
 def _writes(storage: Storage, folder: str) -> list[str]:
-    """The writes of a run: its own, and those of the attempts to append."""
+    """The writes of a run: its own, and those of the attempts to append or to compact."""
     own = _described(storage, folder).get("write_id")
-    attempts = [entry.path.rpartition("/")[2] for entry in storage.list(storage.join(folder, ATTEMPTS))]
+    places = [storage.join(folder, place) for place in (ATTEMPTS, COMPACTIONS)]
+    attempts = [entry.path.rpartition("/")[2] for place in places for entry in storage.list(place)]
     return [*attempts, own] if isinstance(own, str) else attempts

@@ -6,18 +6,18 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
+from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.hats import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.skymap import write_skymap
-from hipslake.errors import ConflictError, VerificationError
+from hipslake.errors import VerificationError
 from hipslake.specs.catalog import Layout
-from hipslake.steps.committing import committed_before
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.draft import draft_version
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import RunFolder
 from hipslake.steps.verify import VerifyReport, VerifyRequest
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
@@ -25,8 +25,6 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
-
-_ATTEMPTS = 20  # at a version number, while others commit too
 
 
 class PublishRequest(Request):
@@ -62,7 +60,6 @@ def run(request: PublishRequest) -> PublishReport:
     folder = request.folder
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    versions = VersionLog(catalog)
     metadata = committed_before(catalog, [frozen.write_id])
     if metadata is None:
         _check_verified(folder)
@@ -71,8 +68,7 @@ def run(request: PublishRequest) -> PublishReport:
                 _write_files(folder, catalog)
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
-                heartbeat.confirm()
-                metadata = _commit(folder, frozen, versions)
+                metadata = commit_next(catalog, heartbeat, lambda: _next_version(folder, catalog))
     else:  # an attempt was killed after its commit; its heart beats no more
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
@@ -95,7 +91,7 @@ def run(request: PublishRequest) -> PublishReport:
 def _check_verified(folder: RunFolder) -> None:
     """Check that the files of this very write were verified: the fingerprint covers the write id."""
     path = RunFolder.report_path(VerifyRequest.step)
-    verified = folder.read(path, VerifyReport) if folder.storage.exists(path) else VerifyReport(ok=False)
+    verified = folder.read(path, VerifyReport) if folder.storage.is_file(path) else VerifyReport(ok=False)
     if not verified.ok or verified.fingerprint != VerifyRequest(run_uri=folder.uri).fingerprint():
         raise VerificationError(f"{folder.uri} was not verified, or not well; clear its verify task")
 
@@ -120,15 +116,7 @@ def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMeta
         write_hats_margin(catalog, metadata, margin)
 
 
-def _commit(folder: RunFolder, frozen: FrozenRun, versions: VersionLog) -> CatalogMetadata:
-    """Create the next version; as it is built from the source alone, a rival only moves its number."""
-    for _ in range(_ATTEMPTS):
-        parent = versions.newest()
-        number = (parent or 0) + 1
-        metadata = draft_version(folder, version=number, parent=parent)
-        if versions.commit(number, metadata.to_json(), frozen.write_id) == "committed":
-            return metadata
-        log.info("Version %d was committed by another run; trying the next.", number)
-    raise ConflictError(
-        f"{frozen.catalog_uri}: other runs committed first {_ATTEMPTS} times; try again later"
-    )
+def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:
+    """As it is built from the source alone, what others commit only moves its number."""
+    newest = VersionLog(catalog).newest()
+    return draft_version(folder, version=(newest or 0) + 1, parent=newest)

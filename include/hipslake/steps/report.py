@@ -142,7 +142,7 @@ def is_finished(request: Request) -> bool:
     Its report counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
     """
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
-    if not request.reusable or not storage.exists(path):
+    if not request.reusable or not storage.is_file(path):
         return False
     try:
         told = json.loads(storage.read(path))
@@ -150,7 +150,7 @@ def is_finished(request: Request) -> bool:
         return False
     if not (isinstance(told, dict) and told.get("ok") and told.get("fingerprint") == request.fingerprint()):
         return False
-    return all(storage.exists(output) for output in request.outputs)
+    return all(storage.is_file(output) for output in request.outputs)
 
 
 def finished_report(request: Request, report_type: type[ReportT]) -> ReportT | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import shutil
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -12,9 +13,10 @@ from typing import ClassVar
 from pydantic import AwareDatetime
 
 from hipslake import __version__
-from hipslake.errors import NoSpaceError, SpecError, StepError
+from hipslake.errors import CatalogFormatError, NoSpaceError, SpecError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
@@ -22,6 +24,8 @@ from hipslake.storage import Storage
 from hipslake.versions.heartbeat import claim_write, is_marked
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
+
+log = logging.getLogger(__name__)
 
 MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
@@ -61,8 +65,9 @@ class ResolveReport(Report):
 def run(request: ResolveRequest) -> ResolveReport:
     """Freeze the run.
 
-    The write id is chosen once: a retry keeps it. Only when the run starts over with another spec, or when a
-    version already names the folder, a new one is taken, so that no published file is ever written again.
+    The write id is chosen once: a retry keeps it. Only when the run starts over with another spec, or when it
+    has committed a version already, a new one is taken: so no published file is ever written again, and what
+    the run did then does not stand for what it is to do now.
 
     Raises
     ------
@@ -98,7 +103,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     )
     request.folder.write(RunFolder.RUN, frozen)
     with phases("sweep"):
-        swept = sweep_orphans(catalog, keep={frozen.write_id})
+        swept = _swept(catalog, frozen.write_id)
     return ResolveReport(
         catalog=spec.name,
         write_id=frozen.write_id,
@@ -171,14 +176,23 @@ def _utc(moment: datetime) -> datetime:
 
 def _write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
     """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
-    if folder.storage.exists(RunFolder.RUN):
+    if folder.storage.is_file(RunFolder.RUN):
         with suppress(StepError):  # another library version froze it, in a form of its own
             earlier = folder.run()
             same = earlier.spec == spec and earlier.library_version == __version__
             kept = same and not is_marked(catalog, earlier.write_id)
-            if kept and not names_write(catalog, earlier.write_id):
+            if kept and not names_write(catalog, earlier.write_id) and not has_committed(folder, catalog):
                 return earlier.write_id
     return claim_write(catalog, datetime.now(UTC))
+
+
+def _swept(catalog: Storage, write_id: str) -> list[str]:
+    """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run."""
+    try:
+        return sweep_orphans(catalog, keep={write_id})
+    except CatalogFormatError as error:
+        log.warning("What dead runs have left stays where it is: %s", error)
+        return []
 
 
 def _check_free_space(storage: Storage) -> None:

@@ -61,7 +61,7 @@ def run(request: RollbackRequest) -> RollbackReport:
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
         bytes=metadata.total_bytes,
-        files=sum(group.leaves for group in metadata.groups),
+        files=sum(group.files for group in metadata.groups),
         version=metadata.version,
         parent=metadata.parent,
         restored=metadata.restored,

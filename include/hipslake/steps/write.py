@@ -12,12 +12,11 @@ from typing import ClassVar
 
 from pydantic import Field
 
+from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 
-MIB = 1 << 20
-DEFAULT_TARGET_BYTES = 128 * MIB
-MAX_BLOCK_BYTES = 32 * MIB
+DEFAULT_TARGET_BYTES = 128 << 20
 
 
 class WriteRequest(Request):
@@ -27,9 +26,7 @@ class WriteRequest(Request):
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.PARTITIONS,)
 
     target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one reduce task writes
-    block_bytes: int = Field(
-        default=16 * MIB, ge=1, le=MAX_BLOCK_BYTES
-    )  # a block of the exchange; cut, never grown
+    block_bytes: int = Field(default=16 << 20, ge=1, le=MAX_BLOCK_BYTES)  # a block of the exchange
 
 
 class WriteReport(Report):

@@ -131,7 +131,12 @@ def claim_write(storage: Storage, now: datetime) -> str:
 
 
 def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> bool:
-    """Whether a step beats in a folder, or the folder rests between two steps.
+    """Whether a step beats in a folder, or the folder rests between two steps; as for `pulse`."""
+    return pulse(storage, folder, stale_after) is True
+
+
+def pulse(storage: Storage, folder: str, stale_after: float | None = None) -> bool | None:
+    """Whether a step beats in a folder, or the folder rests between two steps; None if no heartbeat is there.
 
     Parameters
     ----------
@@ -144,7 +149,9 @@ def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> 
         heartbeat = json.loads(storage.read(storage.join(folder, HEARTBEAT)))
         age = time.time() - float(heartbeat["time"])
         resting = heartbeat["state"] == "resting"
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError):
         return False
     limit = stale_seconds() if stale_after is None else stale_after
     return age < (resting_seconds() if resting else limit)
@@ -152,7 +159,7 @@ def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> 
 
 def is_marked(storage: Storage, folder: str) -> bool:
     """Whether a sweeper has given the folder up; a run must not write there any more."""
-    return storage.exists(mark_path(folder))
+    return storage.is_file(mark_path(folder))
 
 
 def mark_path(folder: str) -> str:

@@ -7,10 +7,10 @@ look for newer versions beyond what a pointer says, and whoever writes mends the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hipslake.errors import (
     CatalogFormatError,
@@ -35,6 +35,7 @@ from hipslake.versions.files import (
 )
 
 _LOOKS = 100
+_MOST_VERSIONS = 10**9
 
 Outcome = Literal["committed", "conflict"]
 
@@ -45,6 +46,12 @@ class Pointers:
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
+
+
+class _Newest(NamedTuple):
+    number: int
+    data: bytes
+    pointed_at: bool  # this is what stands in `metadata.json`
 
 
 class VersionLog:
@@ -104,29 +111,16 @@ class VersionLog:
         """
         if number is not None:
             return self._read(number)
-        for _ in range(_LOOKS):
-            standing, data = self._pointer()
-            newest = self._newest_after(standing)
-            if newest == 0:
-                raise CatalogNotFoundError(
-                    f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are "
-                    "missing); check the path"
-                )
-            if newest == standing:
-                return data
-            with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
-                return self._read(newest)
-        raise self._too_fast("read")
+        return self._look().data
 
-    def texts(self) -> list[bytes]:
-        """The metadata of all versions that can be read, oldest first."""
-        found = []
-        for number in self.numbers():
+    def texts(self) -> Iterator[bytes]:
+        """The metadata of all versions that can be read, newest first; each is read when it is asked for."""
+        for number in reversed(self.numbers()):
             try:
-                found.append(self._read(number))
+                text = self._read(number)
             except VersionNotFoundError:  # vacuumed since it was listed
                 continue
-        return found
+            yield text
 
     def commit(self, number: int, data: bytes, write_id: str) -> Outcome:
         """Create a version, whole or not at all.
@@ -219,14 +213,14 @@ class VersionLog:
             Others kept committing in between; they publish the pointers too.
         """
         for _ in range(_LOOKS):
-            newest, data = self._newest_data()
+            newest, data, pointed_at = self._look()
             try:
                 pointers = describe(data) if describe else self._current(data)
             except FileNotFoundError:
                 if self.newest() == newest:
                     raise
                 continue  # overtaken, and vacuumed, since it was the newest
-            changed = self._replace(POINTER, data, newest)
+            changed = not pointed_at and self._replace(POINTER, data, newest)
             for path, target in pointers.links.items():
                 if self._storage.symlink_target(path) != target:
                     changed |= self._storage.symlink(path, target)
@@ -243,7 +237,7 @@ class VersionLog:
                 return False
         except FileNotFoundError:
             pass
-        if not self._storage.exists(version_path(number + 1)):
+        if not self._storage.is_file(version_path(number + 1)):
             self._storage.write(path, content)
         return True
 
@@ -253,9 +247,20 @@ class VersionLog:
             return Pointers(links={CURRENT: write_id})
         return Pointers()
 
-    def _newest_data(self) -> tuple[int, bytes]:
-        data = self.read()
-        return int(head(data, POINTER)["version"]), data
+    def _look(self) -> _Newest:
+        for _ in range(_LOOKS):
+            standing, data = self._pointer()
+            newest = self._newest_after(standing)
+            if newest == 0:
+                raise CatalogNotFoundError(
+                    f"{self._storage.uri()}: nothing is published here ({POINTER} and {VERSIONS}/ are "
+                    "missing); check the path"
+                )
+            if newest == standing:
+                return _Newest(newest, data, pointed_at=True)
+            with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
+                return _Newest(newest, self._read(newest), pointed_at=False)
+        raise self._too_fast("read")
 
     def _pointer(self) -> tuple[int, bytes]:
         """Version and content of metadata.json; version 0 if it is missing or damaged."""
@@ -267,9 +272,15 @@ class VersionLog:
 
     def _newest_after(self, known: int) -> int:
         """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect."""
-        step = 1
+        first, step = known, 1
         while self._stands(known + step):
-            known, step = known + step, step * 2
+            known += step
+            step = max(1, known - first)  # most often there is one more, or none
+            if known > _MOST_VERSIONS:
+                raise CatalogFormatError(
+                    f"{self._storage.uri()}: there seems to be every version that is asked for; check the "
+                    "address, as some web servers answer with a page of theirs whatever is missing"
+                )
         missing = known + step
         while missing - known > 1:
             middle = (known + missing) // 2
@@ -281,7 +292,7 @@ class VersionLog:
 
     def _stands(self, number: int) -> bool:
         try:
-            return self._storage.exists(version_path(number))
+            return self._storage.is_file(version_path(number))
         except NotReadableError:
             # A store that may be read but not listed says so of whatever is missing.
             if self._storage.is_local or self._pointer()[0] == 0:
@@ -324,7 +335,7 @@ class VersionLog:
                 f"the metadata says version {says.get('version')} of write {says.get('write_id')}, "
                 f"but version {number} of write {write_id} is to be committed"
             )
-        if number < 1 or (number > 1 and not self._storage.exists(version_path(number - 1))):
+        if number < 1 or (number > 1 and not self._storage.is_file(version_path(number - 1))):
             raise VersionNotFoundError(
                 f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
                 f"the next one is {(self.newest() or 0) + 1}"

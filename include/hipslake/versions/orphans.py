@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 from hipslake.storage import Storage
 from hipslake.versions.files import CURRENT, POINTER, VERSIONS
-from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, stale_seconds
+from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, pulse, stale_seconds
 from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
 from hipslake.versions.write_id import is_write_id, write_ids_in, write_time
 
 _MARK_SECONDS = 30 * 86400.0  # no process comes back from a longer stop
+_THREADS = 16
 _OWN_FOLDERS = ("", VERSIONS, ORDINALS, PINS, MARKS)  # all that are no writes; processes die in these too
 
 
@@ -52,21 +54,27 @@ def sweep_orphans(
         What was removed, relative to the root, sorted.
     """
     limit = stale_seconds() if live_after is None else live_after
-    folders = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
-    folders |= set(pinning_writes(catalog))
-    unneeded = folders - _needed(catalog, named) - set(keep)
-    dead = sorted(folder for folder in unneeded if _is_dead(catalog, folder, limit))
+    pinning = set(pinning_writes(catalog))
+    written = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
+    folders = sorted((written | pinning) - set(keep))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        pulses = dict(
+            zip(folders, pool.map(lambda folder: pulse(catalog, folder, limit), folders), strict=True)
+        )
+    silent = [folder for folder in folders if _is_silent(folder, pulses[folder], limit)]
+    needed = _needed(catalog, silent, named)
+    dead = [folder for folder in silent if folder not in needed]
     if dry_run:
         files = [path for folder in _OWN_FOLDERS for path in old_temporary_files(catalog, folder, limit)]
         return sorted([*(set(dead) - _pinned(catalog, dead)), *files])
     for folder in dead:
         catalog.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
     # Only what is read after the marks were put up counts: see `hipslake.versions.heartbeat`.
-    alive = {folder for folder in dead if not _is_dead(catalog, folder, limit)}
+    alive = {folder for folder in dead if not _is_silent(folder, pulse(catalog, folder, limit), limit)}
     if dead:
         # Pins go first: who has removed its pin by now has committed, so a version names what it needs.
         alive |= _pinned(catalog, set(dead) - alive)
-        alive |= _needed(catalog, named)
+        alive |= _needed(catalog, dead, named)
     removed = []
     for folder in dead:
         if folder in alive:
@@ -75,9 +83,10 @@ def sweep_orphans(
             catalog.delete(pin_path(folder))
             catalog.delete_tree(folder)
             removed.append(folder)
-    for folder in folders - unneeded - set(keep):
-        # Committed, but its writer was killed before it could say so.
-        if not is_live(catalog, folder, limit):
+    for folder in needed:
+        # Committed, but its writer was killed before it could say so; unless it has woken up since.
+        left = folder in pinning or pulses[folder] is not None
+        if left and not is_live(catalog, folder, limit):
             catalog.delete(pin_path(folder))
             catalog.delete(catalog.join(folder, HEARTBEAT))
     _forget_old_marks(catalog)
@@ -108,12 +117,10 @@ def old_temporary_files(
     ]
 
 
-def _is_dead(catalog: Storage, folder: str, limit: float) -> bool:
-    if is_live(catalog, folder, limit):
-        return False
-    if catalog.exists(catalog.join(folder, HEARTBEAT)):
-        return True
-    return time.time() - write_time(folder).timestamp() >= limit  # else its first beat may be on its way
+def _is_silent(folder: str, beats: bool | None, limit: float) -> bool:
+    if beats is None:
+        return time.time() - write_time(folder).timestamp() >= limit  # else its first beat may be on its way
+    return not beats
 
 
 def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
@@ -123,15 +130,24 @@ def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
     return set(vacuumed.values()) if pinned & vacuumed.keys() else set()
 
 
-def _needed(catalog: Storage, named: Callable[[bytes], Iterable[str]]) -> set[str]:
-    texts = VersionLog(catalog).texts()
+def _needed(catalog: Storage, folders: Collection[str], named: Callable[[bytes], Iterable[str]]) -> set[str]:
+    """Those of some folders that any version names. The newest names most of them, so it is asked first."""
+    unnamed = set(folders)
+    texts = _texts(catalog)
+    while unnamed and (text := next(texts, None)) is not None:
+        unnamed -= {*named(text), *write_ids_in(text)}
+    return set(folders) - unnamed
+
+
+def _texts(catalog: Storage) -> Iterator[bytes]:
     for pointer in (POINTER, "collection.properties"):  # the latter may name an older tree than the newest
         try:
-            texts.append(catalog.read(pointer))
+            text = catalog.read(pointer)
         except FileNotFoundError:
             continue
-    texts.append((catalog.symlink_target(CURRENT) or "").encode())
-    return {write_id for text in texts for write_id in (*named(text), *write_ids_in(text))}
+        yield text
+    yield (catalog.symlink_target(CURRENT) or "").encode()
+    yield from VersionLog(catalog).texts()
 
 
 def _forget_old_marks(catalog: Storage) -> None:

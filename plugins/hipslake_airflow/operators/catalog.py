@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Asset, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
-from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.operators.publishing import PublishingOperator
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import StepOperator
+from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.append import AppendReport, AppendRequest
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hipslake.steps.write import WriteReport, WriteRequest
 
 
-class ResolveRunOperator(StepOperator):
+class ResolveRunOperator(FirstStepOperator):
     """Freeze the spec, the params, the window and the write id of a run into its `run.json`.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `threshold`, `layout`,
@@ -38,28 +38,21 @@ class ResolveRunOperator(StepOperator):
     ----------
     spec_file : str
         Path of the catalog spec. Not templated.
-    warehouse : str
-        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     """
 
-    template_fields: Sequence[str] = ()
-
-    def __init__(self, *, spec_file: str, warehouse: str = "${HIPSLAKE_WAREHOUSE}", **kwargs: Any) -> None:
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.spec_file = spec_file
-        self.warehouse = warehouse
 
     def perform(self, context: Context) -> ResolveReport:
-        from hipslake.specs.environment import expand
         from hipslake.steps import resolve
         from hipslake.steps.report import perform
-        from hipslake.steps.run import run_uri
 
         params: Mapping[str, Any] = context["params"]
         run = context["dag_run"]
-        warehouse = expand(self.warehouse)
+        warehouse, run_uri = self.place(context)
         request = resolve.ResolveRequest(
-            run_uri=run_uri(warehouse, run.dag_id, run.run_id),
+            run_uri=run_uri,
             dag_id=run.dag_id,
             run_id=run.run_id,
             warehouse=warehouse,
@@ -71,23 +64,43 @@ class ResolveRunOperator(StepOperator):
             window=window_of(context),
         )
         report = perform(resolve.run, request, resolve.ResolveReport)
-        context["ti"].xcom_push(key="run_uri", value=request.run_uri)
-        self.log.info("Run folder: %s", request.run_uri)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
         for folder in report.swept:
             self.log.info("Removed %s, left behind by a run that died.", folder)
         return report
 
 
 def window_of(context: Context) -> Window:
-    """Return the time that a run stands for, from whatever its context says about it."""
+    """Return the time that a run stands for, from whatever its context says about it.
+
+    Airflow gives a run that was triggered by hand the last interval that had ended, though nobody asked for
+    it; so there, a window in the form goes before it.
+
+    Raises
+    ------
+    SpecError
+        If the run was triggered for a logical date, but got an interval that begins after it: as
+        `airflow dags trigger --logical-date` does, which looks at the clock.
+    """
+    from hipslake.errors import SpecError
     from hipslake.steps.resolve import resolve_window
 
     run = context["dag_run"]
     params: Mapping[str, Any] = context["params"]
+    given = (params.get("window_start"), params.get("window_end"))
+    start, end, asked = run.data_interval_start, run.data_interval_end, run.logical_date
+    if run.run_type == "manual" and given[0]:
+        start = end = None
+    elif run.run_type == "manual" and start is not None and asked is not None and asked < start:
+        if start != end:
+            raise SpecError(
+                f"the run was triggered for {asked.isoformat()}, but Airflow gave it the interval from "
+                f"{start.isoformat()} on; give window_start and window_end in the form or in --conf"
+            )
+        start = end = asked  # without a schedule it gives the present moment
     return resolve_window(
-        partition_key=getattr(run, "partition_key", None),
-        interval=(run.data_interval_start, run.data_interval_end),
-        given=(params.get("window_start"), params.get("window_end")),
+        partition_key=getattr(run, "partition_key", None), interval=(start, end), given=given
     )
 
 
@@ -120,6 +133,7 @@ class HistogramCatalogOperator(SparkStepOperator):
     """Count rows and bytes per pixel; in Spark, unless there are few."""
 
     job = "histogram_catalog"
+    module = "hipslake.spark.histogram"
 
     def request(self) -> HistogramRequest:
         from hipslake.steps.histogram import HistogramRequest
@@ -130,14 +144,6 @@ class HistogramCatalogOperator(SparkStepOperator):
         from hipslake.steps.histogram import HistogramReport
 
         return HistogramReport
-
-    def without_spark(self) -> Report:
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import histogram
-        from hipslake.steps.report import perform
-
-        engine = ThisProcess()
-        return perform(lambda asked: histogram.run(asked, engine), self.request(), self.report_type())
 
 
 class PlanPixelsOperator(StepOperator):
@@ -156,6 +162,7 @@ class WritePartitionsOperator(SparkStepOperator):
     """Route every row to its leaf files and write them, in Spark."""
 
     job = "write_partitions"
+    module = "hipslake.spark.partitions"
 
     def request(self) -> WriteRequest:
         from hipslake.steps.write import WriteRequest
@@ -166,14 +173,6 @@ class WritePartitionsOperator(SparkStepOperator):
         from hipslake.steps.write import WriteReport
 
         return WriteReport
-
-    def without_spark(self) -> Report:
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import partitions
-        from hipslake.steps.report import perform
-
-        engine = ThisProcess()
-        return perform(lambda asked: partitions.run(asked, engine), self.request(), self.report_type())
 
 
 class VerifyCatalogOperator(SparkStepOperator):
@@ -192,6 +191,7 @@ class VerifyCatalogOperator(SparkStepOperator):
     """
 
     job = "verify_catalog"
+    module = "hipslake.spark.verify"
 
     def __init__(
         self,
@@ -242,6 +242,7 @@ class BuildMarginOperator(SparkStepOperator):
     """
 
     job = "build_margin"
+    module = "hipslake.spark.margin"
     _arcsec: tuple[float, ...] = ()
 
     def __init__(self, *, published: bool = False, spark_above_bytes: int = 1 << 30, **kwargs: Any) -> None:
@@ -263,14 +264,6 @@ class BuildMarginOperator(SparkStepOperator):
 
         return bytes_to_read(self.request())
 
-    def without_spark(self) -> Report:
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import margin
-        from hipslake.steps.report import perform
-
-        engine = ThisProcess()
-        return perform(lambda asked: margin.run(asked, engine), self.request(), self.report_type())
-
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         if self.published:
             self._arcsec = tuple(float(each) for each in context["params"]["arcsec"])
@@ -280,20 +273,11 @@ class BuildMarginOperator(SparkStepOperator):
         return summary
 
 
-class AppendIncrementOperator(SparkStepOperator):
-    """Merge the rows of a run into the newest version, commit the next one, and emit its asset event.
-
-    Parameters
-    ----------
-    catalog : str
-        The catalog's name; its asset becomes an outlet of the task.
-    """
+class AppendIncrementOperator(PublishingOperator, SparkStepOperator):
+    """Merge the rows of a run into the newest version, commit the next one, and emit its asset event."""
 
     job = "append_increment"
-
-    def __init__(self, *, catalog: str, **kwargs: Any) -> None:
-        self.asset = catalog_asset(catalog)
-        super().__init__(outlets=[self.asset, *kwargs.pop("outlets", [])], **kwargs)
+    module = "hipslake.spark.increments"
 
     def request(self) -> AppendRequest:
         from hipslake.steps.append import AppendRequest
@@ -305,45 +289,24 @@ class AppendIncrementOperator(SparkStepOperator):
 
         return AppendReport
 
-    def without_spark(self) -> Report:
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import increments
-        from hipslake.steps.report import perform
-
-        engine = ThisProcess()
-        return perform(lambda asked: increments.run(asked, engine), self.request(), self.report_type())
-
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         summary = super().execute(context)
         if summary["version"] is None:
             raise AirflowSkipException("No row has come, and nothing is published yet.")
-        announce(context, self.asset, summary["total_rows"], summary["version"], summary["catalog_uri"])
+        rows, version = summary["total_rows"], summary["version"]
+        self.announce(context, rows=rows, version=version, uri=summary["catalog_uri"])
         return summary
 
 
-class PublishCatalogOperator(StepOperator):
-    """Commit what the run wrote as the catalog's next version, and emit its asset event.
-
-    The event's extra says `rows`, `version` and `uri`.
-
-    Parameters
-    ----------
-    catalog : str
-        The catalog's name; its asset becomes an outlet of the task.
-    """
-
-    def __init__(self, *, catalog: str, **kwargs: Any) -> None:
-        self.asset = catalog_asset(catalog)
-        super().__init__(outlets=[self.asset, *kwargs.pop("outlets", [])], **kwargs)
+class PublishCatalogOperator(PublishingOperator, StepOperator):
+    """Commit what the run wrote as the catalog's next version, and emit its asset event."""
 
     def perform(self, context: Context) -> PublishReport:
         from hipslake.steps import publish
         from hipslake.steps.report import perform
 
         report = perform(publish.run, publish.PublishRequest(run_uri=self.run_uri), publish.PublishReport)
-        if report.version is None:
-            raise AirflowFailException("publish left no version")
-        announce(context, self.asset, report.rows_out, report.version, report.catalog_uri)
+        self.announce(context, rows=report.rows_out, version=report.version, uri=report.catalog_uri)
         self.log.info("Published version %s of %s", report.version, report.catalog_uri)
         return report
 
@@ -355,6 +318,7 @@ class CompactCatalogOperator(SparkStepOperator):
     """
 
     job = "compact_catalog"
+    module = "hipslake.spark.compaction"
     _min_files = 2
 
     def request(self) -> CompactRequest:
@@ -372,25 +336,12 @@ class CompactCatalogOperator(SparkStepOperator):
 
         return bytes_to_compact(self.request())
 
-    def without_spark(self) -> Report:
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import compaction
-        from hipslake.steps.report import perform
-
-        engine = ThisProcess()
-        return perform(lambda asked: compaction.run(asked, engine), self.request(), self.report_type())
-
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         self._min_files = int(context["params"].get("min_files", 2))
         summary = super().execute(context)
         if summary["version"] is None:
             raise AirflowSkipException(f"No leaf has {self._min_files} files.")
         return summary
-
-
-def announce(context: Context, asset: Asset, rows: int, version: int, uri: str) -> None:
-    """Say in the asset event what was published."""
-    context["outlet_events"][asset].extra = {"rows": rows, "version": version, "uri": uri}
 
 
 class BuildHatsViewOperator(StepOperator):

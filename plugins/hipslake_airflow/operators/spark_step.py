@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from abc import abstractmethod
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
 from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.outcome import failure_to_raise
+from hipslake_airflow.outcome import failure_to_raise, summary_of
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report, Request
@@ -41,6 +42,7 @@ class SparkStepOperator(SparkSubmitOperator):
     """
 
     job: ClassVar[str]  # name of the entry point in spark_jobs/
+    module: ClassVar[str]  # the library's, whose `run(request, engine)` is the step
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
 
@@ -69,18 +71,8 @@ class SparkStepOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the step in Spark, or take over what a finished attempt left."""
-        from hipslake.errors import HipslakeError
-
         use_storage_connection()
-        try:
-            report = self.outcome(context)
-        except HipslakeError as error:
-            if error.retryable:
-                raise
-            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
-        summary = report.summary()
-        self.log.info("Step %s: %s", report.step, summary)
-        return summary
+        return summary_of(lambda: self.outcome(context), self.log)
 
     def outcome(self, context: Context) -> Report:
         """Return the report of a step that went well; raise what a failed one says."""
@@ -103,9 +95,13 @@ class SparkStepOperator(SparkSubmitOperator):
         """Return how much the step has to do; only asked where the task's own process may do it."""
         return self.request().folder.inputs().total_bytes
 
-    @abstractmethod
     def without_spark(self) -> Report:
         """Perform the step in this process."""
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.steps.report import perform
+
+        step, engine = import_module(self.module), ThisProcess()
+        return perform(lambda request: step.run(request, engine), self.request(), self.report_type())
 
     def on_kill(self) -> None:
         """Stop the job, if one was submitted."""
@@ -118,7 +114,7 @@ class SparkStepOperator(SparkSubmitOperator):
 
         folder, report_path = request.folder, RunFolder.report_path(request.step)
         request_uri = folder.write(RunFolder.request_path(request.step), request)
-        if folder.storage.exists(report_path):
+        if folder.storage.is_file(report_path):
             folder.storage.delete(report_path)  # of an earlier attempt; it must not stand for this one
         self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
         failure: Exception | None = None
@@ -130,7 +126,7 @@ class SparkStepOperator(SparkSubmitOperator):
                 raise
             except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
                 failure = error
-        if folder.storage.exists(report_path):
+        if folder.storage.is_file(report_path):
             report_type = self.report_type()
             return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
         raise AirflowException(

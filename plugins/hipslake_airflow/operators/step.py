@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 
 from hipslake_airflow.hooks.storage import use_storage_connection
+from hipslake_airflow.outcome import summary_of
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report
@@ -39,15 +39,29 @@ class StepOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Perform the step; errors that cannot pass end the task at once."""
-        from hipslake.errors import HipslakeError
-
         use_storage_connection()
-        try:
-            report = self.perform(context)
-        except HipslakeError as error:
-            if error.retryable:
-                raise
-            raise AirflowFailException(f"{type(error).__name__}: {error}") from error
-        summary = report.summary()
-        self.log.info("Step %s: %s", report.step, summary)
-        return summary
+        return summary_of(lambda: self.perform(context), self.log)
+
+
+class FirstStepOperator(StepOperator):
+    """Perform the first step of a run, which makes the run folder: its place follows from the DAG run.
+
+    Parameters
+    ----------
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    """
+
+    template_fields: Sequence[str] = ()
+
+    def __init__(self, *, warehouse: str = "${HIPSLAKE_WAREHOUSE}", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.warehouse = warehouse
+
+    def place(self, context: Context) -> tuple[str, str]:
+        """Return the root of the warehouse and the run folder, as URIs."""
+        from hipslake.specs.environment import expand
+        from hipslake.steps.run import run_uri
+
+        warehouse, run = expand(self.warehouse), context["dag_run"]
+        return warehouse, run_uri(warehouse, run.dag_id, run.run_id)

@@ -1,4 +1,4 @@
-"""Committing a change of the newest version: again and again on whatever is the newest, until it stands."""
+"""Committing the next version: again and again on whatever is the newest, until it stands."""
 
 from __future__ import annotations
 
@@ -17,63 +17,63 @@ from hipslake.versions.pins import Pin
 
 log = logging.getLogger(__name__)
 
+_TRIES = 100  # at a version number, while others commit too
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 20.0  # seconds
 
 
-def newest_version(catalog: Storage) -> CatalogMetadata | None:
-    """Return the newest version of a catalog; None if nothing is published."""
+def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata | None:
+    """Return the newest version of a catalog; None if nothing is published.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    pin : Pin, optional
+        Keeps the version's files where they are.
+    """
     versions = VersionLog(catalog)
-    newest = versions.newest()
-    if newest is None:
-        return None
-    return CatalogMetadata.from_json(versions.read(newest), where=f"{catalog.uri()}, version {newest}")
+    read = versions.read if pin is None else pin.hold
+    while (newest := versions.newest()) is not None:
+        with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
+            return CatalogMetadata.from_json(read(newest), where=f"{catalog.uri()}, version {newest}")
+    return None
 
 
-def pinned_newest(catalog: Storage, pin: Pin) -> CatalogMetadata | None:
-    """Return the newest version, whose files stay as long as the pin; None if nothing is published."""
-    if VersionLog(catalog).newest() is None:
-        return None
-    return CatalogMetadata.from_json(pin.hold_newest(), where=f"{catalog.uri()}, newest version")
-
-
-def commit_change(
-    catalog: Storage,
-    heartbeat: Heartbeat,
-    draft: Callable[[CatalogMetadata | None], CatalogMetadata],
-) -> CatalogMetadata | None:
-    """Commit a change on top of the newest version, whatever that is by now.
+def commit_next(
+    catalog: Storage, heartbeat: Heartbeat, draft: Callable[[], CatalogMetadata]
+) -> CatalogMetadata:
+    """Commit a version on top of the newest one, whatever that is by now.
 
     Parameters
     ----------
     catalog : Storage
         At the catalog's root.
     heartbeat : Heartbeat
-        Of the write that the change was made in.
+        Of the write that the version names.
     draft : callable
-        From the newest version (None if there is none) to the one that comes after it; `ConflictError` where
-        the change does not fit to it.
+        Gives the version that is to come after the newest one; asked anew whenever others were first. It
+        raises `ConflictError` where what was written does not fit to the newest one.
 
     Returns
     -------
-    CatalogMetadata or None
-        The version that is committed; None if the change does not fit to the newest one.
+    CatalogMetadata
+        The version that is committed.
 
     Raises
     ------
+    ConflictError
+        If the draft says so, or others kept committing first.
     CommitStateUnknownError
         If the store does not say whether the commit stands.
     """
     versions = VersionLog(catalog)
-    while True:
-        try:
-            metadata = draft(newest_version(catalog))
-        except ConflictError as conflict:
-            log.info("Others have committed first: %s.", conflict)
-            return None
+    for _ in range(_TRIES):
+        metadata = draft()
         heartbeat.confirm()
         if versions.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed":
             return metadata
         log.info("Version %d was committed by another run; trying the next.", metadata.version)
+    raise ConflictError(f"{catalog.uri()}: other runs committed first {_TRIES} times; try again later")
 
 
 def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetadata | None:

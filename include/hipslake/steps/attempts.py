@@ -1,0 +1,65 @@
+"""Attempts of a run at a commit, each under a write id of its own: a retry has to find what one committed.
+
+A run that starts over, since it was cleared, has other files or another write id, and finds none of them:
+it is to do its work once more.
+"""
+
+from __future__ import annotations
+
+from hipslake.specs.base import Frozen
+from hipslake.steps.append import ATTEMPTS
+from hipslake.steps.compact import COMPACTIONS
+from hipslake.steps.margin import MARGINS
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+_FROZEN = "frozen.json"
+
+
+class FrozenState(Frozen):
+    """What a run has frozen when an attempt begins."""
+
+    write_id: str
+    fingerprint: str | None  # of its files; None: it reads none
+
+    @classmethod
+    def of(cls, run: FrozenRun, inputs: FrozenInputs | None = None) -> FrozenState:
+        """Take it from what the run folder holds."""
+        return cls(write_id=run.write_id, fingerprint=inputs.fingerprint if inputs else None)
+
+
+def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState) -> None:
+    """Say that an attempt begins; to be called before anything can be committed under its write id.
+
+    Parameters
+    ----------
+    folder : RunFolder
+    place : str
+        `ATTEMPTS`, `COMPACTIONS` or `MARGINS`.
+    write_id : str
+        Of the attempt.
+    now : FrozenState
+    """
+    folder.write(f"{place}/{write_id}/{_FROZEN}", now)
+
+
+def attempts_of(folder: RunFolder, place: str, now: FrozenState) -> list[str]:
+    """Return the write ids of the attempts at what the run has frozen now."""
+    return [
+        write_id
+        for write_id in _write_ids(folder, place)
+        if folder.storage.is_file(f"{place}/{write_id}/{_FROZEN}")
+        and folder.read(f"{place}/{write_id}/{_FROZEN}", FrozenState) == now
+    ]
+
+
+def has_committed(folder: RunFolder, catalog: Storage) -> bool:
+    """Return whether any attempt of a run has committed a version."""
+    log = VersionLog(catalog)
+    tried = [write_id for place in (ATTEMPTS, COMPACTIONS, MARGINS) for write_id in _write_ids(folder, place)]
+    return any(log.find(write_id) is not None for write_id in tried)
+
+
+def _write_ids(folder: RunFolder, place: str) -> list[str]:
+    return [entry.path.rpartition("/")[2] for entry in folder.storage.list(place)]
