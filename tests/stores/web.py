@@ -7,14 +7,19 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from tests.airflow_home import PROJECT
 
+_MARK = "/mark-"  # a request of ours for the sake of its line in the log
 _UNPACKED = PROJECT / ".nginx" / "usr" / "sbin" / "nginx"  # where `make test` puts it
 _CONFIGURATION = """\
 daemon off;
@@ -67,11 +72,24 @@ class WebServer:
 
     def served(self) -> list[Served]:
         """What was asked so far."""
-        return [Served(**json.loads(line)) for line in self.log.read_text().splitlines()]
+        self._wait_for_the_log()
+        lines = (Served(**json.loads(line)) for line in self.log.read_text().splitlines())
+        return [line for line in lines if not line.path.startswith(_MARK)]
 
     def forget(self) -> None:
         """Begin a new count."""
+        self._wait_for_the_log()
         self.log.write_text("")  # nginx appends
+
+    def _wait_for_the_log(self) -> None:
+        """Wait until all that was asked is there: nginx logs a request after it has answered."""
+        mark = f"{_MARK}{uuid.uuid4().hex}"
+        with suppress(HTTPError):  # 404
+            urlopen(f"{self.url}{mark}")
+        end = time.monotonic() + 10
+        while mark not in self.log.read_text():
+            assert time.monotonic() < end, "nginx does not log"
+            time.sleep(0.01)
 
 
 def find_nginx() -> str | None:

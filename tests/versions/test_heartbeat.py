@@ -136,7 +136,7 @@ def test_a_write_id_says_when_it_was_drawn_in_utc() -> None:
     tokyo = NOW.astimezone(timezone(timedelta(hours=9)))
     for now in (NOW, tokyo):
         write_id = new_write_id(now)
-        assert re.fullmatch("20261121T0330-[0-9a-f]{4}", write_id)
+        assert re.fullmatch("20261121T0330-[0-9a-f]{12}", write_id)
         assert is_write_id(write_id)
         assert write_time(write_id) == datetime(2026, 11, 21, 3, 30, tzinfo=UTC)
     assert not is_write_id("_versions")
@@ -150,6 +150,10 @@ def test_no_two_runs_get_the_same_write(storage: Storage, monkeypatch: pytest.Mo
     assert claim_write(storage, NOW) == "20261121T0330-7f3a"
     assert claim_write(storage, NOW) == "20261121T0330-beef"
     assert is_live(storage, "20261121T0330-beef")
+
+
+def test_chance_draws_no_write_id_twice() -> None:
+    assert len({new_write_id(NOW) for _ in range(20_000)}) == 20_000
 
 
 def test_a_folder_that_is_swept_before_its_first_beat_is_drawn_anew(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ import re
 import secrets
 from datetime import UTC, datetime
 
+_RANDOM_BYTES = 6
 _WRITE_ID = re.compile(r"\d{8}T\d{4}-[0-9a-f]{4,}")
 _IN_BYTES = re.compile(rb"(?<![0-9A-Za-z])\d{8}T\d{4}-[0-9a-f]{4,}(?![0-9A-Za-z])")
 
 
 def new_write_id(now: datetime) -> str:
     """A new write id: UTC time and random digits. `hipslake.versions.heartbeat.claim_write` makes sure of it.
+
+    So many digits that chance does not draw the id of a published write again: no heartbeat stands there any
+    more that would tell.
 
     Parameters
     ----------
@@ -23,7 +27,7 @@ def new_write_id(now: datetime) -> str:
     >>> new_write_id(datetime(2026, 11, 21, 3, 30, tzinfo=UTC))
     '20261121T0330-...'
     """
-    return f"{now.astimezone(UTC):%Y%m%dT%H%M}-{secrets.token_hex(2)}"
+    return f"{now.astimezone(UTC):%Y%m%dT%H%M}-{secrets.token_hex(_RANDOM_BYTES)}"
 
 
 def is_write_id(name: str) -> bool:
