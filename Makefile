@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -48,6 +48,9 @@ bench-append: setup ## Measure what a night costs in a catalog, and in one ten t
 
 bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy program (ARGS="--rows 2M" for a short one)
 	@$(with) python -m benchmarks.crossmatch $(ARGS)
+
+bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
+	@$(with) python -m benchmarks.margin $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -16,6 +16,7 @@ from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
     BuildHatsViewOperator,
     BuildIndexOperator,
+    BuildMarginOperator,
     FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
@@ -70,10 +71,15 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         write = WritePartitionsOperator(task_id="write", run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
-        resolve >> wait >> inputs >> histogram >> plan >> write >> verify >> publish >> view
+        resolve >> wait >> inputs >> histogram >> plan >> write
+        derived = []
+        if spec.margin.arcsec:
+            derived.append(BuildMarginOperator(task_id="margin", run_uri=run_uri))
         if spec.index:
-            index = BuildIndexOperator(task_id="index", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
-            write >> index >> verify
+            derived.append(
+                BuildIndexOperator(task_id="index", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+            )
+        chain(write, *([derived] if derived else []), verify, publish, view)
     return dag
 
 

@@ -129,6 +129,20 @@ without it, in all leaves that they touched. `view` shows the new version to HAT
 """
 
 
+def margin_document(spec: CatalogSpec) -> str:
+    """Return the page of the DAG that adds margins to a catalog, in Markdown."""
+    return f"""### Margins of {spec.name}
+
+A margin holds, for every leaf, the rows outside of it that are at most so many arcseconds away: who matches
+or clusters leaf by leaf needs them. `margin` makes those that the newest version lacks and commits them as a
+version whose rows are the same; `view` shows it to HATS readers. Runs may append at the same time, and each
+append takes the margins along.
+
+A new version made by `catalog_ingest__{spec.name}` in mode replace has the margins of the spec only: write
+`margin: {{arcsec: [...]}}` into it to have them always.
+"""
+
+
 def rollback_document(spec: CatalogSpec) -> str:
     """Return the page of a catalog's rollback DAG, in Markdown."""
     return f"""### Roll {spec.name} back

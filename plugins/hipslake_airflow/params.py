@@ -9,6 +9,7 @@ from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.export import ExportFormat
+from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
@@ -149,6 +150,25 @@ def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
             "Window start", "The time that the run stands for. Empty: the last interval of the schedule."
         ),
         "window_end": _moment("Window end", "The end of that time. Empty: open."),
+    }
+
+
+def margin_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a run that adds margins, with what the spec says as the default."""
+    return {
+        "arcsec": Param(
+            list(spec.margin.arcsec) or [10.0],
+            type="array",
+            items={"type": "number", "minimum": MIN_ARCSEC, "maximum": MAX_ARCSEC},
+            minItems=1,
+            maxItems=20,
+            uniqueItems=True,
+            title="Distances (arcsec)",
+            description=(
+                "A margin is made at each of these distances at which the newest version has none. A list "
+                "of numbers, such as [10, 60]."
+            ),
+        )
     }
 
 

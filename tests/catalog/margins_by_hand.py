@@ -59,6 +59,7 @@ def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: floa
         radius_arcsec=radius_arcsec,
         rows=sum(partition.rows for partition in partitions),
         bytes=sum(partition.bytes for partition in partitions),
+        files=len(partitions),
         pixels=pixel_ranges(
             np.array([part.order for part in partitions]), np.array([part.npix for part in partitions])
         ),

@@ -147,7 +147,9 @@ def test_a_catalog_without_icrs_degrees_has_no_hats_view(tmp_path: Path) -> None
 
 
 def test_collection_names_the_newest_write_its_margins_and_extensions(little: CatalogMetadata) -> None:
-    margin = Margin(name="main_10arcs", group="main", radius_arcsec=10, rows=1, bytes=1, pixels={0: "1"})
+    margin = Margin(
+        name="main_10arcs", group="main", radius_arcsec=10, rows=1, bytes=1, files=1, pixels={0: "1"}
+    )
     newer = little.model_copy(update={"margins": (margin,), "write_id": "w2"})
     said = properties(collection_properties(newer))
     assert said["obs_collection"] == "stars"

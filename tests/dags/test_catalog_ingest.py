@@ -58,7 +58,7 @@ def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: P
 
 
 @pytest.mark.parametrize(
-    "file", [f"catalog_{what}.py" for what in ("ingest", "compact", "rollback", "vacuum")]
+    "file", [f"catalog_{what}.py" for what in ("ingest", "compact", "margin", "rollback", "vacuum")]
 )
 def test_dag_files_import_nothing_heavy(file: str) -> None:
     heavy = ("pyspark", "pyarrow", "numpy", "healpy", "pandas", "astropy", "matplotlib")

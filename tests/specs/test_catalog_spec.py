@@ -41,10 +41,48 @@ def test_groups_have_their_own_thresholds_or_the_catalogs() -> None:
         two.group("mane")
 
 
+def test_margins_are_a_list_of_distances_or_one() -> None:
+    assert spec().margin.arcsec == ()
+    assert spec(margin={"arcsec": 10}).margin.arcsec == (10.0,)
+    both = spec(margin={"arcsec": [10, 0.25]})
+    assert both.margin.arcsec == (10.0, 0.25)
+    assert CatalogSpec.model_validate_json(both.model_dump_json()) == both
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
         ({"name": "Stars"}, "should match pattern"),
+        ({"margin": {"arcsec": [10, 10.0]}}, "a margin stands twice: 10, 10 arcsec"),
+        ({"margin": {"arcsec": [0]}}, "a margin of 0 arcsec: take 0.001 to 36000 arcsec"),
+        ({"margin": {"arcsec": [10, -1]}}, "a margin of -1 arcsec"),
+        ({"margin": {"arcsec": [36001]}}, "10 degrees"),
+        ({"margin": {"arcsec": [float("nan")]}}, "a margin of nan arcsec"),
+        ({"margin": {"arcsec": ["wide"]}}, "valid number"),
+        ({"margin": {"radius": [10]}}, "Extra inputs"),
+        (
+            {
+                "margin": {"arcsec": [10]},
+                "column_groups": [{"name": "main"}, {"name": "main_10arcs", "columns": ["mag"]}],
+            },
+            "main_10arcs has the name of a margin",
+        ),
+        (
+            {
+                "layout": "hipscat",
+                "margin": {"arcsec": [10]},
+                "column_groups": [{"name": "light", "columns": ["mag"]}, {"name": "main"}],
+            },
+            "lacks column dec, ra",
+        ),
+        (
+            {
+                "layout": "hipscat",
+                "margin": {"arcsec": [10]},
+                "column_groups": [{"name": "main"}, {"name": "place", "columns": ["ra", "dec"]}],
+            },
+            "lacks column dec, ra",
+        ),
         ({"lowest_order": 5, "highest_order": 4}, "lowest_order 5 is above highest_order 4"),
         ({"highest_order": 30}, "less than or equal to 29"),
         ({"mapping_order": 15}, "less than or equal to 14"),

@@ -16,9 +16,10 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
-from hipslake.spark import compaction, increments
+from hipslake.spark import compaction, increments, partitions
 from hipslake.spark import crossmatch as crossmatch_work
 from hipslake.spark import histogram as histogram_work
+from hipslake.spark import margin as margin_work
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
 from hipslake.steps import compact as compact_step
@@ -34,6 +35,7 @@ from hipslake.steps import (
     verify,
     write,
 )
+from hipslake.steps import margin as margin_step
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.split_table import SplitTable
@@ -111,6 +113,18 @@ def write_leaves(folder: RunFolder) -> write.WriteReport:
     return perform(_write, write.WriteRequest(run_uri=folder.uri), write.WriteReport)
 
 
+def write_by_tasks(folder: RunFolder) -> write.WriteReport:
+    """The write step itself, by the engine that needs no Spark."""
+    request = write.WriteRequest(run_uri=folder.uri)
+    return perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
+
+
+def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport:
+    """Make margins, by the engine that needs no Spark."""
+    request = margin_step.MarginRequest.model_validate({"run_uri": folder.uri} | knobs)
+    return perform(lambda asked: margin_work.run(asked, ThisProcess()), request, margin_step.MarginReport)
+
+
 def check(folder: RunFolder) -> verify.VerifyReport:
     """Verify."""
     return perform(verify.run, verify.VerifyRequest(run_uri=folder.uri), verify.VerifyReport)
@@ -157,7 +171,9 @@ def publish_match(folder: RunFolder) -> list[Report]:
 
 def ingest(folder: RunFolder) -> list[Report]:
     """Every step after resolve."""
-    return [step(folder) for step in (freeze, count, make_plan, write_leaves, check, commit, show)]
+    return [
+        step(folder) for step in (freeze, count, make_plan, write_leaves, make_margins, check, commit, show)
+    ]
 
 
 def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:

@@ -15,6 +15,7 @@ from hipslake.steps.compact import CompactReport
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process
+from tests.steps.margins import assert_margins_are_exact
 
 FIRST = datetime(2026, 10, 1, tzinfo=UTC)
 SPEC = """\
@@ -138,3 +139,4 @@ class Survey:
         rows = catalog.read().select(["id", "ra", "dec", "mag", "night"]).sort_by("id")
         expected = pa.concat_tables([self.landed[number] for number in sorted(self.landed)])
         assert rows.combine_chunks().equals(expected.sort_by("id").combine_chunks())
+        assert_margins_are_exact(catalog)

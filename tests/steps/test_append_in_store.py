@@ -49,6 +49,17 @@ def test_cheap_nights_are_gathered_and_compacted(survey: StoreSurvey) -> None:
     survey.assert_holds_what_landed()
 
 
+def test_margins_follow_nights_and_are_built_later(survey: StoreSurvey) -> None:
+    survey.more = "margin: {arcsec: [3600]}"
+    for number, seed in ((0, 0), (1, 0), (0, 5)):
+        survey.night(number, rows=200, seed=seed)
+        survey.assert_holds_what_landed()
+    catalog = survey.catalog.build_margin(60)
+    assert len(catalog.metadata.margins) == 2
+    survey.night(2, rows=200)
+    survey.assert_holds_what_landed()
+
+
 def test_commits_whose_answers_are_lost_are_made_once(survey: StoreSurvey, s3_server: S3Server) -> None:
     with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
         lost = proxy.drop_answers("PUT", r"/_versions/\d+\.json", times=math.inf)

@@ -56,7 +56,7 @@ class Stage:
 @pytest.fixture(scope="module", params=["rewrite", "add_file"])
 def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Stage:
     place = tmp_path_factory.mktemp("append")
-    survey = Survey(place, more=f"append: {request.param}")
+    survey = Survey(place, more=f"append: {request.param}\nmargin: {{arcsec: [60]}}")
     for number in range(3):
         survey.night(number, rows=150)
     before = rows_of(survey)

@@ -57,7 +57,8 @@ def ask_lsdb(peers_python: str) -> Iterator[Callable[[Path], dict[str, Any]]]:
 def test_every_version_is_whole_and_the_end_is_one_ingest_of_all(
     tmp_path: Path, ask_lsdb: Callable[[Path], dict[str, Any]], append: str
 ) -> None:
-    survey = Survey(tmp_path, threshold="150 rows", more=f"append: {append}")
+    more = f"append: {append}\nmargin: {{arcsec: [600]}}"
+    survey = Survey(tmp_path, threshold="150 rows", more=more)
     held: list[pa.Table] = []
     for number, night in enumerate(arrivals()):
         survey.land(night, night_rows(night, rows=0 if night == EMPTY else 150, seed=number))

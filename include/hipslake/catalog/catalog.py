@@ -621,6 +621,43 @@ class Catalog:
 
         return verify_catalog(self.storage, self.metadata, workers=workers)
 
+    def build_margin(self, *arcsec: float) -> Catalog:
+        """Add margins to the newest version, by a commit of their own; its rows stay what they are.
+
+        Parameters
+        ----------
+        *arcsec : float
+            Distances. Those at which the version has a margin already are passed over.
+
+        Returns
+        -------
+        Catalog
+            The newest version.
+
+        Raises
+        ------
+        SpecError
+            A distance is out of bounds, or the primary column group lacks the position columns.
+        ConflictError
+            Others kept changing the catalog.
+        """
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark.margin import add_margins
+        from hipslake.specs.catalog import Unchanged
+        from hipslake.specs.margin import check_distances
+        from hipslake.steps.hats_view import show_newest
+        from hipslake.steps.pointers import point_at_newest
+
+        try:
+            distances = check_distances(tuple(map(float, arcsec)))
+        except ValueError as error:
+            raise SpecError(f"{self.name}: {error}") from None
+        metadata = add_margins(self.storage, distances, ThisProcess())
+        if metadata is not None:
+            point_at_newest(self.storage)
+            show_newest(self.storage, Unchanged(metadata.spec.get("unchanged", Unchanged.LINK)))
+        return Catalog.open(self.storage.root) if metadata is None else Catalog(self.storage, metadata)
+
     def rollback(self, version: int) -> Catalog:
         """Publish the content of an older version once more, as the newest; nothing is copied or undone.
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.describe import MAX_INLINE, describe_columns, describe_group
-from hipslake.catalog.metadata import GroupMetadata
+from hipslake.catalog.describe import MAX_INLINE, describe_columns, describe_group, describe_margin
+from hipslake.catalog.metadata import GroupMetadata, Margin
 from hipslake.catalog.partitions import (
     PARTITION_SCHEMA,
     PartitionSidecar,
@@ -30,6 +31,7 @@ from hipslake.errors import ConflictError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixels import starts, stops
+from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 
 
@@ -93,34 +95,95 @@ def changed_group(
         return describe_group(
             spec, name, schema, partitions, storage=storage, write_id=write_id, max_inline=max_inline
         )
+    files = _files_after(group, change, name, spec.threshold_of(name), storage, write_id, max_inline)
+    return group.model_copy(
+        update={
+            **files,
+            "leaves": len(_pixels(group, change)[0]),
+            "threshold": spec.threshold_of(name),
+            "parquet": spec.parquet,
+            "columns": describe_columns(schema),
+            "arrow_schema": schema_text(schema),
+        }
+    )
+
+
+def changed_margin(
+    margin: Margin | None,
+    change: GroupChange,
+    *,
+    name: str,
+    group: str,
+    arcsec: float,
+    storage: Storage,
+    write_id: str,
+    max_inline: int = MAX_INLINE,
+) -> Margin:
+    """Describe a margin after a change; write the sidecars that differ, and none that do not.
+
+    Parameters
+    ----------
+    margin : Margin or None
+        The margin in the version that the change is applied to; None if there is no version yet.
+    change : GroupChange
+        Nothing stands beside.
+    name, group, arcsec
+        As for `describe_margin`.
+    storage, write_id, max_inline
+        As for `changed_group`.
+
+    Raises
+    ------
+    ConflictError
+        As for `changed_group`. `hipslake.catalog.margin_change` knows of further conflicts.
+    """
+    if margin is None or margin.sidecars is None:
+        table = PARTITION_SCHEMA.empty_table() if margin is None else margin.table(storage)
+        partitions = _applied(table, change, name, None)
+        return describe_margin(
+            name, group, arcsec, partitions, storage=storage, write_id=write_id, max_inline=max_inline
+        )
+    files = _files_after(margin, change, name, None, storage, write_id, max_inline)
+    return margin.model_copy(update=files)
+
+
+def leaves_after(group: GroupMetadata | None, change: GroupChange) -> PixelTree:
+    """The leaves of a column group after a change."""
+    if group is None:
+        return PixelTree(change.added["order"].to_numpy(), change.added["npix"].to_numpy())
+    return PixelTree(*_pixels(group, change))
+
+
+def _files_after(
+    group: GroupMetadata | Margin,
+    change: GroupChange,
+    name: str,
+    threshold: Threshold | None,
+    storage: Storage,
+    write_id: str,
+    max_inline: int,
+) -> dict[str, Any]:
+    """What is said alike of the files of groups and margins with sidecars."""
+    assert group.sidecars is not None
     near = _near(group.sidecars, change)
     table = read_partition_sidecars(storage, [group.sidecars[at] for at in near])
-    after = _applied(table, change, name, spec.threshold_of(name))
+    after = _applied(table, change, name, threshold)
     fresh: list[PartitionSidecar] = []
     for stretch in _stretches(group.sidecars, near, after):
         fresh += write_partition_sidecars(
             storage, write_id, f"partitions_{name}", stretch, most=max_inline, first_number=len(fresh)
         )
     others = [sidecar for at, sidecar in enumerate(group.sidecars) if at not in set(near.tolist())]
-    sidecars = tuple(sorted([*others, *fresh], key=lambda sidecar: sidecar.start))
-    order, npix = _pixels(group, change)
-    return group.model_copy(
-        update={
-            "rows": group.rows + _difference(change, "rows"),
-            "bytes": group.bytes + _difference(change, "bytes"),
-            "leaves": len(npix),
-            "files": group.files + change.came.num_rows - change.removed.num_rows,
-            "threshold": spec.threshold_of(name),
-            "parquet": spec.parquet,
-            "columns": describe_columns(schema),
-            "arrow_schema": schema_text(schema),
-            "pixels": pixel_ranges(order, npix),
-            "sidecars": sidecars,
-        }
-    )
+    return {
+        "rows": group.rows + _difference(change, "rows"),
+        "bytes": group.bytes + _difference(change, "bytes"),
+        "files": group.files + change.came.num_rows - change.removed.num_rows,
+        "pixels": pixel_ranges(*_pixels(group, change)),
+        "sidecars": tuple(sorted([*others, *fresh], key=lambda sidecar: sidecar.start)),
+    }
 
 
-def _applied(table: pa.Table, change: GroupChange, group: str, threshold: Threshold) -> pa.Table:
+def _applied(table: pa.Table, change: GroupChange, group: str, threshold: Threshold | None) -> pa.Table:
     """The partitions after the change, along the curve."""
     gone = pc.is_in(table["path"], value_set=change.removed["path"].combine_chunks())
     if (pc.sum(gone).as_py() or 0) != change.removed.num_rows:
@@ -145,10 +208,10 @@ def _pixels_of(table: pa.Table) -> list[tuple[int, int]]:
 
 
 def _check_threshold(
-    after: pa.Table, start: np.ndarray, change: GroupChange, threshold: Threshold, group: str
+    after: pa.Table, start: np.ndarray, change: GroupChange, threshold: Threshold | None, group: str
 ) -> None:
     """Leaves that others gave a file too may have become too large; one who merges again splits them."""
-    if not change.beside.num_rows:
+    if threshold is None or not change.beside.num_rows:
         return
     first = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
     sizes = np.add.reduceat(after[threshold.unit.value].to_numpy(), first)
@@ -191,7 +254,7 @@ def _stretches(
         yield after.slice(low, high - low)
 
 
-def _pixels(group: GroupMetadata, change: GroupChange) -> tuple[np.ndarray, np.ndarray]:
+def _pixels(group: GroupMetadata | Margin, change: GroupChange) -> tuple[np.ndarray, np.ndarray]:
     order, npix = pixels_in(group.pixels)
     removed = starts(change.removed["order"].to_numpy(), change.removed["npix"].to_numpy())
     kept = ~np.isin(starts(order, npix), removed)  # leaves are disjoint: no two start at the same place

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.metadata import Column, GroupMetadata, Partition, Position, SourceEntry, Sources
+from hipslake.catalog.metadata import (
+    Column,
+    GroupMetadata,
+    Margin,
+    Partition,
+    Position,
+    SourceEntry,
+    Sources,
+)
 from hipslake.catalog.partitions import (
     SOURCE_SCHEMA,
     curve_sorted,
@@ -49,24 +59,57 @@ def describe_group(
         Most partitions that are listed in metadata.json itself, or in one sidecar.
     """
     table = curve_sorted(partitions)
-    inline = table.num_rows <= max_inline
     pixels = np.unique(np.stack([table["order"].to_numpy(), table["npix"].to_numpy()], axis=1), axis=0)
     return GroupMetadata(
         name=group,
-        rows=_total(table, "rows"),
-        bytes=_total(table, "bytes"),
         leaves=len(pixels),
-        files=table.num_rows,
         threshold=spec.threshold_of(group),
         parquet=spec.parquet,
         columns=describe_columns(schema),
         arrow_schema=schema_text(schema),
-        pixels=pixel_ranges(*pixels.T),
-        partitions=tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
-        sidecars=None
-        if inline
-        else write_partition_sidecars(storage, write_id, f"partitions_{group}", table, most=max_inline),
+        **_describe_files(group, table, storage, write_id, max_inline),
     )
+
+
+def describe_margin(
+    name: str,
+    group: str,
+    arcsec: float,
+    partitions: pa.Table,
+    *,
+    storage: Storage,
+    write_id: str,
+    max_inline: int = MAX_INLINE,
+) -> Margin:
+    """Describe a margin; write its sidecars when its partitions are many.
+
+    Parameters
+    ----------
+    name, group, arcsec
+        The margin's name, the column group that it is of, and its distance.
+    partitions, storage, write_id, max_inline
+        As for `describe_group`.
+    """
+    table = curve_sorted(partitions)
+    files = _describe_files(name, table, storage, write_id, max_inline)
+    return Margin(name=name, group=group, radius_arcsec=arcsec, **files)
+
+
+def _describe_files(
+    name: str, table: pa.Table, storage: Storage, write_id: str, max_inline: int
+) -> dict[str, Any]:
+    """What is said alike of the files of groups and margins."""
+    inline = table.num_rows <= max_inline
+    return {
+        "rows": _total(table, "rows"),
+        "bytes": _total(table, "bytes"),
+        "files": table.num_rows,
+        "pixels": pixel_ranges(table["order"].to_numpy(), table["npix"].to_numpy()),
+        "partitions": tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
+        "sidecars": None
+        if inline
+        else write_partition_sidecars(storage, write_id, f"partitions_{name}", table, most=max_inline),
+    }
 
 
 def describe_columns(schema: pa.Schema) -> tuple[Column, ...]:

@@ -11,6 +11,7 @@ from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import join_fields
 from hipslake.sources.units import check_unit
 from hipslake.specs.catalog import CatalogSpec, PositionFromSpec
+from hipslake.specs.margin import distances_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 _WAY_OUT = "undo the change, or ingest into a catalog of another name"
@@ -107,6 +108,12 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
                 f"{spec.name}: {key} is {given}, but version {metadata.version} was made with {standing}; "
                 f"{_WAY_OUT}"
             )
+    if lacking := [each for each in spec.margin.arcsec if metadata.margin(each) is None]:
+        raise SpecError(
+            f"{spec.name}: the spec asks for a margin of {distances_text(lacking)}, but version "
+            f"{metadata.version} has none, and an append only follows those that there are; build it with "
+            f"catalog_margin__{spec.name} (or Catalog.build_margin), then append"
+        )
     for group in metadata.groups:
         threshold = spec.threshold_of(group.name)
         if threshold.unit is not group.threshold.unit or threshold.value < group.threshold.value:

@@ -37,6 +37,7 @@ class ProblemKind(StrEnum):
     ROW_SETS = "row sets"
     CO_PARTITIONING = "co-partitioning"
     INDEX_ENTRIES = "index entries"
+    MARGIN = "margin"
     METADATA = "metadata"
 
 
@@ -47,6 +48,7 @@ _REBUILD = "ingest the catalog again; if it comes back, report a bug, as the wri
 _METADATA = "restore it from its copy in _versions, or ingest the catalog again; it must not be edited"
 
 _MENDS = {
+    ProblemKind.MARGIN: "build the margin again; if it comes back, report it as a bug",
     ProblemKind.EXTRA_FILE: "move the file out of the catalog's folder: who reads by glob reads it too",
     ProblemKind.SIZE: _RESTORE,
     ProblemKind.CHECKSUM: _RESTORE,
@@ -90,6 +92,13 @@ class LeafFindings(Frozen):
     bytes: int = 0  # size on disk
     sha256: str = ""  # of the file as it is; "" where it could not be read
     digest: RowDigest | None = None  # where `_row` is stored
+
+
+class MarginFindings(Frozen):
+    """What the margins were found to hold of the rows of one leaf."""
+
+    problems: tuple[Problem, ...] = ()
+    rows: dict[str, int]  # per margin, the rows of its files that lie in the leaf
 
 
 class ExpectedTotals(Frozen):

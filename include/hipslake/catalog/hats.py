@@ -16,10 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.hats_properties import extension_properties, group_properties, index_properties
+from hipslake.catalog.hats_properties import (
+    extension_properties,
+    group_properties,
+    index_properties,
+    margin_properties,
+)
 from hipslake.catalog.layouts import HATS, index_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.point_map import PointMap
 from hipslake.errors import VerificationError
 from hipslake.sources.conforming import conform
@@ -29,6 +34,7 @@ from hipslake.storage import Storage
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
 _MARKER = "hats.properties"
+_FOOTERS = "dataset/_metadata"
 _THREADS = 8
 _AHEAD = 256  # footers in flight
 _BUFFER_BYTES = 64 * 1024
@@ -75,25 +81,13 @@ def write_hats_group(
     write = metadata.write_id
     described, schema = metadata.group(group), metadata.schema_of(group)
     partitions = metadata.partitions(group, storage)
-    paths = partitions["path"].to_pylist()
-    properties = group_properties(metadata, described, point_map)
     fits = point_map.to_fits()
-    files = {
-        "partition_info.csv": _partition_info(partitions),
-        "point_map.fits": fits,
-        "skymap.fits": fits,
-        "data_thumbnail.parquet": _thumbnail(storage, described, schema, paths, thumbnail_rows),
-        "dataset/_common_metadata": _common_metadata(schema),
-        "properties": properties,
-        _MARKER: properties,  # last: with it the folder is a catalog
-    }
-    footers: bytes | None = None
-    if read_footer(storage, paths[0]).serialized_size * len(paths) <= max_footer_bytes:
-        footers = _all_footers(storage, schema, partitions)
-    if footers is not None:
-        files = {"dataset/_metadata": footers, **files}
-    for name, data in files.items():
-        storage.write(HATS.view_file(write, group, name), data)
+    files = {"point_map.fits": fits, "skymap.fits": fits}
+    thumbnail = _thumbnail(storage, described, schema, partitions["path"].to_pylist(), thumbnail_rows)
+    files |= {"data_thumbnail.parquet": thumbnail}
+    properties = group_properties(metadata, described, point_map)
+    files |= _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    _write_files(storage, write, group, files)
     if described != metadata.groups[0]:
         extension = HATS.view_file(write, None, f"{group}.properties")
         storage.write(extension, extension_properties(metadata, described))
@@ -123,10 +117,58 @@ def write_hats_index(
     return tuple(f"{root}/{name}" for name in files)
 
 
+def write_hats_margin(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    margin: Margin,
+    *,
+    max_footer_bytes: int = MAX_FOOTER_BYTES,
+) -> None:
+    """Write the HATS files of a margin into its folder in the version's own write; without maps of the sky.
+
+    Parameters
+    ----------
+    storage, metadata, max_footer_bytes
+        As for `write_hats_group`.
+    margin : Margin
+
+    Raises
+    ------
+    VerificationError, CatalogFormatError
+        As for `write_hats_group`.
+    """
+    partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
+    properties = margin_properties(metadata, margin)
+    files = _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    _write_files(storage, metadata.write_id, margin.name, files)
+
+
 def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
     """Whether HATS readers can open a version: whether the tree in its own write is whole."""
-    markers = [HATS.view_file(metadata.write_id, group.name, _MARKER) for group in metadata.groups]
+    markers = [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
     return all(storage.is_file(marker) for marker in markers)
+
+
+def _dataset_files(
+    storage: Storage, schema: pa.Schema, partitions: pa.Table, properties: bytes, max_footer_bytes: int
+) -> dict[str, bytes]:
+    """What every HATS catalog has, by its name in the catalog's folder."""
+    paths = partitions["path"].to_pylist()
+    size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
+    footers = _all_footers(storage, schema, partitions) if size <= max_footer_bytes else None
+    return {
+        **({_FOOTERS: footers} if footers is not None else {}),
+        "partition_info.csv": _partition_info(partitions),
+        "dataset/_common_metadata": _common_metadata(schema),
+        "properties": properties,
+        _MARKER: properties,
+    }
+
+
+def _write_files(storage: Storage, write: str, group: str, files: dict[str, bytes]) -> None:
+    """Write them in their order, the marker last: with it the folder is a catalog."""
+    for name, data in files.items():
+        storage.write(HATS.view_file(write, group, name), data)
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.findings import Problem, ProblemKind
 from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage import Storage
@@ -22,16 +22,16 @@ _MEND = "build the HATS view again"
 
 
 def hats_problems(
-    storage: Storage, metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.Table
+    storage: Storage, metadata: CatalogMetadata, group: GroupMetadata | Margin, partitions: pa.Table
 ) -> Iterator[Problem]:
-    """Whether row count, pixels and footers in a group's HATS files are those of its partitions.
+    """Whether row count, pixels and footers in HATS files are those of the partitions.
 
     Parameters
     ----------
     storage : Storage
         At the catalog's root.
     metadata : CatalogMetadata
-    group : GroupMetadata
+    group : GroupMetadata or Margin
     partitions : pyarrow.Table
         `PARTITION_SCHEMA`.
     """
@@ -58,11 +58,11 @@ def hats_problems(
             yield Problem.of(ProblemKind.METADATA, path, wrong, _MEND)
 
 
-def _properties(data: bytes, group: GroupMetadata) -> str:
+def _properties(data: bytes, group: GroupMetadata | Margin) -> str:
     lines = [line for line in data.decode().splitlines() if "=" in line and not line.startswith("#")]
     values = {key.strip(): value.strip() for key, value in (line.split("=", 1) for line in lines)}
     said = values.get("hats_nrows")
-    return "" if said == str(group.rows) else f"hats_nrows is {said}, but the group has {group.rows} rows"
+    return "" if said == str(group.rows) else f"hats_nrows is {said}, but there are {group.rows} rows"
 
 
 def _pixels(data: bytes, partitions: pa.Table) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from hipslake.catalog.index import ROWS_COLUMN, hats_index_root
 from hipslake.catalog.layouts import HATS, HATS_FOLDERS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
+from hipslake.specs.margin import text_of
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 
@@ -51,12 +52,36 @@ def group_properties(metadata: CatalogMetadata, group: GroupMetadata, point_map:
             "hats_col_dec": position.icrs_dec,
             "hats_col_healpix": HEALPIX_COLUMN,
             "hats_col_healpix_order": MAX_ORDER,
-            "hats_npix_suffix": HATS_FOLDERS.SUFFIX if metadata.gathers else HATS.SUFFIX,
+            "hats_npix_suffix": _npix_suffix(metadata),
             "hats_order": max(group.pixels),
             largest: group.threshold.value,
             "hats_skymap_order": point_map.order,
             "moc_sky_fraction": f"{point_map.sky_fraction:.9g}",
             "hats_estsize": -(-group.bytes // 1024),
+            "obs_description": metadata.description,
+            "obs_copyright": metadata.attribution,
+            **_provenance(metadata),
+        }
+    )
+
+
+def margin_properties(metadata: CatalogMetadata, margin: Margin) -> bytes:
+    """The content of a margin's `hats.properties` and of its twin `properties`."""
+    position = metadata.position
+    return _text(
+        {
+            "obs_collection": f"{metadata.catalog}_{margin.name}",
+            "dataproduct_type": "margin",
+            "hats_nrows": margin.rows,
+            "hats_primary_table_url": group_name(metadata, margin.group),
+            "hats_margin_threshold": text_of(margin.radius_arcsec),
+            "hats_col_ra": position.icrs_ra or "",
+            "hats_col_dec": position.icrs_dec or "",
+            "hats_col_healpix": HEALPIX_COLUMN,
+            "hats_col_healpix_order": MAX_ORDER,
+            "hats_npix_suffix": _npix_suffix(metadata),
+            "hats_order": max(margin.pixels, default=0),
+            "hats_estsize": -(-margin.bytes // 1024),
             "obs_description": metadata.description,
             "obs_copyright": metadata.attribution,
             **_provenance(metadata),
@@ -145,6 +170,10 @@ def _association(metadata: CatalogMetadata) -> dict[str, str | int]:
         "hats_assn_max_separation": f"{told.max_separation_arcsec:g}",
         "hats_assn_leaf_files": "true",
     }
+
+
+def _npix_suffix(metadata: CatalogMetadata) -> str:
+    return HATS_FOLDERS.SUFFIX if metadata.gathers else HATS.SUFFIX
 
 
 def _provenance(metadata: CatalogMetadata) -> dict[str, str]:

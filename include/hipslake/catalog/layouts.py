@@ -167,6 +167,11 @@ def exchange_root(write_id: str) -> str:
     return f"{write_id}/_exchange"
 
 
+def margin_work(write_id: str) -> str:
+    """The folder of what the tasks that make margins know; gone when they are made."""
+    return f"{write_id}/_margins"
+
+
 def rejects_root(write_id: str) -> str:
     """The folder of the rows that were quarantined."""
     return f"{write_id}/_rejects"

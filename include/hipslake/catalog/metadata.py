@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -55,32 +55,16 @@ class Partition(Frozen):
     sha256: str
 
 
-class GroupMetadata(Frozen):
-    """One column group: its columns, its pixels and its files."""
+class _Files:
+    """The files of a column group or of a margin, listed in one of two ways."""
 
-    name: str
-    rows: int
-    bytes: int
-    leaves: int
-    files: int = Field(description="as many as leaves, unless leaves gather files")
-    threshold: Threshold
-    parquet: ParquetSpec
-    columns: tuple[Column, ...]
-    arrow_schema: str = Field(description="the schema of every leaf: an Arrow IPC schema message in base64")
-    pixels: dict[int, str] = Field(description="per order, the leaf pixels as ranges: '0-3,7'")
-    partitions: tuple[Partition, ...] | None = Field(
-        default=None, description="along the NESTED curve; in `sidecars` instead when there are thousands"
-    )
-    sidecars: tuple[PartitionSidecar, ...] | None = Field(
-        default=None, description="along the NESTED curve, each with the partitions of one stretch of it"
-    )
-
-    def to_arrow(self) -> pa.Schema:
-        """The exact schema of the group's leaf files."""
-        return schema_of_text(self.arrow_schema)
+    if TYPE_CHECKING:
+        pixels: dict[int, str]
+        partitions: tuple[Partition, ...] | None
+        sidecars: tuple[PartitionSidecar, ...] | None
 
     def leaf_pixels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Order and number of all leaves, int64[n] each; not along the curve."""
+        """Order and number of all pixels with files, int64[n] each; not along the curve."""
         return pixels_in(self.pixels)
 
     def table(self, storage: Storage) -> pa.Table:
@@ -105,6 +89,31 @@ class GroupMetadata(Frozen):
         end = np.array([sidecar.stop for sidecar in self.sidecars])
         met = np.searchsorted(stop, begin, side="right") < np.searchsorted(start, end, side="left")
         return read_partition_sidecars(storage, [self.sidecars[at] for at in np.flatnonzero(met).tolist()])
+
+
+class GroupMetadata(_Files, Frozen):
+    """One column group: its columns, its pixels and its files."""
+
+    name: str
+    rows: int
+    bytes: int
+    leaves: int
+    files: int = Field(description="as many as leaves, unless leaves gather files")
+    threshold: Threshold
+    parquet: ParquetSpec
+    columns: tuple[Column, ...]
+    arrow_schema: str = Field(description="the schema of every leaf: an Arrow IPC schema message in base64")
+    pixels: dict[int, str] = Field(description="per order, the leaf pixels as ranges: '0-3,7'")
+    partitions: tuple[Partition, ...] | None = Field(
+        default=None, description="along the NESTED curve; in `sidecars` instead when there are thousands"
+    )
+    sidecars: tuple[PartitionSidecar, ...] | None = Field(
+        default=None, description="along the NESTED curve, each with the partitions of one stretch of it"
+    )
+
+    def to_arrow(self) -> pa.Schema:
+        """The exact schema of the group's leaf files."""
+        return schema_of_text(self.arrow_schema)
 
 
 class Position(Frozen):
@@ -141,17 +150,26 @@ class CoPartitioned(Frozen):
     )
 
 
-class Margin(Frozen):
-    """The rows within a distance outside each leaf of a group."""
+class Margin(_Files, Frozen):
+    """The rows within a distance outside of each leaf of the primary group, and of each pixel between them.
 
-    name: str
+    Its files have the schema of the group. A row is filed under every pixel that it is near to; pixels
+    without such rows have no file.
+    """
+
+    name: str = Field(description="of its folder (layout hats) or files (hipscat)")
     group: str
     radius_arcsec: float
     rows: int
     bytes: int
-    pixels: dict[int, str]
-    partitions: tuple[Partition, ...] | None = None
-    sidecar: Sidecar | None = None
+    files: int
+    pixels: dict[int, str] = Field(description="per order, the pixels that have a file: '0-3,7'")
+    partitions: tuple[Partition, ...] | None = Field(
+        default=None, description="along the NESTED curve; in `sidecars` instead when there are thousands"
+    )
+    sidecars: tuple[PartitionSidecar, ...] | None = Field(
+        default=None, description="along the NESTED curve, each with the partitions of one stretch of it"
+    )
 
 
 class IndexFile(Frozen):
@@ -344,6 +362,15 @@ class CatalogMetadata(Frozen):
     def rows_rejected(self) -> int:
         """Rows that were quarantined, of all increments."""
         return sum(increment.rejects.rows for increment in self.increments)
+
+    @property
+    def with_files(self) -> tuple[GroupMetadata | Margin, ...]:
+        """All that has leaf files: the groups and the margins."""
+        return (*self.groups, *self.margins)
+
+    def margin(self, arcsec: float) -> Margin | None:
+        """The margin of a distance, or None."""
+        return next((margin for margin in self.margins if margin.radius_arcsec == arcsec), None)
 
     def increment(self, key: str | None) -> Increment | None:
         """The increment of a key, or None."""

@@ -9,13 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
-from hipslake.catalog.partitions import (
-    PARTITION_SCHEMA,
-    Sidecar,
-    read_partition_sidecars,
-    read_sidecar,
-    write_of,
-)
+from hipslake.catalog.partitions import Sidecar, read_partition_sidecars, write_of
 from hipslake.storage import Storage
 
 _AFTER_SLASH = chr(ord("/") + 1)
@@ -92,18 +86,16 @@ def needed_files(
     seen: set[str] = set()
     chunks = [pa.array([], pa.string())]
     for metadata in versions:
-        tables = [
-            *(_group_table(storage, group, writes, seen) for group in metadata.groups),
-            *(_margin_table(storage, margin, seen) for margin in metadata.margins),
-        ]
-        columns = [table["path"] for table in tables]
+        columns = [_fresh_table(storage, each, writes, seen)["path"] for each in metadata.with_files]
         columns.append(pa.chunked_array([pa.array(_single_files(storage, metadata, writes), pa.string())]))
         for column in columns:
             chunks += column.filter(pc.is_in(write_of(column), value_set=wanted)).chunks
     return NeededFiles(pa.chunked_array(chunks))
 
 
-def _group_table(storage: Storage, group: GroupMetadata, writes: Collection[str], seen: set[str]) -> pa.Table:
+def _fresh_table(
+    storage: Storage, group: GroupMetadata | Margin, writes: Collection[str], seen: set[str]
+) -> pa.Table:
     """The partitions of a group that lie in the writes, and maybe others; those of sidecars only once."""
     if group.sidecars is None:
         return group.table(storage)
@@ -114,18 +106,11 @@ def _group_table(storage: Storage, group: GroupMetadata, writes: Collection[str]
     return read_partition_sidecars(storage, fresh)
 
 
-def _margin_table(storage: Storage, margin: Margin, seen: set[str]) -> pa.Table:
-    if margin.sidecar is not None and margin.sidecar.path not in seen:
-        seen.add(margin.sidecar.path)
-        return read_sidecar(storage, margin.sidecar, PARTITION_SCHEMA)
-    return pa.table({"path": pa.array([each.path for each in margin.partitions or ()], pa.string())})
-
-
 def _single_files(storage: Storage, metadata: CatalogMetadata, writes: Collection[str]) -> Iterator[str]:
     """The files that are named one by one."""
-    sidecars: list[Sidecar | None] = [margin.sidecar for margin in metadata.margins]
-    for group in metadata.groups:
-        sidecars += group.sidecars or ()
+    sidecars: list[Sidecar | None] = []
+    for each in metadata.with_files:
+        sidecars += each.sidecars or ()
     for increment in metadata.increments:
         sidecars += [increment.coverage, increment.sources.sidecar]
         rejects = increment.rejects.path

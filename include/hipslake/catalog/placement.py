@@ -155,3 +155,11 @@ def icrs_and_index(
     """
     ra, dec = to_icrs_degrees(lon, lat, unit=position.unit, frame=position.frame)
     return ra, dec, order29(ra, dec)
+
+
+def icrs_of(
+    rows: pa.RecordBatch | pa.Table, position: PositionSpec
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """ICRS ra and dec, float64[n] each in degrees, of rows that lie on the sky."""
+    lon, lat = positions(rows.column(position.ra), rows.column(position.dec))
+    return to_icrs_degrees(lon, lat, unit=position.unit, frame=position.frame)

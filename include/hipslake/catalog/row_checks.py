@@ -27,6 +27,7 @@ class RowRules(Frozen):
     """Which columns a group's rows are checked by."""
 
     stores_rows: bool  # whether `_row` is stored
+    outside: bool = False  # whether the rows lie outside of the pixel: those of a margin do
     ra: str = ""  # position columns; "" where the group stores none
     dec: str = ""
     unit: Literal["deg", "rad"] = "deg"
@@ -103,7 +104,17 @@ class RowChecks:
     def _membership(self, h29: NDArray[np.int64]) -> None:
         start, stop = self._pixel.interval
         outside = (h29 < start) | (h29 >= stop)
-        if outside.any():
+        if self._rules.outside:
+            inside = ~outside
+            if inside.any():
+                first = int(np.argmax(inside))
+                self._fault(
+                    ProblemKind.MEMBERSHIP,
+                    f"_healpix_29 is inside of {self._pixel}, whose margin this is",
+                    int(inside.sum()),
+                    f"row {self.rows + first} has {h29[first]}",
+                )
+        elif outside.any():
             first = int(np.argmax(outside))
             there = Pixel(self._pixel.order, int(h29[first]) >> 2 * (29 - self._pixel.order))
             self._fault(

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.partitions import PARTITION_SCHEMA, read_sidecar
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.catalog.shifts import largest_shift_in
@@ -205,10 +204,7 @@ def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
 
 def margin_files(storage: Storage, margin: Margin) -> pa.Table:
     """The files of a margin, as `PARTITION_SCHEMA`."""
-    if margin.sidecar is not None:
-        return read_sidecar(storage, margin.sidecar, PARTITION_SCHEMA)
-    rows = [partition.model_dump() for partition in margin.partitions or ()]
-    return pa.Table.from_pylist(rows, PARTITION_SCHEMA)
+    return margin.table(storage)
 
 
 def _epoch_of(metadata: CatalogMetadata) -> float:

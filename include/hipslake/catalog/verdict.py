@@ -12,17 +12,19 @@ import pyarrow.compute as pc
 from hipslake.catalog.findings import (
     ExpectedTotals,
     LeafFindings,
+    MarginFindings,
     Problem,
     ProblemKind,
     VerificationReport,
 )
 from hipslake.catalog.hats_checks import hats_problems
 from hipslake.catalog.leaf_checks import LeafRules
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Partition
+from hipslake.catalog.margin_checks import MarginChecks
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin, Partition
 from hipslake.catalog.row_checks import RowRules
 from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
-from hipslake.catalog.version_checks import extra_files, group_problems, total_problems
+from hipslake.catalog.version_checks import extra_files, group_problems, margin_problems, total_problems
 from hipslake.errors import CatalogFormatError
 from hipslake.storage import Storage
 
@@ -33,7 +35,7 @@ _LOST = {ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE}
 
 @dataclass
 class _Group:
-    """What the leaves of one group turned out to hold, together."""
+    """What the leaves of one group, or of a margin, turned out to hold, together."""
 
     rows: int = 0
     digest: RowDigest = field(default_factory=RowDigest)
@@ -61,13 +63,14 @@ class Verification:
         self._started = time.monotonic()
         self._problems = list(total_problems(metadata, expected))
         self._tables: dict[str, pa.Table] = {}
-        self._groups = {group.name: _Group() for group in metadata.groups}
+        self._groups = {each.name: _Group() for each in metadata.with_files}
+        self._margin_rows = {margin.name: 0 for margin in metadata.margins}
         self._files = self._bytes = 0
         self._misplaced: dict[str, str] = {}  # path to the checksum of what lies there
         self._leaf_problems: list[Problem] = []
-        for group in metadata.groups:
-            self._take_group(group)
-        if len(self._tables) == len(metadata.groups):
+        for each in metadata.with_files:
+            self._take_group(each)
+        if len(self._tables) == len(metadata.with_files):
             self._problems += extra_files(storage, metadata, self._tables)
 
     @property
@@ -76,12 +79,16 @@ class Verification:
         return sum(table.num_rows for table in self._tables.values())
 
     def rules(self, group: str) -> LeafRules:
-        """What every leaf of a group is held to; the same for all of them."""
-        described, position = self._metadata.group(group), self._metadata.position
+        """What every leaf of a group, or every file of a margin, is held to; the same for all of them."""
+        margin = next((margin for margin in self._metadata.margins if margin.name == group), None)
+        described, position = self._metadata.group(margin.group if margin else group), self._metadata.position
         names = set(described.to_arrow().names)
         if position.placed_by is not None:  # where a row was seen does not say where it lies
             rows = RowRules(
-                stores_rows=ROW_COLUMN in names, ra=position.icrs_ra or "", dec=position.icrs_dec or ""
+                stores_rows=ROW_COLUMN in names,
+                outside=margin is not None,
+                ra=position.icrs_ra or "",
+                dec=position.icrs_dec or "",
             )
         else:
             placed = {position.ra, position.dec} <= names
@@ -89,6 +96,7 @@ class Verification:
             added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
             rows = RowRules(
                 stores_rows=ROW_COLUMN in names,
+                outside=margin is not None,
                 ra=position.ra if placed else "",
                 dec=position.dec if placed else "",
                 unit=position.unit,
@@ -104,7 +112,7 @@ class Verification:
             arrow_schema=described.arrow_schema,
             write_id=self._metadata.write_id,
             rows=rows,
-            threshold=described.threshold,
+            threshold=None if margin else described.threshold,
         )
 
     def work(self) -> Iterator[tuple[LeafRules, Partition]]:
@@ -131,6 +139,30 @@ class Verification:
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Take what was found in several leaves together."""
         self._problems += problems
+
+    def margin_checks(self) -> MarginChecks | None:
+        """What holds the margins against the leaves; None if there are none, or files are not as they were.
+
+        To be asked for when `add` was called for every leaf.
+        """
+        lost = any(group.lost for group in self._groups.values())
+        if not self._metadata.margins or lost or self._leaf_problems:
+            return None
+        return MarginChecks(self._storage, self._metadata)
+
+    def add_margins(self, found: MarginFindings) -> None:
+        """Take what the margins were found to hold of one leaf."""
+        self._leaf_problems += found.problems
+        for name, rows in found.rows.items():
+            self._margin_rows[name] += rows
+
+    def conclude_margins(self) -> None:
+        """Say which margins hold rows of no leaf, after `add_margins` was called for every leaf."""
+        for margin in self._metadata.margins:
+            strange = margin.rows - self._margin_rows[margin.name]
+            if strange:
+                message = f"margin {margin.name!r} holds {strange} rows that lie in no leaf"
+                self._problems.append(Problem.of(ProblemKind.MARGIN, "", message))
 
     def report(self, seen: dict[str, RowBitmap] | None = None) -> VerificationReport:
         """Conclude, after `add` was called for every leaf.
@@ -160,21 +192,25 @@ class Verification:
             return {}
         return {name: RowBitmap(sizes) for name in groups}
 
-    def _take_group(self, group: GroupMetadata) -> None:
+    def _take_group(self, group: GroupMetadata | Margin) -> None:
         try:
-            table = self._metadata.partitions(group.name, self._storage)
+            table = group.table(self._storage)
         except (CatalogFormatError, FileNotFoundError) as error:
             path = next((s.path for s in group.sidecars or () if s.path in str(error)), "")
             self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table
-        self._problems += group_problems(self._metadata, group, table)
+        if isinstance(group, Margin):
+            self._problems += margin_problems(group, table)
+        else:
+            self._problems += group_problems(self._metadata, group, table)
         self._problems += hats_problems(self._storage, self._metadata, group, table)
 
     def _together(self, seen: dict[str, RowBitmap]) -> Iterator[Problem]:
         """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""
-        whole = {name: group for name, group in self._groups.items() if not group.lost}
+        names = [group.name for group in self._metadata.groups]
+        whole = {name: self._groups[name] for name in names if not self._groups[name].lost}
         for name, group in whole.items():
             if group.rows != self._metadata.total_rows:
                 yield Problem.of(

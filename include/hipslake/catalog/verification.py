@@ -56,7 +56,8 @@ def verify_catalog(
     Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
     order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
     totals, the rows of the column groups against each other, co-partitioned columns, indices, HATS files, and
-    files that nobody names.
+    files that nobody names. Where all that is right, every margin is made once more from the leaves, and held
+    against its files.
 
     Parameters
     ----------
@@ -91,6 +92,11 @@ def verify_catalog(
                     _settle(waiting.popleft(), verification, progress)
             while waiting:
                 _settle(waiting.popleft(), verification, progress)
+            checks = verification.margin_checks()
+            if checks is not None:
+                for found in pool.map(checks.check, range(checks.leaves)):
+                    verification.add_margins(found)
+                verification.conclude_margins()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.findings import ExpectedTotals, Problem, ProblemKind
 from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
-from hipslake.catalog.partitions import PARTITION_SCHEMA, pixel_ranges, read_sidecar, summed_by_leaf
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
@@ -32,37 +32,61 @@ def group_problems(
         `PARTITION_SCHEMA`, along the curve.
     """
     order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
-    sums = {name: pc.sum(partitions[name]).as_py() or 0 for name in ("rows", "bytes")}
-    for name, said, found in (
-        ("rows", group.rows, sums["rows"]),
-        ("bytes", group.bytes, sums["bytes"]),
-        ("leaves", group.leaves, len(set(zip(order.tolist(), npix.tolist(), strict=True)))),
-        ("files", group.files, partitions.num_rows),
-    ):
-        if said != found:
-            yield Problem.of(
-                ProblemKind.TOTALS,
-                "",
-                f"group {group.name!r} says {said} {name}, but its partitions add up to {found}",
-            )
+    yield from _file_problems(group, partitions)
+    leaves = len(set(zip(order.tolist(), npix.tolist(), strict=True)))
+    if group.leaves != leaves:
+        yield _wrong_sum(group, "leaves", group.leaves, leaves)
     if group.rows != metadata.total_rows:
         yield Problem.of(
             ProblemKind.TOTALS,
             "",
             f"group {group.name!r} has {group.rows} rows, the catalog says {metadata.total_rows}",
         )
-    if pixel_ranges(order, npix) != group.pixels:
-        yield Problem.of(
-            ProblemKind.METADATA, "", f"the pixels of group {group.name!r} are not those of its partitions"
-        )
-    paths = pc.value_counts(partitions["path"].combine_chunks())
-    for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
-        yield Problem.of(ProblemKind.METADATA, path, f"two partitions of group {group.name!r} name the file")
     if metadata.gathers:
         partitions = summed_by_leaf(partitions)
         yield from _too_large(group, partitions)
         order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
     yield from _overlaps(order, npix, partitions["path"])
+
+
+def margin_problems(margin: Margin, partitions: pa.Table) -> Iterator[Problem]:
+    """Whether a margin's partitions are disjoint pixels, each with one file of its own, and add up.
+
+    Parameters
+    ----------
+    margin : Margin
+    partitions : pyarrow.Table
+        `PARTITION_SCHEMA`, along the curve.
+    """
+    yield from _file_problems(margin, partitions)
+    order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
+    yield from _overlaps(order, npix, partitions["path"])
+
+
+def _file_problems(group: GroupMetadata | Margin, partitions: pa.Table) -> Iterator[Problem]:
+    for name, said, found in (
+        ("rows", group.rows, pc.sum(partitions["rows"]).as_py() or 0),
+        ("bytes", group.bytes, pc.sum(partitions["bytes"]).as_py() or 0),
+        ("files", group.files, partitions.num_rows),
+    ):
+        if said != found:
+            yield _wrong_sum(group, name, said, found)
+    if pixel_ranges(partitions["order"].to_numpy(), partitions["npix"].to_numpy()) != group.pixels:
+        yield Problem.of(
+            ProblemKind.METADATA, "", f"the pixels of {_called(group)} are not those of its partitions"
+        )
+    paths = pc.value_counts(partitions["path"].combine_chunks())
+    for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
+        yield Problem.of(ProblemKind.METADATA, path, f"two partitions of {_called(group)} name the file")
+
+
+def _wrong_sum(group: GroupMetadata | Margin, name: str, said: int, found: int) -> Problem:
+    message = f"{_called(group)} says {said} {name}, but its partitions add up to {found}"
+    return Problem.of(ProblemKind.TOTALS, "", message)
+
+
+def _called(group: GroupMetadata | Margin) -> str:
+    return f"{'margin' if isinstance(group, Margin) else 'group'} {group.name!r}"
 
 
 def _too_large(group: GroupMetadata, leaves: pa.Table) -> Iterator[Problem]:
@@ -159,16 +183,13 @@ def extra_files(
         At the catalog's root.
     metadata : CatalogMetadata
     tables : mapping of str to pyarrow.Table
-        Partitions per group.
+        Partitions per group and margin.
     """
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
     if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
         known += [_tree_paths(metadata.write_id, table) for table in tables.values()]
-    known += [
-        _margin_paths(storage, metadata),
-        pa.array([path for index in metadata.indices for path in index.paths], pa.string()),
-    ]
+    known.append(pa.array([path for index in metadata.indices for path in index.paths], pa.string()))
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
     for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():
@@ -179,15 +200,6 @@ def extra_files(
 
 def _tree_paths(write_id: str, table: pa.Table) -> pa.Array:
     return pa.array([HATS.path_in_tree(write_id, path) for path in table["path"].to_pylist()], pa.string())
-
-
-def _margin_paths(storage: Storage, metadata: CatalogMetadata) -> pa.Array:
-    paths: list[str] = []
-    for margin in metadata.margins:
-        if margin.sidecar is not None:
-            paths += read_sidecar(storage, margin.sidecar, PARTITION_SCHEMA)["path"].to_pylist()
-        paths += [partition.path for partition in margin.partitions or ()]
-    return pa.array(paths, pa.string())
 
 
 def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

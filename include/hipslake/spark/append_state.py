@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.partitions import PARTITION_SCHEMA, curve_sorted
+from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
+from hipslake.catalog.standing import Standing
 from hipslake.planning.histogram import Histogram
 from hipslake.planning.regions import Regions, plan_regions
 from hipslake.planning.splits import assign_targets
@@ -29,8 +30,6 @@ from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
 
-_NO = np.empty(0, np.int64)
-
 
 class Attempt(Frozen):
     """One attempt to merge the rows of a run into a version."""
@@ -40,38 +39,6 @@ class Attempt(Frozen):
     ordinal: int  # of the increment
     replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
     replaced_write: str | None = None  # that had added them
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The leaves of one column group that an append may meet.
-
-    Attributes
-    ----------
-    table : pyarrow.Table
-        As `PARTITION_SCHEMA`, along the curve; a leaf with several files has several rows.
-    tree : PixelTree
-        Their pixels.
-    first : int64[n + 1]
-        Per leaf of the tree, the place of its first file in the table.
-    """
-
-    table: pa.Table
-    tree: PixelTree
-    first: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, table: pa.Table) -> Standing:
-        """From partitions in any order."""
-        table = curve_sorted(table)
-        order, npix = (table[name].to_numpy().astype(np.int64) for name in ("order", "npix"))
-        start = starts(order, npix)
-        first = np.flatnonzero(np.append(True, start[1:] != start[:-1])) if len(start) else _NO
-        return cls(table, PixelTree(order[first], npix[first]), np.append(first, len(start)))
-
-    def files(self, leaf: int) -> pa.Table:
-        """The files of a leaf, given by its place in the tree."""
-        return self.table.slice(int(self.first[leaf]), int(self.first[leaf + 1] - self.first[leaf]))
 
 
 @dataclass(frozen=True)

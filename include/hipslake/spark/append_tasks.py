@@ -15,8 +15,9 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.reading import sorted_rows
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Block, Counter, Routed
-from hipslake.spark.append_state import AppendState, Standing, load_append_state
+from hipslake.spark.append_state import AppendState, load_append_state
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.spark.write_state import GroupPlan
 from hipslake.spark.write_tasks import LeafWriter, route_split

@@ -17,10 +17,10 @@ from hipslake.catalog.committing import commit_next, committed_before, newest_ve
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.reading import sorted_rows
+from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
-from hipslake.spark.append_state import Standing
 from hipslake.spark.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt

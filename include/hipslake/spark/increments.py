@@ -21,6 +21,7 @@ from hipslake.catalog.co_partition_checks import co_partition_problems
 from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
+from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
 from hipslake.catalog.schema import check_columns
@@ -33,12 +34,15 @@ from hipslake.spark.append_state import (
     store_attempt,
 )
 from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.spark.margin_update import MarginUpdate
+from hipslake.spark.margin_work import MarginOrder
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS, ORDINAL, AppendReport, AppendRequest, ClaimedOrdinal
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.draft import changed_groups, describe_increment, draft_increment, marks_of_run
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.margin_draft import changed_margins
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
@@ -103,6 +107,7 @@ class _Merged:
     attempt: Attempt
     schema: pa.Schema
     changes: dict[str, GroupChange]
+    margins: dict[float, MarginChange]
 
     @cached_property
     def increment(self) -> Increment:
@@ -226,7 +231,45 @@ class _Job:
                 )
             store_attempt(storage, attempt, schema, regions, standing, coverage)
         self.changes = self._changes(attempt, earlier, list(regions))
-        return _Merged(self.folder, self.counted, base, attempt, schema, self.changes)
+        came = PixelTree(cells.order, cells.npix)
+        margins = self._margins(base, attempt, schema, came, coverage)
+        return _Merged(self.folder, self.counted, base, attempt, schema, self.changes, margins)
+
+    def _margins(
+        self,
+        base: CatalogMetadata | None,
+        attempt: Attempt,
+        schema: pa.Schema,
+        came: PixelTree,
+        went: PixelTree,
+    ) -> dict[float, MarginChange]:
+        """Let the margins follow: those of the version, or, if there is none, those of the spec."""
+        spec = self.frozen.spec
+        margins = base.margins if base else ()
+        radii = tuple(margin.radius_arcsec for margin in margins) if base else spec.margin.arcsec
+        if not radii:
+            return {}
+        order = MarginOrder(
+            write_id=attempt.write_id,
+            spec=spec,
+            radii=radii,
+            ordinal=attempt.ordinal,
+            replaces=attempt.replaces,
+        )
+        update = MarginUpdate(
+            catalog=self.catalog,
+            order=order,
+            schema=check_columns(spec, schema)[order.group],
+            group=base.group(order.group) if base else None,
+            margins=margins,
+            change=self.changes[order.group],
+            came=came,
+            went=went,
+        )
+        with self.phases("margins"):
+            return update.run(
+                self.engine, task_bytes=self.request.target_bytes, block_bytes=self.request.block_bytes
+            )
 
     def _changes(
         self, attempt: Attempt, earlier: Increment | None, groups: list[str]
@@ -304,8 +347,23 @@ class _Job:
         write_id = merged.attempt.write_id
         groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
         marks = marks_of_run(self.folder)
+        margins = changed_margins(
+            self.frozen,
+            base,
+            groups[0],
+            merged.margins,
+            worked_out_on=merged.attempt.version,
+            write_id=write_id,
+        )
         return draft_increment(
-            self.frozen, base, groups, merged.increment, marks=marks, schema=schema, created=now_utc()
+            self.frozen,
+            base,
+            groups,
+            margins,
+            merged.increment,
+            marks=marks,
+            schema=schema,
+            created=now_utc(),
         )
 
     def _schema(self, base: CatalogMetadata | None) -> pa.Schema:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hipslake.catalog.co_partition_checks import co_partition_problems
+from hipslake.catalog.findings import MarginFindings
 from hipslake.catalog.index_checks import index_problems
-from hipslake.catalog.metadata import Partition
+from hipslake.catalog.margin_checks import MarginChecks
+from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
 from hipslake.engine.model import Counter, Engine
 from hipslake.steps.report import Phases
@@ -29,6 +31,7 @@ TASK_BYTES = (
 _TASKS_PER_CORE = 4
 _TASK_LEAVES = 10_000
 _WORK = "verify/work.arrow"
+_SUBJECT = "verify/metadata.json"
 _WORK_SCHEMA = pa.schema(
     [
         ("group", pa.string()),
@@ -63,7 +66,7 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
         share = metadata.total_bytes // (_TASKS_PER_CORE * engine.cores) + 1
         runs = _runs(verification.work(), min(TASK_BYTES, share))
         tasks = _write_work(folder, runs)
-    rules = {group.name: verification.rules(group.name) for group in metadata.groups}
+    rules = {each.name: verification.rules(each.name) for each in metadata.with_files}
     task = VerifyTask(folder, rules, engine.counter())
     rows = metadata.total_rows * len(metadata.groups)
     log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, metadata.total_bytes, tasks)
@@ -77,6 +80,15 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
         verification.add_problems(co_partition_problems(catalog, metadata, engine, with_objects=with_objects))
     with phases("indices"):
         verification.add_problems(index_problems(catalog, metadata, engine))
+    checks = verification.margin_checks()
+    if checks is not None:
+        folder.write(_SUBJECT, metadata.to_json())
+        margins = MarginTask(folder, catalog, min(checks.leaves, _TASKS_PER_CORE * engine.cores))
+        with phases("margins"):
+            for text in engine.run(margins, tasks=margins.tasks, result=_RESULT)["finding"].to_pylist():
+                verification.add_margins(MarginFindings.model_validate_json(text))
+        verification.conclude_margins()
+        folder.delete(_SUBJECT)
     folder.delete(_WORK)
     return conclude(request, metadata, verification.report(), phases)
 
@@ -108,6 +120,30 @@ class VerifyTask:
             found = verify_partition(rules, Partition.model_construct(**leaf))
             self.done.add(found.rows)
             yield pa.record_batch({"finding": [_brief(found).model_dump_json()]})
+
+
+@dataclass(frozen=True)
+class MarginTask:
+    """Holds the margins against the leaves of each task.
+
+    Attributes
+    ----------
+    folder : Storage
+        The run folder, with the metadata that is verified.
+    catalog : Storage
+        At the catalog's root.
+    tasks : int
+    """
+
+    folder: Storage
+    catalog: Storage
+    tasks: int
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Check the leaves of a task; give what was found in each, as JSON."""
+        checks = MarginChecks(self.catalog, CatalogMetadata.from_json(self.folder.read(_SUBJECT)))
+        for leaf in range(task * checks.leaves // self.tasks, (task + 1) * checks.leaves // self.tasks):
+            yield pa.record_batch({"finding": [checks.check(leaf).model_dump_json()]})
 
 
 def _brief(found: LeafFindings) -> LeafFindings:

@@ -132,6 +132,8 @@ class LeafWriter:
     group : str
     schema : pyarrow.Schema
         Of the group's leaf files.
+    splits : bool
+        Whether the group has a threshold. A margin has none: its pixels are what they are.
 
     Attributes
     ----------
@@ -140,7 +142,14 @@ class LeafWriter:
     """
 
     def __init__(
-        self, catalog: Storage, write_id: str, spec: CatalogSpec, group: str, schema: pa.Schema
+        self,
+        catalog: Storage,
+        write_id: str,
+        spec: CatalogSpec,
+        group: str,
+        schema: pa.Schema,
+        *,
+        splits: bool = True,
     ) -> None:
         self.files: list[dict[str, object]] = []
         self._pool = ThreadPoolExecutor(1)
@@ -149,10 +158,13 @@ class LeafWriter:
         self._group, self._schema = group, schema
         self._layout = layout_paths(spec.layout, gathers=spec.gathers)
         self._options = write_options(spec.parquet, schema)
-        threshold = spec.threshold_of(group)
-        in_bytes = threshold.unit is ThresholdUnit.BYTES
-        self._most_bytes = threshold.value if in_bytes else None
-        self._most_rows = None if in_bytes else threshold.value
+        self._most_bytes: int | None = None
+        self._most_rows: int | None = None
+        if splits:
+            threshold = spec.threshold_of(group)
+            in_bytes = threshold.unit is ThresholdUnit.BYTES
+            self._most_bytes = threshold.value if in_bytes else None
+            self._most_rows = None if in_bytes else threshold.value
 
     def __enter__(self) -> LeafWriter:
         return self

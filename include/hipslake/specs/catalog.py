@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.margin import MarginSpec, margin_name
 from hipslake.specs.position_from import NAME_PATTERN, PositionFromSpec, Unmatched
 from hipslake.specs.schedule import check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
@@ -24,6 +25,7 @@ __all__ = [
     "ColumnGroupSpec",
     "CsvOptions",
     "Layout",
+    "MarginSpec",
     "ParquetOptions",
     "ParquetSpec",
     "PositionFromSpec",
@@ -145,6 +147,7 @@ class CatalogSpec(Frozen):
     column_groups: tuple[ColumnGroupSpec, ...] = (ColumnGroupSpec(name="main"),)
     co_partitioned: tuple[str, ...] = ()  # columns whose equal values lie in one pixel; it is verified
     index: tuple[str, ...] = ()  # columns whose values are looked up
+    margin: MarginSpec = MarginSpec()
     parquet: ParquetSpec = ParquetSpec()
     schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: started by hand or by an asset
     bad_rows: BadRowsSpec = BadRowsSpec()
@@ -220,6 +223,26 @@ class CatalogSpec(Frozen):
         if given.column in self.co_partitioned:
             raise ValueError(
                 f"co_partitioned: {given.column} is marked by position_from already; take it out of the list"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _margins_fit(self) -> CatalogSpec:
+        if not self.margin.arcsec:
+            return self
+        primary = self.column_groups[0]
+        position = {self.position.ra, self.position.dec}
+        elsewhere = {name for group in self.column_groups[1:] for name in group.columns}
+        unplaced = position & elsewhere if primary.columns == "*" else position - set(primary.columns)
+        if unplaced and self.layout is not Layout.HATS:
+            raise ValueError(
+                f"margin: it is made of the first column group, {primary.name!r}, which lacks column "
+                f"{', '.join(sorted(unplaced))}; move it there"
+            )
+        names = {margin_name(self.layout, primary.name, arcsec) for arcsec in self.margin.arcsec}
+        if taken := sorted(names & {group.name for group in self.column_groups}):
+            raise ValueError(
+                f"column_groups: {', '.join(taken)} has the name of a margin; give the group another name"
             )
         return self
 

@@ -65,6 +65,57 @@ class PixelTree:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def complement(self) -> PixelTree:
+        """The coarsest pixels that cover the sky where the tree has none.
+
+        Examples
+        --------
+        >>> [str(pixel) for pixel in PixelTree([1, 0], [0, 3]).complement()][:4]
+        ['Norder=1, Npix=1', 'Norder=1, Npix=2', 'Norder=1, Npix=3', 'Norder=0, Npix=1']
+        """
+        begin = np.append(np.int64(0), self.stop)
+        end = np.append(self.start, np.int64(12) << 2 * MAX_ORDER)
+        orders, pixels = [_NO], [_NO]
+        for order in range(MAX_ORDER + 1):
+            gap = begin < end
+            begin, end = begin[gap], end[gap]
+            shift = 2 * (MAX_ORDER - order)
+            first, last = -(-begin >> shift), end >> shift
+            whole = first < last
+            count = np.where(whole, last - first, 0)
+            inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+            pixels.append(inside + np.repeat(first, count))
+            orders.append(np.full(len(inside), order, np.int64))
+            # What is left of a gap on both sides of them.
+            cut = np.where(whole, first << shift, end)
+            begin, end = (
+                np.concatenate([begin, (last << shift)[whole]]),
+                np.concatenate([cut, end[whole]]),
+            )
+        return PixelTree(np.concatenate(orders), np.concatenate(pixels))
+
+    def tiling(self) -> PixelTree:
+        """The leaves and, between them, the coarsest pixels: together the whole sky, each place once."""
+        rest = self.complement()
+        return PixelTree(np.concatenate([self.order, rest.order]), np.concatenate([self.npix, rest.npix]))
+
+    def places_of(self, order: ArrayLike, npix: ArrayLike) -> NDArray[np.int64]:
+        """Where pixels are leaves themselves, their places in the tree, int64[m]; -1 for all others.
+
+        Examples
+        --------
+        >>> PixelTree([1, 0], [0, 3]).places_of([0, 1, 0], [0, 0, 3])
+        array([-1,  0,  1])
+        """
+        at = self.find(starts(order, npix))
+        if not len(self):
+            return at
+        return np.where((at >= 0) & (self.order[at] == order) & (self.npix[at] == npix), at, -1)
+
+    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> PixelTree:
+        """Some of the leaves: a mask, or places."""
+        return PixelTree(self.order[chosen], self.npix[chosen])
+
     def find(self, h29: ArrayLike) -> NDArray[np.int64]:
         """The leaf that holds each order-29 pixel.
 
@@ -82,6 +133,9 @@ class PixelTree:
             return np.full(index.shape, -1, np.int64)
         at = np.searchsorted(self.start, index, side="right") - 1
         return np.where((at >= 0) & (index < self.stop[at]), at, -1)
+
+
+_NO = np.empty(0, np.int64)
 
 
 def _check_exist(order: NDArray[np.int64], npix: NDArray[np.int64]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from hipslake.specs.base import Frozen
 from hipslake.steps.append import ATTEMPTS
 from hipslake.steps.compact import COMPACTIONS
+from hipslake.steps.margin import MARGINS
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -35,7 +36,7 @@ def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState)
     ----------
     folder : RunFolder
     place : str
-        `ATTEMPTS` or `COMPACTIONS`.
+        `ATTEMPTS`, `COMPACTIONS` or `MARGINS`.
     write_id : str
         Of the attempt.
     now : FrozenState
@@ -56,7 +57,7 @@ def attempts_of(folder: RunFolder, place: str, now: FrozenState) -> list[str]:
 def has_committed(folder: RunFolder, catalog: Storage) -> bool:
     """Return whether any attempt of a run has committed a version."""
     log = VersionLog(catalog)
-    tried = [write_id for place in (ATTEMPTS, COMPACTIONS) for write_id in _write_ids(folder, place)]
+    tried = [write_id for place in (ATTEMPTS, COMPACTIONS, MARGINS) for write_id in _write_ids(folder, place)]
     return any(log.find(write_id) is not None for write_id in tried)
 
 

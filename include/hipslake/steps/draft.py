@@ -12,7 +12,15 @@ from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.co_partitioning import marks_after, marks_of
 from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, GroupMetadata, Increment, Index, Rejects
+from hipslake.catalog.metadata import (
+    CatalogMetadata,
+    CoPartitioned,
+    GroupMetadata,
+    Increment,
+    Index,
+    Margin,
+    Rejects,
+)
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
@@ -20,6 +28,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.index import BuiltIndices
+from hipslake.steps.margin_draft import margins_made
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table
@@ -74,6 +83,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         run,
         schema,
         groups,
+        margins_made(folder),
         increment,
         None,
         marks=marks_of_run(folder),
@@ -187,6 +197,7 @@ def draft_increment(
     run: FrozenRun,
     base: CatalogMetadata | None,
     groups: tuple[GroupMetadata, ...],
+    margins: tuple[Margin, ...],
     increment: Increment,
     *,
     marks: tuple[CoPartitioned, ...],
@@ -202,6 +213,8 @@ def draft_increment(
         The newest version; None if there is none yet.
     groups : tuple of GroupMetadata
         As `changed_groups` gives them.
+    margins : tuple of Margin
+        As `changed_margins` gives them.
     increment : Increment
         As `describe_increment` gives it. One of the same key is replaced.
     marks : tuple of CoPartitioned
@@ -219,6 +232,7 @@ def draft_increment(
         run,
         schema,
         groups,
+        margins,
         increment,
         base,
         marks=marks,
@@ -267,6 +281,7 @@ def _assembled(
     run: FrozenRun,
     schema: pa.Schema,
     groups: tuple[GroupMetadata, ...],
+    margins: tuple[Margin, ...],
     increment: Increment,
     base: CatalogMetadata | None,
     *,
@@ -297,7 +312,7 @@ def _assembled(
         groups=groups,
         increments=tuple(increments),
         co_partitioned=marks_after(base, marks),
-        margins=base.margins if base else (),
+        margins=margins,
         indices=indices,
         association=run.association,
         spec=spec.model_dump(mode="json"),

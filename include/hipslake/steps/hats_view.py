@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.hats import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import HATS, skymap_path
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.skymap import write_skymap
@@ -119,13 +119,15 @@ def _build_tree(
     """Name all leaves in the version's own write; returns how many came from others, and were copied."""
     point_map = _point_map(catalog, metadata, older)
     linked = copied = 0
-    for group in metadata.groups:
-        table = metadata.partitions(group.name, catalog)
-        pairs = _elsewhere(metadata.write_id, table)
+    for group in metadata.with_files:
+        pairs = _elsewhere(metadata.write_id, group.table(catalog))
         with ThreadPoolExecutor(_THREADS) as pool:
             made = list(pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs))
         linked += len(made)
         copied += made.count(False)
+        if isinstance(group, Margin):
+            write_hats_margin(catalog, metadata, group)
+            continue
         write_hats_group(catalog, metadata, group.name, point_map)
         if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
             write_skymap(catalog, metadata, group.name)

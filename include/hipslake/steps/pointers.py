@@ -45,13 +45,13 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False) -> int:
 
 
 def checksums(metadata: CatalogMetadata) -> bytes:
-    """Return the content of `SHA256SUMS`: the leaf files of a version.
+    """Return the content of `SHA256SUMS`: the leaf files of a version, and those of its margins.
 
     Of a column group with sidecars, those are listed, and they list the files: so what a night has to write
     does not grow with the catalog.
     """
     tables = []
-    for group in metadata.groups:
+    for group in metadata.with_files:
         files = group.partitions if group.sidecars is None else group.sidecars
         columns = {name: [getattr(file, name) for file in files or ()] for name in ("path", "sha256")}
         tables.append(pa.table(columns, schema=pa.schema([("path", pa.string()), ("sha256", pa.string())])))

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from hipslake.catalog.committing import commit_next, committed_before
-from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.hats import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.skymap import write_skymap
@@ -112,6 +112,8 @@ def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMeta
     point_map = coverage_of(folder)
     for group in metadata.groups:
         write_hats_group(catalog, metadata, group.name, point_map)
+    for margin in metadata.margins:
+        write_hats_margin(catalog, metadata, margin)
 
 
 def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from hipslake.steps.histogram import HistogramReport, HistogramRequest
     from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
     from hipslake.steps.inputs import InputsReport
+    from hipslake.steps.margin import MarginReport, MarginRequest
     from hipslake.steps.plan import PlanReport
     from hipslake.steps.publish import PublishReport
     from hipslake.steps.report import Report
@@ -225,6 +226,52 @@ class VerifyCatalogOperator(SparkStepOperator):
         from hipslake.steps.report import perform
 
         return perform(verify.run, self.request(), verify.VerifyReport)
+
+
+class BuildMarginOperator(SparkStepOperator):
+    """Make the margins that the spec asks for of what a run wrote; or add some to the newest version.
+
+    The latter reads the param `arcsec`, commits a version, and is skipped if there is nothing to add. The
+    rows stay what they are, so no asset event is emitted. Small catalogs are done in the task's own process.
+
+    Parameters
+    ----------
+    published : bool
+        Whether margins are added to the newest version.
+    spark_above_bytes : int
+        From this many bytes of leaf files on, Spark does it.
+    """
+
+    job = "build_margin"
+    module = "hipslake.spark.margin"
+    _arcsec: tuple[float, ...] = ()
+
+    def __init__(self, *, published: bool = False, spark_above_bytes: int = 1 << 30, **kwargs: Any) -> None:
+        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
+        self.published = published
+
+    def request(self) -> MarginRequest:
+        from hipslake.steps.margin import MarginRequest
+
+        return MarginRequest(run_uri=self.run_uri, arcsec=self._arcsec)
+
+    def report_type(self) -> type[MarginReport]:
+        from hipslake.steps.margin import MarginReport
+
+        return MarginReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.margin import bytes_to_read
+
+        return bytes_to_read(self.request())
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        if self.published:
+            self._arcsec = tuple(float(each) for each in context["params"]["arcsec"])
+        summary = super().execute(context)
+        if self.published and summary["version"] is None:
+            raise AirflowSkipException("The newest version has these margins already.")
+        return summary
 
 
 class AppendIncrementOperator(PublishingOperator, SparkStepOperator):

@@ -1,0 +1,50 @@
+"""A published catalog gets margins that its spec did not ask for. Every spec gives one DAG."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+from hipslake_airflow.documents import margin_document
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.catalog import BuildHatsViewOperator, BuildMarginOperator, ResolveRunOperator
+from hipslake_airflow.params import margin_params
+from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_folders import CATALOG_SPECS
+
+PIPELINE = "catalog_margin"
+
+
+def catalog_margin(spec: CatalogSpec, path: Path) -> DAG:
+    """Return the DAG that adds margins to the newest version of one catalog."""
+    with DAG(
+        dag_id=dag_id_of(PIPELINE, path),
+        description=f"Add margins to {spec.name}",
+        doc_md=margin_document(spec),
+        schedule=None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=margin_params(spec),
+        tags=["hipslake", "catalog", "margin"],
+        default_args=RETRIES,
+    ) as dag:
+        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
+        run_uri = resolve.output["run_uri"]
+        margin = BuildMarginOperator(task_id="margin", run_uri=run_uri, published=True)
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
+        resolve >> margin >> view
+    return dag
+
+
+for spec_path in find_specs(CATALOG_SPECS):
+    try:
+        spec = load_catalog_spec(spec_path)
+    except SpecError:  # said by the DAG of its ingest
+        continue
+    building = catalog_margin(spec, spec_path)
+    globals()[building.dag_id] = building

@@ -1,0 +1,47 @@
+"""Leaves and their files: what stands in a stretch of the sky."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.catalog.partitions import curve_sorted
+from hipslake.sphere.pixels import starts
+from hipslake.sphere.tree import PixelTree
+
+_NO = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Leaves of a column group, or pixels of a margin, with the files of each.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        As `PARTITION_SCHEMA`, along the curve; a leaf with several files has several rows.
+    tree : PixelTree
+        Their pixels.
+    first : int64[n + 1]
+        Per leaf of the tree, the place of its first file in the table.
+    """
+
+    table: pa.Table
+    tree: PixelTree
+    first: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Standing:
+        """From partitions in any order."""
+        table = curve_sorted(table)
+        order, npix = (table[name].to_numpy().astype(np.int64) for name in ("order", "npix"))
+        start = starts(order, npix)
+        first = np.flatnonzero(np.append(True, start[1:] != start[:-1])) if len(start) else _NO
+        return cls(table, PixelTree(order[first], npix[first]), np.append(first, len(start)))
+
+    def files(self, leaf: int) -> pa.Table:
+        """The files of a leaf, given by its place in the tree."""
+        return self.table.slice(int(self.first[leaf]), int(self.first[leaf + 1] - self.first[leaf]))

@@ -1,0 +1,223 @@
+"""What the tasks that make margins know: worked out by the job, loaded once per process.
+
+It lies in the folder of the write that the margins are made in, so that it does not matter who makes them:
+a run that builds a version, one that appends to it, or somebody who wants a margin of a published one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.catalog.layouts import margin_work
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.standing import Standing
+from hipslake.planning.splits import assign_targets
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.margin import margin_name
+from hipslake.sphere.tree import PixelTree
+from hipslake.steps.tables import read_table, write_table
+from hipslake.storage import Storage
+
+MEMORY_PER_BYTE = 3  # of a leaf file, about
+
+
+class MarginOrder(Frozen):
+    """Which margins are to be made, and of which rows."""
+
+    write_id: str
+    spec: CatalogSpec
+    radii: tuple[float, ...]  # arcseconds
+    ordinal: int | None = None  # of the increment whose rows have come; None: all rows have
+    replaces: tuple[int, ...] = ()  # ordinals whose rows went
+
+    @property
+    def group(self) -> str:
+        """The column group that margins are made of."""
+        return self.spec.column_groups[0].name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the margins are called."""
+        return tuple(margin_name(self.spec.layout, self.group, arcsec) for arcsec in self.radii)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The tiles whose margin may change, for one distance.
+
+    Attributes
+    ----------
+    tile : int64[n]
+        Places in the tiles, ascending.
+    size : int64[n]
+        Bytes in memory of what is gathered for each, about.
+    must : bool[n]
+        Whether the margin may change though no row comes.
+    """
+
+    tile: NDArray[np.int64]
+    size: NDArray[np.int64]
+    must: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MarginWork:
+    """All that the tasks know.
+
+    Attributes
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    order : MarginOrder
+    schema : pyarrow.Schema
+        Of the column group.
+    leaves : Standing
+        The leaf files to read.
+    task : int32[leaves]
+        Map task of each leaf, ascending.
+    tiles : PixelTree
+        Those that the rows of these leaves can reach, and all that are wanted.
+    before : PixelTree or None
+        The tiles before an append, where they overlap with these; None: no margin stands yet.
+    standing : tuple of Standing
+        Per distance, the margin files that stand in these.
+    target, must : tuple of arrays
+        Per distance and tile: the reduce task (int32, -1 where it is not wanted), and `Wanted.must`.
+    """
+
+    catalog: Storage
+    order: MarginOrder
+    schema: pa.Schema
+    leaves: Standing
+    task: NDArray[np.int32]
+    tiles: PixelTree
+    before: PixelTree | None
+    standing: tuple[Standing, ...]
+    target: tuple[NDArray[np.int32], ...]
+    must: tuple[NDArray[np.bool_], ...]
+
+    @property
+    def tasks(self) -> int:
+        """Number of map tasks."""
+        return int(self.task[-1]) + 1 if len(self.task) else 0
+
+    @property
+    def targets(self) -> int:
+        """Number of reduce tasks."""
+        return max((int(target.max(initial=-1)) for target in self.target), default=-1) + 1
+
+    def margin_of(self, target: int) -> int:
+        """The place of the distance that a reduce task belongs to."""
+        return next(at for at, each in enumerate(self.target) if target <= int(each.max(initial=-1)))
+
+
+def store_work(
+    catalog: Storage,
+    order: MarginOrder,
+    schema: pa.Schema,
+    *,
+    leaves: pa.Table,
+    tiles: PixelTree,
+    wanted: list[Wanted],
+    before: PixelTree | None,
+    standing: list[pa.Table],
+    cores: int,
+    task_bytes: int,
+) -> None:
+    """Leave in the write what `load_work` loads.
+
+    Parameters
+    ----------
+    catalog, order, schema, tiles, before
+        As the attributes of `MarginWork`.
+    leaves : pyarrow.Table
+        `PARTITION_SCHEMA`.
+    wanted : list of Wanted
+        Per distance.
+    standing : list of pyarrow.Table
+        `PARTITION_SCHEMA`, per distance.
+    cores : int
+        Of the engine: where there is little, every core has some.
+    task_bytes : int
+        Bytes that a task handles, about.
+    """
+    folder = catalog.sub(margin_work(order.write_id))
+    there = Standing.of(leaves)
+    sizes = np.add.reduceat(np.append(there.table["bytes"].to_numpy(), 0), there.first[:-1])
+    task = assign_targets(sizes, _share(sizes, cores, task_bytes))
+    folder.write("schema.arrow", schema.serialize().to_pybytes())
+    write_table(folder, "leaves.parquet", there.table)
+    write_table(folder, "tasks.parquet", pa.table({"task": task}))
+    write_table(folder, "tiles.parquet", _pixels(tiles))
+    if before is not None:
+        write_table(folder, "before.parquet", _pixels(before))
+    parts, first = [], 0
+    for margin, each in enumerate(wanted):
+        target = assign_targets(each.size, _share(each.size, cores, task_bytes)) + np.int32(first)
+        first = int(target[-1]) + 1 if len(target) else first
+        columns = {"tile": each.tile, "must": each.must, "target": target}
+        parts.append(pa.table({"margin": np.full(len(target), margin), **columns}))
+    write_table(folder, "wanted.parquet", pa.concat_tables(parts))
+    numbered = [
+        table.append_column("margin", pa.array(np.full(len(table), margin)))
+        for margin, table in enumerate(standing)
+    ]
+    if numbered:
+        write_table(folder, "standing.parquet", pa.concat_tables(numbered))
+    folder.write("order.json", order.model_dump_json().encode())
+
+
+@lru_cache(maxsize=2)
+def load_work(catalog_uri: str, write_id: str) -> MarginWork:
+    """Load what a job has left in its write."""
+    catalog = Storage.at(catalog_uri)
+    folder = catalog.sub(margin_work(write_id))
+    order = MarginOrder.model_validate_json(folder.read("order.json"))
+    tiles = _tree(read_table(folder, "tiles.parquet"))
+    wanted = read_table(folder, "wanted.parquet")
+    target = tuple(np.full(len(tiles), -1, np.int32) for _ in order.radii)
+    must = tuple(np.zeros(len(tiles), bool) for _ in order.radii)
+    for margin in range(len(order.radii)):
+        mine = wanted.filter(pc.equal(wanted["margin"], margin))
+        target[margin][mine["tile"].to_numpy()] = mine["target"].to_numpy()
+        must[margin][mine["tile"].to_numpy()] = mine["must"].to_numpy()
+    appends = folder.is_file("before.parquet")
+    standing = read_table(folder, "standing.parquet") if appends else None
+    return MarginWork(
+        catalog,
+        order,
+        pa.ipc.read_schema(pa.BufferReader(folder.read("schema.arrow"))),
+        Standing.of(read_table(folder, "leaves.parquet")),
+        read_table(folder, "tasks.parquet")["task"].to_numpy(),
+        tiles,
+        _tree(read_table(folder, "before.parquet")) if appends else None,
+        tuple(
+            Standing.of(
+                standing.filter(pc.equal(standing["margin"], margin)).select(PARTITION_SCHEMA.names)
+                if standing is not None
+                else PARTITION_SCHEMA.empty_table()
+            )
+            for margin in range(len(order.radii))
+        ),
+        target,
+        must,
+    )
+
+
+def _share(sizes: NDArray[np.int64], cores: int, task_bytes: int) -> int:
+    return max(1, min(task_bytes, int(sizes.sum() / (2 * cores)) + 1))
+
+
+def _pixels(tree: PixelTree) -> pa.Table:
+    return pa.table({"order": tree.order, "npix": tree.npix})
+
+
+def _tree(table: pa.Table) -> PixelTree:
+    return PixelTree(table["order"].to_numpy(), table["npix"].to_numpy())

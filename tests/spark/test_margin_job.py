@@ -1,0 +1,38 @@
+"""Margins made in Spark are, byte for byte, those made in one process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import margin
+from hipslake.spark.engine import SparkEngine
+from hipslake.steps.margin import MARGIN_FILES, MarginRequest, margin_files
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table
+from pyspark.sql import SparkSession
+
+from tests.steps import in_process
+
+pytestmark = pytest.mark.spark
+
+
+def test_spark_makes_the_margins_of_one_process(spark: SparkSession, tmp_path: Path) -> None:
+    in_process.write_source(tmp_path / "landing")
+    spec_file = in_process.write_spec(
+        tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", more="margin: {arcsec: [7200, 600]}"
+    )
+    folder = in_process.start(tmp_path / "warehouse", spec_file)
+    for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
+        step(folder)
+    request = MarginRequest(run_uri=folder.uri, task_bytes=1 << 14, block_bytes=1 << 12)
+    by_process = margin.run(request, ThisProcess())
+    expected = margin_files(RunFolder(folder.uri))
+    folder.storage.delete(MARGIN_FILES)
+    in_spark = margin.run(request, SparkEngine(spark))
+    found = read_table(folder.storage, MARGIN_FILES)
+    keys = [("margin", "ascending"), ("path", "ascending")]
+    assert found.sort_by(keys).equals(expected.sort_by(keys))
+    assert in_spark.margin_rows == by_process.margin_rows
+    assert in_process.check(folder).ok
