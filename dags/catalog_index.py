@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import index_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
@@ -17,14 +15,17 @@ from hipslake_airflow.operators.catalog import (
     ResolveRunOperator,
 )
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_index"
 SPARK_ABOVE_BYTES = 256 << 20
 
 
-def catalog_index(spec: CatalogSpec, path: Path) -> DAG:
-    """Return the DAG that indexes one catalog."""
+def catalog_index(spec: CatalogSpec, path: Path) -> DAG | None:
+    """Return the DAG that indexes one catalog, or None where the spec asks for no index."""
+    if not spec.index:
+        return None
     with DAG(
         dag_id=dag_id_of(PIPELINE, path),
         description=f"Index {spec.name}",
@@ -46,11 +47,4 @@ def catalog_index(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-for spec_path in find_specs(CATALOG_SPECS):
-    try:
-        spec = load_catalog_spec(spec_path)
-    except SpecError:  # said by the DAG of its ingest
-        continue
-    if spec.index:
-        indexing = catalog_index(spec, spec_path)
-        globals()[indexing.dag_id] = indexing
+globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_index))

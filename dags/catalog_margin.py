@@ -6,14 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 from hipslake_airflow.documents import margin_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import BuildHatsViewOperator, BuildMarginOperator, ResolveRunOperator
 from hipslake_airflow.params import margin_params
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_margin"
@@ -41,10 +40,4 @@ def catalog_margin(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-for spec_path in find_specs(CATALOG_SPECS):
-    try:
-        spec = load_catalog_spec(spec_path)
-    except SpecError:  # said by the DAG of its ingest
-        continue
-    building = catalog_margin(spec, spec_path)
-    globals()[building.dag_id] = building
+globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_margin))

@@ -13,7 +13,19 @@ from hipslake.steps.run import RUNS, FrozenRun, RunFolder, catalog_uri, parse
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
-STEPS = ("resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "publish", "view")
+STEPS = (
+    "resolve",
+    "wait",
+    "inputs",
+    "histogram",
+    "plan",
+    "write",
+    "margin",
+    "index",
+    "verify",
+    "publish",
+    "view",
+)
 """In the order of the DAG; `wait` is a sensor and leaves no report."""
 
 

@@ -15,7 +15,7 @@ from hipslake.catalog.layouts import HATS
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Margin, Partition
 from hipslake.catalog.partitions import pixel_ranges, pixels_in
-from hipslake.catalog.sides import icrs_position
+from hipslake.catalog.placement import icrs_position
 from hipslake.sphere.coordinates import to_icrs_degrees
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage import Storage

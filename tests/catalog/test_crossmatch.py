@@ -261,7 +261,10 @@ def test_the_margin_has_to_hold_what_moves_in(tmp_path: Path, a: Catalog) -> Non
     motion = {"pmra": "pmra", "pmdec": "pmdec"}
     assert a.crossmatch(slow, radius_arcsec=9, other_motion=motion, epoch=2005.0).num_rows >= 0
     with pytest.raises(
-        SpecError, match=r"no margin of 1009 arcsec .* 60\); write 'margin: \{arcsec: \[1009\]\}'"
+        SpecError,
+        match=r"no margin of 1009 arcsec .* 60\); add it by catalog_margin__b or "
+        r"Catalog.build_margin\(1009\), "
+        r"or write 'margin: \{arcsec: \[1009\]\}'",
     ):
         a.crossmatch(slow, radius_arcsec=9, other_motion=motion, epoch=2100.0)
 

@@ -49,7 +49,9 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
 def test_a_broken_spec_is_told_by_each_pipeline(load: Load, specs: Path) -> None:
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
     dags = load()
-    broken = {f"catalog_{what}__broken" for what in ("ingest", "compact", "rollback", "vacuum")}
+    broken = {
+        f"catalog_{what}__broken" for what in ("ingest", "compact", "index", "margin", "rollback", "vacuum")
+    }
     assert {dag_id for dag_id in dags if "__" in dag_id} == broken
     assert all("invalid-spec" in dags[dag_id].tags for dag_id in broken)
 

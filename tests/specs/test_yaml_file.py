@@ -172,6 +172,9 @@ def test_shipped_specs_load() -> None:
     )
     assert specs["hipparcos_hats"].source == specs["hipparcos"].source
     assert specs["hipparcos_hats"].position == specs["hipparcos"].position
+    assert specs["hipparcos_hats"].margin.arcsec == (
+        300.0,
+    )  # what include/specs/joins/gaia_x_hipparcos.yaml needs
 
 
 def test_the_key_on_is_no_truth(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ class Lake:
         perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
         if folder.run().spec.index:
             self.build_index(folder)
+        in_process.make_margins(folder)
 
     def build_index(self, folder: RunFolder, **knobs: Any) -> index_step.BuildIndexReport:
         """The index step."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.reading import _told as told
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 

@@ -155,6 +155,13 @@ def collection_properties(metadata: CatalogMetadata) -> bytes:
     )
 
 
+def primary_table_url(collection: bytes) -> bytes:
+    """Where a `collection.properties` says that the tree of readers lies; indices may lie in older writes."""
+    key = b"hats_primary_table_url="
+    lines = (line for line in collection.splitlines() if line.startswith(key))
+    return next(lines, key).removeprefix(key)
+
+
 def _association(metadata: CatalogMetadata) -> dict[str, str | int]:
     """What an association says of the two catalogs that it joins; nothing for other catalogs."""
     told = metadata.association

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
-from hipslake.catalog.selection import Intervals
 from hipslake.errors import IndexMissingError, SchemaMismatchError
 from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import Layout
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
 

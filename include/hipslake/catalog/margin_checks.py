@@ -16,12 +16,11 @@ from hipslake.catalog.border_rows import BorderRows, border_rows
 from hipslake.catalog.findings import MarginFindings, Problem, ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.placement import icrs_of
+from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.reading import leaf_batches
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals
 from hipslake.catalog.standing import Standing
-from hipslake.specs.catalog import PositionSpec
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margins import border_of, margin_pairs, rows_within, tiles_near
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage import Storage
@@ -42,8 +41,7 @@ class MarginChecks:
     def __init__(self, storage: Storage, metadata: CatalogMetadata) -> None:
         self._storage = storage
         self._margins = metadata.margins
-        position = metadata.position.model_dump(exclude={"icrs_ra", "icrs_dec"})
-        self._position = PositionSpec.model_validate(position)
+        self._position = icrs_position(metadata)
         self._schema, self._parquet = metadata.schema_of(), metadata.groups[0].parquet
         self._standing = Standing.of(metadata.groups[0].table(storage))
         self._tiles = self._standing.tree.tiling()

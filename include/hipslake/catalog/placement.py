@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
+from hipslake.catalog.schema import hats_position
 from hipslake.errors import SchemaMismatchError
 from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import CatalogSpec, PositionSpec, Unmatched
@@ -155,6 +157,29 @@ def icrs_and_index(
     """
     ra, dec = to_icrs_degrees(lon, lat, unit=position.unit, frame=position.frame)
     return ra, dec, order29(ra, dec)
+
+
+def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
+    """The columns of a catalog that place its rows: ICRS degrees where it has them."""
+    told = metadata.position
+    if told.icrs_ra is not None and told.icrs_dec is not None:
+        return PositionSpec(ra=told.icrs_ra, dec=told.icrs_dec, epoch=told.epoch)
+    return PositionSpec(ra=told.ra, dec=told.dec, unit=told.unit, frame=told.frame, epoch=told.epoch)
+
+
+def stored_position(spec: CatalogSpec, schema: pa.Schema) -> PositionSpec:
+    """As `icrs_position`, of a catalog that is not described yet.
+
+    Of rows that lie where their objects do, these are the objects' positions and not their own.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    schema : pyarrow.Schema
+        Of the source, or of a column group that stores the position.
+    """
+    named = hats_position(spec, schema)
+    return spec.position if named is None else PositionSpec(ra=named[0], dec=named[1])
 
 
 def icrs_of(

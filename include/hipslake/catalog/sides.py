@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata, Margin
+from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.catalog.shifts import largest_shift_in
@@ -166,8 +167,9 @@ class Side:
         raise SpecError(
             f"catalog {self.metadata.catalog} has no margin of {radius_arcsec:.6g} arcsec or more, which the "
             "right side of a match needs to find partners over the borders of its leaves "
-            f"(margins of column group {self.right_group!r}: {known or 'none'}); write 'margin: {{arcsec: "
-            f"[{needed}]}}' into its spec and ingest again, or build the margin for the published version"
+            f"(margins of column group {self.right_group!r}: {known or 'none'}); add it by "
+            f"catalog_margin__{self.metadata.catalog} or Catalog.build_margin({needed}), or write 'margin: "
+            f"{{arcsec: [{needed}]}}' into its spec and ingest again"
         )
 
     @property
@@ -192,14 +194,6 @@ class Side:
     @property
     def _motion_columns(self) -> list[str]:
         return [] if self.motion is None else [name for _, name in self.motion if name is not None]
-
-
-def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
-    """The columns of a catalog that place its rows: ICRS degrees where it has them."""
-    told = metadata.position
-    if told.icrs_ra is not None and told.icrs_dec is not None:
-        return PositionSpec(ra=told.icrs_ra, dec=told.icrs_dec, epoch=told.epoch)
-    return PositionSpec(ra=told.ra, dec=told.dec, unit=told.unit, frame=told.frame, epoch=told.epoch)
 
 
 def margin_files(storage: Storage, margin: Margin) -> pa.Table:

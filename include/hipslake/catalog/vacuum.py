@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
+from hipslake.catalog.hats_properties import primary_table_url
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.leftovers import Removed, Size, delete_unfinished, delete_unneeded, size_of
 from hipslake.catalog.metadata import CatalogMetadata
@@ -196,7 +197,7 @@ def _writes_of_pointers(storage: Storage) -> set[str]:
     """The writes that readers are led to without the log."""
     found = write_ids_in((storage.symlink_target(CURRENT) or "").encode())
     with suppress(FileNotFoundError):
-        found |= write_ids_in(storage.read(HATS.COLLECTION))
+        found |= write_ids_in(primary_table_url(storage.read(HATS.COLLECTION)))
     return found
 
 

@@ -39,7 +39,7 @@ from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.draft import draft_version
+from hipslake.steps.draft import draft_leaves
 from hipslake.steps.index import INDEX_ATTEMPTS, BuildIndexReport, BuildIndexRequest, BuiltIndices
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
@@ -76,7 +76,7 @@ def _of_run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
     folder.write(RunFolder.INDICES, BuiltIndices())  # of no earlier attempt
-    draft = draft_version(folder, version=1, parent=None)
+    draft = draft_leaves(folder)  # margins may be made at the same time
     with phases("index"), Heartbeat(catalog, frozen.write_id):
         indices = _indices(catalog, draft, frozen.spec.index, engine, frozen.write_id, request.file_rows)
     folder.write(RunFolder.INDICES, BuiltIndices(indices=indices))

@@ -21,6 +21,7 @@ from hipslake.catalog.describe import describe_margin
 from hipslake.catalog.layouts import margin_work
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, summed_by_leaf
+from hipslake.catalog.placement import stored_position
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
@@ -251,7 +252,7 @@ def add_margins(
     CatalogNotFoundError
         Nothing is published.
     SpecError
-        The primary column group lacks the position columns.
+        The primary column group lacks the position columns, or another group is called like the margin.
     ConflictError
         Others kept changing the catalog.
     """
@@ -308,13 +309,21 @@ def described_margins(catalog: Storage, order: MarginOrder, files: pa.Table) -> 
 
 def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -> MarginOrder:
     spec = CatalogSpec.model_validate(base.spec)
-    lacking = {spec.position.ra, spec.position.dec} - set(base.schema_of().names)
+    schema = base.schema_of()
+    position = stored_position(spec, schema)
+    lacking = {position.ra, position.dec} - set(schema.names)
     if lacking:
         raise SpecError(
             f"catalog {base.catalog}: its first column group, {base.groups[0].name!r}, lacks position column "
             f"{', '.join(sorted(lacking))}, so it can have no margin; ingest it with the positions there"
         )
-    return MarginOrder(write_id=write_id, spec=spec, radii=radii)
+    order = MarginOrder(write_id=write_id, spec=spec, radii=radii)
+    if taken := sorted({*order.names} & {group.name for group in base.groups}):
+        raise SpecError(
+            f"catalog {base.catalog}: column group {', '.join(taken)} is called like this margin; ingest it "
+            "with another name of the group"
+        )
+    return order
 
 
 def _draft(

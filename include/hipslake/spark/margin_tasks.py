@@ -15,10 +15,10 @@ from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.reading import leaf_batches
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Intervals
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.spark.margin_work import MarginWork, load_work
 from hipslake.spark.write_tasks import LeafWriter
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margins import MarginPairs, border_of, margin_pairs, rows_within
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.storage import Storage
@@ -123,9 +123,8 @@ class _Gathered:
 def _near_border(work: MarginWork, leaf: int) -> Iterator[BorderRows]:
     """The rows of a leaf that may be in a margin."""
     border = Intervals(*border_of(work.leaves.tree[leaf], max(work.order.radii)))
-    position = work.order.spec.position
     for file in work.leaves.files(leaf).to_pylist():
-        yield from border_rows(work.catalog, file["path"], file["bytes"], work.schema, position, border)
+        yield from border_rows(work.catalog, file["path"], file["bytes"], work.schema, work.position, border)
 
 
 def _send(work: MarginWork, margin: int, rows: BorderRows, gathered: _Gathered) -> None:
@@ -214,5 +213,5 @@ def _merged(
 
 
 def _within(work: MarginWork, margin: int, place: int, rows: pa.Table) -> NDArray[np.bool_]:
-    ra, dec = icrs_of(rows, work.order.spec.position)
+    ra, dec = icrs_of(rows, work.position)
     return rows_within(work.tiles[place], ra, dec, work.order.radii[margin])

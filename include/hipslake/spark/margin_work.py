@@ -7,7 +7,7 @@ a run that builds a version, one that appends to it, or somebody who wants a mar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.layouts import margin_work
 from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.placement import stored_position
 from hipslake.catalog.standing import Standing
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.specs.margin import margin_name
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.tables import read_table, write_table
@@ -102,6 +103,11 @@ class MarginWork:
     standing: tuple[Standing, ...]
     target: tuple[NDArray[np.int32], ...]
     must: tuple[NDArray[np.bool_], ...]
+
+    @cached_property
+    def position(self) -> PositionSpec:
+        """The columns that distances are measured by."""
+        return stored_position(self.order.spec, self.schema)
 
     @property
     def tasks(self) -> int:

@@ -55,6 +55,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         )
     with phases("clear"):
         catalog.delete_tree(write_id)
+        folder.storage.delete(RunFolder.INDICES)  # their files lay there: the index step is not done any more
     log.info(
         "Writing %d rows from %d splits into %d leaves, %d reduce tasks.",
         counted.rows_out,

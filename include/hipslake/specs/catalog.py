@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -234,7 +235,7 @@ class CatalogSpec(Frozen):
         position = {self.position.ra, self.position.dec}
         elsewhere = {name for group in self.column_groups[1:] for name in group.columns}
         unplaced = position & elsewhere if primary.columns == "*" else position - set(primary.columns)
-        if unplaced and self.layout is not Layout.HATS:
+        if unplaced and self.layout is not Layout.HATS and self.position_from is None:
             raise ValueError(
                 f"margin: it is made of the first column group, {primary.name!r}, which lacks column "
                 f"{', '.join(sorted(unplaced))}; move it there"
@@ -243,6 +244,18 @@ class CatalogSpec(Frozen):
         if taken := sorted(names & {group.name for group in self.column_groups}):
             raise ValueError(
                 f"column_groups: {', '.join(taken)} has the name of a margin; give the group another name"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _folders_differ(self) -> CatalogSpec:
+        """In layout hats groups, margins and indices are folders side by side: `index_10arcs` may be any."""
+        if not self.index or self.layout is not Layout.HATS:
+            return self
+        if taken := [group.name for group in self.column_groups if re.match("index(_|$)", group.name)]:
+            raise ValueError(
+                f"column_groups: {', '.join(taken)} has the name of an index; give the group another "
+                "name, one that does not begin with 'index'"
             )
         return self
 

@@ -51,9 +51,33 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
 
     Raises
     ------
+    StepError
+        If the spec asks for margins or indices, and their step has not run.
     VerificationError
         If the steps of the run do not agree on how many rows there are.
     """
+    return _drafted(
+        folder,
+        margins_made(folder),
+        _indices_of(folder, folder.run().spec),
+        version=version,
+        parent=parent,
+    )
+
+
+def draft_leaves(folder: RunFolder) -> CatalogMetadata:
+    """As `draft_version`, of the leaves alone: for who derives margins or indices of them."""
+    return _drafted(folder, (), (), version=1, parent=None)
+
+
+def _drafted(
+    folder: RunFolder,
+    margins: tuple[Margin, ...],
+    indices: tuple[Index, ...],
+    *,
+    version: int,
+    parent: int | None,
+) -> CatalogMetadata:
     run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
     storage = Storage.at(run.catalog_uri)
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
@@ -83,11 +107,11 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         run,
         schema,
         groups,
-        margins_made(folder),
+        margins,
         increment,
         None,
         marks=marks_of_run(folder),
-        indices=_indices_of(folder, run.spec),
+        indices=indices,
         version=version,
         parent=parent,
         created=run.created,
