@@ -12,8 +12,9 @@ _STEPS = {
     Mode.REPLACE: """\
 `resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
 them and skips the run if nothing changed since the newest version. `histogram` counts rows per pixel, `plan`
-splits the sky into leaves, `write` writes them, `verify` reads everything back, `publish` commits the version
-and emits the catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.""",
+splits the sky into leaves, `write` writes them; `margin` and `index`, where the spec asks for them, read the
+leaves once more, side by side. `verify` reads everything back, `publish` commits the version and emits the
+catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.""",
     Mode.APPEND: """\
 A run adds the files of its interval; run again, it puts them in the place of those that it added before.
 `resolve` freezes the spec, the params and the interval of the run. `wait` waits for the files, `inputs` lists

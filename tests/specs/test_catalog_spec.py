@@ -49,6 +49,21 @@ def test_margins_are_a_list_of_distances_or_one() -> None:
     assert CatalogSpec.model_validate_json(both.model_dump_json()) == both
 
 
+def test_names_and_columns_that_only_others_may_not_have() -> None:
+    groups = [{"name": "indices"}, {"name": "index", "columns": ["mag"]}]
+    assert spec(column_groups=groups).index == ()
+    assert spec(column_groups=groups[:1], index=["id"]).index == ("id",)
+    assert spec(column_groups=groups, index=["id"], layout="hipscat").index == ("id",)
+    seen = [
+        {"name": "main"},
+        {"name": "seen", "columns": ["ra", "dec"]},
+    ]  # the objects' places are everywhere
+    placed = {"position_from": {"catalog": "objects", "on": {"object_id": "id"}}}
+    assert spec(column_groups=seen, layout="hipscat", margin={"arcsec": 10}, **placed).margin.arcsec == (
+        10.0,
+    )
+
+
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
@@ -82,6 +97,14 @@ def test_margins_are_a_list_of_distances_or_one() -> None:
                 "column_groups": [{"name": "main"}, {"name": "place", "columns": ["ra", "dec"]}],
             },
             "lacks column dec, ra",
+        ),
+        (
+            {"index": ["id"], "column_groups": [{"name": "main"}, {"name": "index_id", "columns": ["mag"]}]},
+            "index_id has the name of an index",
+        ),
+        (
+            {"index": ["10arcs"], "margin": {"arcsec": [10]}, "column_groups": [{"name": "index"}]},
+            "index has the name of an index",
         ),
         ({"lowest_order": 5, "highest_order": 4}, "lowest_order 5 is above highest_order 4"),
         ({"highest_order": 30}, "less than or equal to 29"),
