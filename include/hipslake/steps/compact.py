@@ -30,7 +30,7 @@ class CompactRequest(Request):
 
     min_files: int = Field(default=2, ge=2)  # leaves with fewer files stay as they are
     task_bytes: int = Field(default=128 << 20, ge=1)  # of leaf files that one task reads
-    merges: int = Field(default=10, ge=1)  # tries, while others change the same leaves
+    merges: int = Field(default=30, ge=1)  # tries, while others change the same leaves; as for an append
 
     def fingerprint(self) -> str:
         """Return the digest of the request; what it finds to do is the catalog's newest version."""
