@@ -23,6 +23,7 @@ _CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "
 _CHANGES = {"os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 _IN_FOLDERS = {"os.remove", "os.rmdir"}  # with the descriptor of a folder, if the path is relative to one
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_SECONDS = 300  # for a task of which every moment is copied
 
 
 class Change(NamedTuple):
@@ -51,7 +52,7 @@ def killed_before(change: int, root: str, task: Callable[..., object], *argument
 def _run(task: Callable[..., object], arguments: tuple[Any, ...], code: int) -> None:
     process = _CLEAN.Process(target=task, args=arguments)
     process.start()
-    process.join(60)
+    process.join(_SECONDS)
     if process.is_alive():
         process.kill()
     assert process.exitcode == code
