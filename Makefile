@@ -15,7 +15,7 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 	@$(with) python -m hipslake_demo.demo
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
-	@include/setup/setup.sh nginx
+	@include/setup/setup.sh nginx postgres
 	@$(with) python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
@@ -62,4 +62,4 @@ lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
 clean: down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .nginx .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

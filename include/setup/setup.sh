@@ -92,13 +92,37 @@ make_nginx() {
   rm -rf -- "$folder"
 }
 
+# PostgreSQL, for the test that runs a whole Airflow: the system's, or Debian's own, unpacked here, as with nginx.
+make_postgres() {
+  local folder package program one
+  compgen -G '.postgres/usr/lib/postgresql/*/bin/initdb' >/dev/null && return
+  compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && return
+  command -v initdb >/dev/null && return
+  folder=$(mktemp -d)
+  if (
+    cd -- "$folder"
+    package=$(apt-cache depends postgresql | grep -o 'postgresql-[0-9]*' | head -n 1)
+    apt-get download "$package" libpq5 && for one in ./*.deb; do dpkg -x "$one" unpacked; done
+    LD_LIBRARY_PATH=$(echo unpacked/usr/lib/*-linux-gnu*)
+    export LD_LIBRARY_PATH
+    for program in initdb postgres; do unpacked/usr/lib/postgresql/*/bin/$program --version; done
+  ) >/dev/null 2>&1; then
+    rm -rf -- .postgres
+    mv -- "$folder/unpacked" .postgres
+  else
+    say "there is no PostgreSQL, and it cannot be got from Debian's packages here; the test of a backfill will be skipped"
+  fi
+  rm -rf -- "$folder"
+}
+
 make_database() {
   local stamp
   # shellcheck source=include/setup/environment.sh
   source "$here/environment.sh"
   mkdir -p -- "$AIRFLOW_HOME"
   stamp=$({ sed -n '/^apache-airflow/p' requirements.txt; echo "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"; } | digest)
-  [[ -e $AIRFLOW_HOME/airflow.db && -e $AIRFLOW_HOME/.migrated && $(<"$AIRFLOW_HOME/.migrated") == "$stamp" ]] && return
+  [[ $AIRFLOW__DATABASE__SQL_ALCHEMY_CONN != *"$AIRFLOW_HOME/airflow.db" || -e $AIRFLOW_HOME/airflow.db ]] &&
+    [[ -e $AIRFLOW_HOME/.migrated && $(<"$AIRFLOW_HOME/.migrated") == "$stamp" ]] && return
   say "making Airflow's database in $AIRFLOW_HOME"
   one_at_a_time
   if ! airflow db migrate >"$AIRFLOW_HOME/migrate.log" 2>&1; then

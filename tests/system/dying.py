@@ -23,6 +23,8 @@ _CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "
 _CHANGES = {"os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 _IN_FOLDERS = {"os.remove", "os.rmdir"}  # with the descriptor of a folder, if the path is relative to one
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_COPIES = 20  # tries
+_SECONDS = 300  # for a task of which every moment is copied
 
 
 class Change(NamedTuple):
@@ -51,10 +53,21 @@ def killed_before(change: int, root: str, task: Callable[..., object], *argument
 def _run(task: Callable[..., object], arguments: tuple[Any, ...], code: int) -> None:
     process = _CLEAN.Process(target=task, args=arguments)
     process.start()
-    process.join(60)
+    process.join(_SECONDS)
     if process.is_alive():
         process.kill()
     assert process.exitcode == code
+
+
+def _copied(root: str, place: str) -> None:
+    """Copy a folder; once more where another thread has just changed something in it."""
+    for _ in range(_COPIES):
+        try:
+            shutil.copytree(root, place, symlinks=True)
+            return
+        except shutil.Error:
+            shutil.rmtree(place)
+    shutil.copytree(root, place, symlinks=True)
 
 
 def _record(
@@ -65,7 +78,7 @@ def _record(
 
     def copy(change: Change) -> None:
         with one_at_a_time:
-            shutil.copytree(root, f"{copies}/{len(found)}", symlinks=True)
+            _copied(root, f"{copies}/{len(found)}")
             found.append(change)
 
     on_change(root, copy)
