@@ -25,7 +25,8 @@ one_at_a_time() {
 
 make_environment() { # folder, lock file
   local folder=$1 lock=$2 python stamp uv
-  python=$(find_python)
+  # The one below an environment that is active: that may be the folder itself, which is made anew.
+  python=$("$(find_python)" -c 'import sys; print(sys._base_executable)')
   # The folder's own path is part of the stamp: the scripts of an environment name it, so a moved checkout needs a new one.
   stamp=$({ cat "$lock"; "$python" -VV; echo "$root/$folder"; } | digest)
   is_made_from "$folder" "$stamp" && return

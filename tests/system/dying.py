@@ -2,13 +2,11 @@
 
 Python tells audit hooks what it is about to do to the file system, so every moment between two changes can be
 chosen, without a clock. What a killed process leaves is what lay there when it died, so one process can also
-leave a copy of the folder for every moment. Processes are forked from a clean one that has only imported the
-library.
+leave a copy of the folder for every moment.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -18,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_CLEAN = multiprocessing.get_context("forkserver")
-_CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "matplotlib.pyplot"])
+from tests.system import forked
+
 _CHANGES = {"os.rename", "os.link", "os.symlink", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"}
 _IN_FOLDERS = {"os.remove", "os.rmdir"}  # with the descriptor of a folder, if the path is relative to one
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -39,7 +37,7 @@ def changes(root: str, copies: str, task: Callable[..., object], *arguments: Any
 
     `<copies>/<n>` is the root as it was right before change n.
     """
-    receiving, sending = _CLEAN.Pipe(duplex=False)
+    receiving, sending = forked.CLEAN.Pipe(duplex=False)
     _run(_record, (sending, root, copies, task, arguments), 0)
     found: list[Change] = receiving.recv()
     return found
@@ -51,8 +49,7 @@ def killed_before(change: int, root: str, task: Callable[..., object], *argument
 
 
 def _run(task: Callable[..., object], arguments: tuple[Any, ...], code: int) -> None:
-    process = _CLEAN.Process(target=task, args=arguments)
-    process.start()
+    process = forked.start(task, *arguments)
     process.join(_SECONDS)
     if process.is_alive():
         process.kill()

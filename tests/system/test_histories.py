@@ -5,7 +5,6 @@ Whatever happens, every version that is listed is whole, and in the end one vacu
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -37,6 +36,8 @@ from hipslake.versions.pins import Pin
 
 from tests.catalog.leftovers import missing, orphans
 from tests.steps import in_process
+from tests.system import forked
+from tests.system.dying import on_change
 from tests.system.runs import DEAD_AT_ONCE
 
 LIVES, AT_ONCE = 16, 4
@@ -44,9 +45,6 @@ ACTS = 6  # of a life, if it lasts so long
 STALE_SECONDS = 5.0
 BEAT_SECONDS = 0.2
 MOST_CHANGES = 400  # of the file system, in a life that is cut short
-
-_CLEAN = multiprocessing.get_context("forkserver")
-_CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "matplotlib.pyplot"])
 
 
 def rewrite(storage: Storage, chance: random.Random) -> None:
@@ -140,20 +138,17 @@ def live(root: str, seed: int) -> None:
 
 
 def _die_after(changes: int, root: str) -> None:
-    from tests.system import dying
-
     left = iter(range(changes))
 
     def count(_: object) -> None:
         if next(left, None) is None:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    dying._on_change(root, count)
+    on_change(root, count)
 
 
 def run_life(root: str, seed: int) -> int:
-    process = _CLEAN.Process(target=live, args=(root, seed))
-    process.start()
+    process = forked.start(live, root, seed)
     process.join(120)
     if process.is_alive():
         process.kill()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -21,16 +20,12 @@ from tests.steps.nights import FIRST, Survey, night_rows
 from tests.steps.store_nights import StoreSurvey
 from tests.stores.proxy import Proxy, running_proxy
 from tests.stores.s3_server import S3Server
+from tests.system import forked
 
 WRITERS, NIGHTS, RETRIES = 8, 10, 2
 ROWS = 120
 COMMIT = r"/_versions/(\d+)\.json"
 PIN = r"/_versions/pins/[^/]+\.json"
-
-
-def know(environment: Mapping[str, str]) -> None:
-    """Tell a process that was not forked from this one what this one knows."""
-    os.environ.update(environment)
 
 
 def append_nights(survey: Survey, numbers: range) -> list[AppendReport]:
@@ -49,9 +44,7 @@ def _append(survey: Survey, number: int) -> AppendReport:
     raise AssertionError
 
 
-def append_all(
-    survey_of: Callable[[int], Survey], nights: int, environment: Mapping[str, str]
-) -> list[AppendReport]:
+def append_all(survey_of: Callable[[int], Survey], nights: int) -> list[AppendReport]:
     """Append all nights, dealt out to the writers, each of which is a process of its own.
 
     Parameters
@@ -60,12 +53,9 @@ def append_all(
         The survey as a writer has it, who numbers its runs from `1000 * writer` on.
     nights : int
         Per writer.
-    environment : mapping
-        What the processes know beside what this one does.
     """
-    clean = multiprocessing.get_context("forkserver")
-    clean.set_forkserver_preload(["tests.steps.in_process"])
-    with ProcessPoolExecutor(WRITERS, mp_context=clean, initializer=know, initargs=(environment,)) as pool:
+    knowing = {"initializer": forked.take_environment, "initargs": (dict(os.environ),)}
+    with ProcessPoolExecutor(WRITERS, mp_context=forked.CLEAN, **knowing) as pool:
         done = [
             pool.submit(append_nights, survey_of(writer), range(writer, WRITERS * nights, WRITERS))
             for writer in range(WRITERS)
@@ -100,7 +90,7 @@ def test_eighty_increments_of_eight_writers_land_once(tmp_path: Path) -> None:
     for number in range(WRITERS * NIGHTS):
         survey.land(number, night_rows(number, ROWS), files=1)
     assert survey.spec.exists()
-    reports = append_all(lambda writer: Survey(tmp_path, runs=1000 * writer), NIGHTS, {})
+    reports = append_all(lambda writer: Survey(tmp_path, runs=1000 * writer), NIGHTS)
     assert_landed_once(survey, NIGHTS, reports)
 
 
@@ -148,11 +138,7 @@ def test_increments_of_eight_writers_on_a_store_land_once(
     assert survey.spec.exists()
     if lost:
         proxy.drop_answers("PUT", COMMIT, times=math.inf)
-    reports = append_all(
-        lambda writer: StoreSurvey(tmp_path, uri=survey.uri, runs=1000 * writer),
-        nights,
-        S3Server(proxy.endpoint).environment,
-    )
+    reports = append_all(lambda writer: StoreSurvey(tmp_path, uri=survey.uri, runs=1000 * writer), nights)
     granted = [(number, fault) for number, status, fault in commits(proxy) if status == 200]
     every = range(1, WRITERS * nights + 1)
     assert sorted(granted) == [(number, "dropped" if lost else "") for number in every]
