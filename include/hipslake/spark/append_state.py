@@ -180,7 +180,7 @@ def load_append_state(
         schema,
         SplitTable.read(storage, RunFolder.SPLITS),
         tuple(plans),
-        Placer(run.spec, load_object_pixels(folder)),
+        Placer(run.spec, load_object_pixels(folder, run)),
         attempt,
         standing,
         PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),

@@ -203,7 +203,7 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
-            marks_after(base, marks_of_run(self.folder))  # says at once if the objects are others
+            marks_after(base, marks_of_run(self.frozen, self.counted))  # says at once if the objects are others
             if base is not None:
                 check_not_shared(base, self.frozen, self.inputs, self.catalog)
             earlier = base.increment(self.key) if base else None
@@ -346,7 +346,7 @@ class _Job:
     def _drafted(self, merged: _Merged, base: CatalogMetadata | None, schema: pa.Schema) -> CatalogMetadata:
         write_id = merged.attempt.write_id
         groups = changed_groups(self.frozen, base, merged.changes, schema=schema, write_id=write_id)
-        marks = marks_of_run(self.folder)
+        marks = marks_of_run(self.frozen, self.counted)
         margins = changed_margins(
             self.frozen,
             base,

@@ -140,5 +140,5 @@ def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str
             GroupPlan(group, group_schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
         )
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
-    placer = Placer(run.spec, load_object_pixels(folder))
+    placer = Placer(run.spec, load_object_pixels(folder, run))
     return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans), placer)

@@ -80,6 +80,7 @@ def _drafted(
 ) -> CatalogMetadata:
     run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
     storage = Storage.at(run.catalog_uri)
+    counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     groups = tuple(
@@ -110,7 +111,7 @@ def _drafted(
         margins,
         increment,
         None,
-        marks=marks_of_run(folder),
+        marks=marks_of_run(run, counted),
         indices=indices,
         version=version,
         parent=parent,
@@ -343,9 +344,8 @@ def _assembled(
     )
 
 
-def marks_of_run(folder: RunFolder) -> tuple[CoPartitioned, ...]:
+def marks_of_run(run: FrozenRun, counted: HistogramReport) -> tuple[CoPartitioned, ...]:
     """The marks that the rows of a counted run have."""
-    run, counted = folder.run(), folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     writes = run.objects.writes if run.objects is not None else None
     return marks_of(run.spec, writes, unmatched=counted.unmatched)
 

@@ -8,7 +8,7 @@ from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.joins.keys import KeyKind, key_kind
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.steps.run import FrozenObjects, RunFolder, catalog_uri
+from hipslake.steps.run import FrozenObjects, FrozenRun, RunFolder, catalog_uri
 
 
 class GatheredObjects(Frozen):
@@ -59,9 +59,9 @@ def freeze_objects(spec: CatalogSpec, warehouse: str) -> FrozenObjects | None:
     )
 
 
-def load_object_pixels(folder: RunFolder) -> ObjectPixels | None:
+def load_object_pixels(folder: RunFolder, run: FrozenRun) -> ObjectPixels | None:
     """The pixels of the objects, as the histogram step gathered them; None if it needs none."""
-    if folder.run().objects is None or not folder.storage.exists(RunFolder.OBJECTS):  # there was no row
+    if run.objects is None or not folder.storage.exists(RunFolder.OBJECTS):  # there was no row
         return None
     gathered = folder.read(RunFolder.OBJECTS, GatheredObjects)
     return ObjectPixels(folder.storage, gathered.kind, gathered.pieces)
