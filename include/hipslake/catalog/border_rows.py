@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.placement import icrs_of
-from hipslake.catalog.reading import _told as told
+from hipslake.catalog.reading import told
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec

@@ -164,7 +164,7 @@ def leaf_batches(
     """
     start, stop = interval
     with (
-        _told(storage, path),
+        told(storage, path),
         storage.arrow_file(path, size) as source,
         pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
     ):
@@ -184,7 +184,7 @@ def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[
         The file is missing or damaged.
     """
     with (
-        _told(storage, path),
+        told(storage, path),
         pq.ParquetFile(
             storage.arrow_path(path), filesystem=storage.arrow_filesystem(), pre_buffer=not storage.is_local
         ) as file,
@@ -233,7 +233,7 @@ def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
 
 
 @contextmanager
-def _told(storage: Storage, path: str) -> Iterator[None]:
+def told(storage: Storage, path: str) -> Iterator[None]:
     """Errors of pyarrow as ours."""
     try:
         yield
@@ -349,7 +349,7 @@ def _read_leaf(
             else pc.scalar(False)
         )
         condition = span if condition is None else condition & span
-    with _told(storage, path):
+    with told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         if inside is not None:
             fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside))
