@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.catalog.crossmatch import Crossmatch
+from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.specs.crossmatch import MatchOptions
 
 from benchmarks import machine

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
-from hipslake.catalog.hats import write_hats_group
-from hipslake.catalog.hats_properties import collection_properties
+from hipslake.catalog.hats.files import write_hats_group
+from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.layouts import HATS, layout_paths, sidecar_path
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar
-from hipslake.catalog.point_map import PointMap
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
 from hipslake.catalog import reading
-from hipslake.catalog.crossmatch import Crossmatch
-from hipslake.catalog.stretch_plan import plan_stretches
+from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.stretch_plan import plan_stretches
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.crossmatch import MatchOptions
@@ -198,7 +198,7 @@ def test_only_row_groups_that_come_near_are_read(tmp_path: Path, monkeypatch: py
 
         return chosen(*args, wanted=None if wanted is None else seen, **more)
 
-    for module in ("hipslake.catalog.stretches", "hipslake.catalog.crossmatch"):
+    for module in ("hipslake.catalog.joining.stretches", "hipslake.catalog.joining.crossmatch"):
         monkeypatch.setattr(f"{module}.leaf_batches", counted)
     found = left.crossmatch(right, radius_arcsec=60, neighbours="all")
     assert set(pairs_of(found)) == nearest_pairs(separations(near, wide), 60.0, None)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
 from hipslake.catalog import reading
-from hipslake.catalog.findings import ProblemKind
+from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import IndexMissingError, SchemaMismatchError
 
 from tests.airflow_home import PROJECT

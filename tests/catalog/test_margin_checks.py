@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.findings import ProblemKind
+from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verification import verify_catalog

@@ -9,7 +9,7 @@ import pytest
 from hipslake.catalog.change import changed_group
 from hipslake.catalog.describe import describe_group
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.needed_files import NeededFiles, needed_files
+from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hypothesis import given

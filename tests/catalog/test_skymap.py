@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
-from hipslake.catalog.mollweide import forward, inverse
-from hipslake.catalog.skymap import OFF_SKY, draw_skymap, paint, write_skymap
+from hipslake.catalog.hats.mollweide import forward, inverse
+from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, paint, write_skymap
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 

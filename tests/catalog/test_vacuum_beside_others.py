@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.rollback import roll_back
+from hipslake.catalog.upkeep.rollback import roll_back
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog
@@ -131,7 +131,7 @@ def test_another_vacuum_at_the_same_time_leaves_the_files_to_the_next(
             VersionLog(storage).entomb(2)
         return found
 
-    monkeypatch.setattr("hipslake.catalog.vacuum.pinned_versions", looked)
+    monkeypatch.setattr("hipslake.catalog.upkeep.vacuum.pinned_versions", looked)
     outcome = vacuum(nights, 2)
     assert outcome.vacuumed == (1,)
     assert outcome.postponed == "another vacuum is at work"

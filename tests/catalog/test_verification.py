@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.findings import ExpectedTotals, VerificationReport
+from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
+from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.metadata import Increment
-from hipslake.catalog.verdict import Verification
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.errors import VerificationError
 from hipslake.storage import Storage

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
+from hipslake.catalog.checks.findings import ExpectedTotals
+from hipslake.catalog.checks.leaves import schema_differences
+from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.findings import ExpectedTotals
-from hipslake.catalog.hats import write_hats_group
+from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.leaf_checks import schema_differences
-from hipslake.catalog.verdict import Verification
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29

@@ -105,7 +105,7 @@ def test_a_repeated_row_is_found_without_a_bitmap_too(
     grouped: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in a Spark job, whose tasks share no memory."""
-    monkeypatch.setattr("hipslake.catalog.verdict.MAX_BITMAP_BYTES", 0)
+    monkeypatch.setattr("hipslake.catalog.checks.verdict.MAX_BITMAP_BYTES", 0)
     assert verify(grouped).ok
     stolen = pq.read_table(grouped.storage.uri(leaves(grouped)[0]["path"]), partitioning=None)["_row"][
         0

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipslake import Catalog
-from hipslake.catalog.vacuum import VacuumOutcome
+from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.specs.catalog import Unchanged
 from hipslake.steps.hats_view import show_newest
 from hipslake.storage import Storage

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 from astropy.io import fits
 from astropy.table import MaskedColumn, Table
-from hipslake.sources import Source, fits_bytes
-from hipslake.sources import fits as fits_module
+from hipslake.sources import Source
+from hipslake.sources.fits import bytes as fits_bytes
+from hipslake.sources.fits import source as fits_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hipslake.sources import Source, fits, votable
+from hipslake.sources import Source
+from hipslake.sources.fits import source as fits
+from hipslake.sources.votable import source as votable
 
 from benchmarks.fits_table import write_table
 from tests.sources.reading import source

@@ -21,7 +21,7 @@ from hipslake.errors import (
     SchemaMismatchError,
 )
 from hipslake.sources import Source
-from hipslake.sources import votable as votable_module
+from hipslake.sources.votable import source as votable_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

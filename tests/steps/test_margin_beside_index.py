@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.findings import ProblemKind
+from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import SpecError, StepError
 from hipslake.spark import margin_work
 from hipslake.steps.draft import draft_version

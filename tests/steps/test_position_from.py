@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as csv
 import pytest
 from hipslake.catalog import object_pixels
-from hipslake.catalog.findings import ProblemKind
+from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import (
     BadRowsError,
     CatalogNotFoundError,

@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 CLEAN = multiprocessing.get_context("forkserver")
-CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.skymap", "matplotlib.pyplot"])
+CLEAN.set_forkserver_preload(["tests.system.runs", "hipslake.catalog.hats.skymap", "matplotlib.pyplot"])
 
 
 def start(task: Callable[..., object], *arguments: Any) -> BaseProcess:

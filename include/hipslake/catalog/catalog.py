@@ -32,8 +32,8 @@ from hipslake.versions.log import VersionLog
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hipslake.catalog.findings import VerificationReport
-    from hipslake.catalog.vacuum import VacuumOutcome
+    from hipslake.catalog.checks.findings import VerificationReport
+    from hipslake.catalog.upkeep.vacuum import VacuumOutcome
     from hipslake.exports.writing import Exported
     from hipslake.specs.crossmatch import MotionColumns
 
@@ -399,8 +399,8 @@ class Catalog:
         SpecError
             What is asked for does not go together, or the other catalog has no sufficient margin.
         """
-        from hipslake.catalog.crossmatch import Crossmatch
-        from hipslake.catalog.stretch_plan import plan_stretches
+        from hipslake.catalog.joining.crossmatch import Crossmatch
+        from hipslake.catalog.joining.stretch_plan import plan_stretches
         from hipslake.specs.crossmatch import match_options, motion_columns
 
         options = match_options(
@@ -516,7 +516,7 @@ class Catalog:
         SpecError
             Two columns of the outcome would have one name, or a shuffle is asked for without a session.
         """
-        from hipslake.catalog.equijoin import Equijoin
+        from hipslake.catalog.joining.equijoin import Equijoin
 
         keys = (on, on) if isinstance(on, str) else (on[0], on[1])
         join = Equijoin.of(
@@ -587,7 +587,7 @@ class Catalog:
         CoPartitionError, SchemaMismatchError, SpecError
             As of `join`.
         """
-        from hipslake.catalog.time_series import TimeSeries
+        from hipslake.catalog.joining.time_series import TimeSeries
 
         series = TimeSeries.of(
             (self.storage, self.metadata),
@@ -680,7 +680,7 @@ class Catalog:
         ConflictError
             Others kept committing first.
         """
-        from hipslake.catalog.rollback import roll_back
+        from hipslake.catalog.upkeep.rollback import roll_back
         from hipslake.specs.catalog import Unchanged
         from hipslake.steps.hats_view import show_newest
 
@@ -707,7 +707,7 @@ class Catalog:
         CatalogFormatError
             It is not known what a version needs, as it cannot be read; nothing is deleted.
         """
-        from hipslake.catalog.vacuum import vacuum_catalog
+        from hipslake.catalog.upkeep.vacuum import vacuum_catalog
         from hipslake.specs.vacuum import Retention
         from hipslake.steps.pointers import point_at_newest
 

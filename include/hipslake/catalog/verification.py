@@ -12,18 +12,18 @@ import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from hipslake.catalog.co_partition_checks import co_partition_problems
-from hipslake.catalog.findings import (
+from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.checks.findings import (
     ExpectedTotals,
     LeafFindings,
     Problem,
     ProblemKind,
     VerificationReport,
 )
-from hipslake.catalog.index_checks import index_problems
-from hipslake.catalog.leaf_checks import LeafRules, verify_partition
+from hipslake.catalog.checks.indices import index_problems
+from hipslake.catalog.checks.leaves import LeafRules, verify_partition
+from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.verdict import Verification
 from hipslake.engine.this_process import ThisProcess
 from hipslake.storage import Storage
 

@@ -12,10 +12,10 @@ from hipslake.specs.source import SourceSpec
 
 READERS = {
     "parquet": "hipslake.sources.parquet.ParquetSource",
-    "csv": "hipslake.sources.csv.CsvSource",
-    "fits": "hipslake.sources.fits.FitsSource",
-    "votable": "hipslake.sources.votable.VotableSource",
-    "ecsv": "hipslake.sources.ecsv.EcsvSource",
+    "csv": "hipslake.sources.csv.source.CsvSource",
+    "fits": "hipslake.sources.fits.source.FitsSource",
+    "votable": "hipslake.sources.votable.source.VotableSource",
+    "ecsv": "hipslake.sources.ecsv.source.EcsvSource",
 }
 
 

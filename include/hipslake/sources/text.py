@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from hipslake.sources.compression import compression_of, decompressed
-from hipslake.sources.csv_blocks import Block, cut_blocks, cut_quoted_blocks
+from hipslake.sources.csv.blocks import Block, cut_blocks, cut_quoted_blocks
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import SPLIT_BYTES, Source
 from hipslake.specs.source import Compression

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.crossmatch import Crossmatch
-from hipslake.catalog.equijoin import Equijoin
+from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.merging import keys_of
 from hipslake.catalog.placement import icrs_and_index, place
 from hipslake.catalog.schema import ICRS_COLUMNS, check_columns
-from hipslake.catalog.stretch_plan import StretchPlan
-from hipslake.catalog.time_series import TimeSeries
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import EmptySourceError, NotWritableError, StepError, VerificationError
 from hipslake.planning.histogram import Histogram, coarser_orders

@@ -14,7 +14,7 @@ from hipslake.catalog.placement import NULL_OBJECT, Placer, indexed
 from hipslake.catalog.schema import schema_of_text, schema_text
 from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
-from hipslake.sources.csv_inference import held_types
+from hipslake.sources.csv.inference import held_types
 from hipslake.spark.counting import PixelCounts, write_parts
 from hipslake.spark.split_rows import Chunk, chunks
 from hipslake.specs.base import Frozen

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
-from hipslake.catalog.co_partition_checks import co_partition_problems
+from hipslake.catalog.checks.co_partitions import co_partition_problems
 from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
@@ -203,7 +203,7 @@ class _Job:
         spec, storage = self.frozen.spec, self.folder.storage
         with self.phases("plan"):
             schema = self._schema(base)
-            marks_after(base, marks_of_run(self.frozen, self.counted))  # says at once if the objects are others
+            marks_after(base, marks_of_run(self.frozen, self.counted))  # says at once if objects are others
             if base is not None:
                 check_not_shared(base, self.frozen, self.inputs, self.catalog)
             earlier = base.increment(self.key) if base else None

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.committing import commit_next, committed_before, newest_version
-from hipslake.catalog.hats import write_hats_index
+from hipslake.catalog.hats.files import write_hats_index
 from hipslake.catalog.index import (
     ROWS_COLUMN,
     encode_index,

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.equijoin import Equijoin, Keyed
-from hipslake.catalog.stretch_plan import StretchPlan
-from hipslake.catalog.time_series import TimeSeries
+from hipslake.catalog.joining.equijoin import Equijoin, Keyed
+from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 

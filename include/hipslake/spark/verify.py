@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hipslake.catalog.co_partition_checks import co_partition_problems
-from hipslake.catalog.findings import MarginFindings
-from hipslake.catalog.index_checks import index_problems
-from hipslake.catalog.margin_checks import MarginChecks
+from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.checks.findings import MarginFindings
+from hipslake.catalog.checks.indices import index_problems
+from hipslake.catalog.checks.margins import MarginChecks
 from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
 from hipslake.engine.model import Counter, Engine

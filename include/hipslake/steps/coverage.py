@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow.compute as pc
 
-from hipslake.catalog.point_map import MAP_ORDER, PointMap
+from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.planning.histogram import CELL_COLUMNS
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.crossmatch import Crossmatch
+from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.specs.base import Frozen
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.sphere.regions import parse_region

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.equijoin import Equijoin
-from hipslake.catalog.time_series import TimeSeries
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest, FrozenSide

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hipslake.catalog.hats import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import HATS, skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
-from hipslake.catalog.point_map import PointMap
-from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.steps.pointers import newest_with_tree, point_at_newest

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from hipslake.catalog.hats import has_tree
-from hipslake.catalog.hats_properties import collection_properties
+from hipslake.catalog.hats.files import has_tree
+from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import sha256_sums

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from hipslake.catalog.committing import commit_next, committed_before
-from hipslake.catalog.hats import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.skymap import write_skymap
 from hipslake.errors import VerificationError
 from hipslake.specs.catalog import Layout
 from hipslake.steps.coverage import coverage_of

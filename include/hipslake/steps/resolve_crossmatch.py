@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.crossmatch import Crossmatch
+from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.schema import check_columns

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.equijoin import Equijoin
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import check_columns
-from hipslake.catalog.time_series import TimeSeries
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.source import SourceSpec

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hipslake.catalog.rollback import roll_back
+from hipslake.catalog.upkeep.rollback import roll_back
 from hipslake.errors import SpecError, VersionNotFoundError
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases, Report, Request

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hipslake.catalog.leftovers import Removed
-from hipslake.catalog.vacuum import vacuum_catalog
+from hipslake.catalog.upkeep.leftovers import Removed
+from hipslake.catalog.upkeep.vacuum import vacuum_catalog
 from hipslake.specs.vacuum import Retention
 from hipslake.steps.old_runs import old_runs
 from hipslake.steps.pointers import point_at_newest

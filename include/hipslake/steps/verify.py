@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import ClassVar
 
-from hipslake.catalog.findings import ExpectedTotals, VerificationReport
+from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verification import verify_catalog
 from hipslake.errors import VerificationError

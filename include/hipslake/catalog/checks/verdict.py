@@ -1,0 +1,264 @@
+"""What the findings of all leaves mean together, beside what the metadata says of itself."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.checks.findings import (
+    ExpectedTotals,
+    LeafFindings,
+    MarginFindings,
+    Problem,
+    ProblemKind,
+    VerificationReport,
+)
+from hipslake.catalog.checks.hats_files import hats_problems
+from hipslake.catalog.checks.leaves import LeafRules
+from hipslake.catalog.checks.margins import MarginChecks
+from hipslake.catalog.checks.rows import RowRules
+from hipslake.catalog.checks.versions import extra_files, group_problems, margin_problems, total_problems
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin, Partition
+from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
+from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
+from hipslake.errors import CatalogFormatError
+from hipslake.storage import Storage
+
+MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups
+_SLICE = 4096  # partitions turned into objects at a time
+_LOST = {ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE}
+
+
+@dataclass
+class _Group:
+    """What the leaves of one group, or of a margin, turned out to hold, together."""
+
+    rows: int = 0
+    digest: RowDigest = field(default_factory=RowDigest)
+    lost: bool = False  # rows could not be read, so sums say nothing
+
+
+class Verification:
+    """Gathers what was found in the leaves of a version, and concludes.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        What the files are held against; not necessarily committed yet.
+    expected : ExpectedTotals, optional
+        What the run's reports say was read.
+    """
+
+    def __init__(
+        self, storage: Storage, metadata: CatalogMetadata, expected: ExpectedTotals | None = None
+    ) -> None:
+        self._storage = storage
+        self._metadata = metadata
+        self._started = time.monotonic()
+        self._problems = list(total_problems(metadata, expected))
+        self._tables: dict[str, pa.Table] = {}
+        self._groups = {each.name: _Group() for each in metadata.with_files}
+        self._margin_rows = {margin.name: 0 for margin in metadata.margins}
+        self._files = self._bytes = 0
+        self._misplaced: dict[str, str] = {}  # path to the checksum of what lies there
+        self._leaf_problems: list[Problem] = []
+        for each in metadata.with_files:
+            self._take_group(each)
+        if len(self._tables) == len(metadata.with_files):
+            self._problems += extra_files(storage, metadata, self._tables)
+
+    @property
+    def files(self) -> int:
+        """Leaf files to look at."""
+        return sum(table.num_rows for table in self._tables.values())
+
+    def rules(self, group: str) -> LeafRules:
+        """What every leaf of a group, or every file of a margin, is held to; the same for all of them."""
+        margin = next((margin for margin in self._metadata.margins if margin.name == group), None)
+        described, position = self._metadata.group(margin.group if margin else group), self._metadata.position
+        names = set(described.to_arrow().names)
+        if position.placed_by is not None:  # where a row was seen does not say where it lies
+            rows = RowRules(
+                stores_rows=ROW_COLUMN in names,
+                outside=margin is not None,
+                ra=position.icrs_ra or "",
+                dec=position.icrs_dec or "",
+            )
+        else:
+            placed = {position.ra, position.dec} <= names
+            # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
+            added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
+            rows = RowRules(
+                stores_rows=ROW_COLUMN in names,
+                outside=margin is not None,
+                ra=position.ra if placed else "",
+                dec=position.dec if placed else "",
+                unit=position.unit,
+                frame=position.frame,
+                icrs_ra=ICRS_COLUMNS[0] if added else "",
+                icrs_dec=ICRS_COLUMNS[1] if added else "",
+            )
+        return LeafRules(
+            catalog_uri=self._storage.uri(),
+            layout=self._metadata.layout,
+            gathers=self._metadata.gathers,
+            group=group,
+            arrow_schema=described.arrow_schema,
+            write_id=self._metadata.write_id,
+            rows=rows,
+            threshold=None if margin else described.threshold,
+        )
+
+    def work(self) -> Iterator[tuple[LeafRules, Partition]]:
+        """The arguments of `verify_partition`, leaf by leaf, along the curve in each group."""
+        for name, table in self._tables.items():
+            rules = self.rules(name)
+            for start in range(0, table.num_rows, _SLICE):
+                for row in table.slice(start, _SLICE).to_pylist():
+                    yield rules, Partition.model_construct(**row)  # also what is no valid partition
+
+    def add(self, found: LeafFindings) -> None:
+        """Take what was found in one leaf."""
+        group = self._groups[found.group]
+        group.rows += found.rows
+        group.lost |= any(problem.kind in _LOST for problem in found.problems)
+        if found.digest is not None:
+            group.digest += found.digest
+        self._files += 1
+        self._bytes += found.bytes
+        self._leaf_problems += found.problems
+        if any(problem.kind is ProblemKind.CHECKSUM for problem in found.problems):
+            self._misplaced[found.path] = found.sha256
+
+    def add_problems(self, problems: Iterable[Problem]) -> None:
+        """Take what was found in several leaves together."""
+        self._problems += problems
+
+    def margin_checks(self) -> MarginChecks | None:
+        """What holds the margins against the leaves; None if there are none, or files are not as they were.
+
+        To be asked for when `add` was called for every leaf.
+        """
+        lost = any(group.lost for group in self._groups.values())
+        if not self._metadata.margins or lost or self._leaf_problems:
+            return None
+        return MarginChecks(self._storage, self._metadata)
+
+    def add_margins(self, found: MarginFindings) -> None:
+        """Take what the margins were found to hold of one leaf."""
+        self._leaf_problems += found.problems
+        for name, rows in found.rows.items():
+            self._margin_rows[name] += rows
+
+    def conclude_margins(self) -> None:
+        """Say which margins hold rows of no leaf, after `add_margins` was called for every leaf."""
+        for margin in self._metadata.margins:
+            strange = margin.rows - self._margin_rows[margin.name]
+            if strange:
+                message = f"margin {margin.name!r} holds {strange} rows that lie in no leaf"
+                self._problems.append(Problem.of(ProblemKind.MARGIN, "", message))
+
+    def report(self, seen: dict[str, RowBitmap] | None = None) -> VerificationReport:
+        """Conclude, after `add` was called for every leaf.
+
+        Parameters
+        ----------
+        seen : dict of str to RowBitmap, optional
+            Per group, the rows seen; then differing groups are told row by row.
+        """
+        problems = [*self._problems, *self._together(seen or {}), *self._swapped(), *self._leaf_problems]
+        return VerificationReport(
+            catalog=self._metadata.catalog,
+            version=self._metadata.version,
+            problems=tuple(problems),
+            rows=self._groups[self._metadata.groups[0].name].rows,
+            files=self._files,
+            bytes=self._bytes,
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+
+    def bitmaps(self) -> dict[str, RowBitmap]:
+        """A bitmap for every group that stores `_row`; none where they would take too much memory."""
+        # Rows are numbered in source order, rejected ones too.
+        sizes = {i.ordinal: i.rows + i.rejects.rows for i in self._metadata.increments}
+        groups = [group.name for group in self._metadata.groups if self.rules(group.name).rows.stores_rows]
+        if not sizes or len(groups) * RowBitmap.bytes_needed(sizes.values()) > MAX_BITMAP_BYTES:
+            return {}
+        return {name: RowBitmap(sizes) for name in groups}
+
+    def _take_group(self, group: GroupMetadata | Margin) -> None:
+        try:
+            table = group.table(self._storage)
+        except (CatalogFormatError, FileNotFoundError) as error:
+            path = next((s.path for s in group.sidecars or () if s.path in str(error)), "")
+            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
+            self._groups[group.name].lost = True
+            return
+        self._tables[group.name] = table
+        if isinstance(group, Margin):
+            self._problems += margin_problems(group, table)
+        else:
+            self._problems += group_problems(self._metadata, group, table)
+        self._problems += hats_problems(self._storage, self._metadata, group, table)
+
+    def _together(self, seen: dict[str, RowBitmap]) -> Iterator[Problem]:
+        """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""
+        names = [group.name for group in self._metadata.groups]
+        whole = {name: self._groups[name] for name in names if not self._groups[name].lost}
+        for name, group in whole.items():
+            if group.rows != self._metadata.total_rows:
+                yield Problem.of(
+                    ProblemKind.TOTALS,
+                    "",
+                    f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
+                    f"{self._metadata.total_rows}",
+                )
+        first, *others = (group.name for group in self._metadata.groups)
+        for other in others:
+            if first in whole and other in whole and whole[first].digest != whole[other].digest:
+                yield _differing(first, other, whole[first].digest, whole[other].digest, seen)
+        stored = self.rules(first).rows.stores_rows
+        if first in whole and stored and first not in seen and not self._metadata.rows_rejected:
+            yield from self._complete(first, whole[first].digest)
+
+    def _complete(self, group: str, found: RowDigest) -> Iterator[Problem]:
+        expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._metadata.increments) % (1 << 64)
+        if found.rows != expected:
+            yield Problem.of(
+                ProblemKind.ROW_IDENTITY,
+                "",
+                f"group {group!r} does not hold every _row of every increment exactly once",
+            )
+
+    def _swapped(self) -> Iterator[Problem]:
+        """Files that are whole, but stand in another's place."""
+        if not self._misplaced or not self._tables:
+            return
+        named = pa.concat_tables([table.select(["path", "sha256"]) for table in self._tables.values()])
+        hashes = pa.array(self._misplaced.values(), pa.string())
+        at = pc.index_in(hashes, value_set=named["sha256"]).to_pylist()
+        for (path, _), place in zip(self._misplaced.items(), at, strict=True):
+            if place is not None:
+                owner = named["path"][place].as_py()
+                yield Problem.of(ProblemKind.SWAPPED_FILE, path, f"holds the file that belongs to {owner}")
+
+
+def _differing(
+    first: str, other: str, digest: RowDigest, other_digest: RowDigest, seen: dict[str, RowBitmap]
+) -> Problem:
+    what = f"groups {first!r} and {other!r} do not hold the same rows"
+    if digest.rows == other_digest.rows:
+        return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
+    told = []
+    for here, there in ((first, other), (other, first)) if {first, other} <= set(seen) else ():
+        count, examples = seen[here].missing_from(seen[there], 3)
+        if count:
+            rows = "; ".join(map(row_text, examples))
+            told.append(f"{count} of {here!r} are not in {there!r} ({rows}{'; ...' if count > 3 else ''})")
+    return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(told)]) if told else what)

@@ -1,0 +1,248 @@
+"""The HATS files of a group: what LSDB and its kin read beside the leaf files.
+
+`lsdb.open_catalog("<root>")` opens the primary group, the first of the spec. Every further group is a
+catalog of its own, with the position columns repeated: `lsdb.open_catalog("<root>/<write>/<group>")`.
+Its rows are those of the primary with the same `_row`, and `<write>/<group>.properties` says so in HATS's
+own terms (an extension).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.properties import (
+    extension_properties,
+    group_properties,
+    index_properties,
+    margin_properties,
+)
+from hipslake.catalog.layouts import HATS, index_root
+from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
+from hipslake.errors import VerificationError
+from hipslake.sources.conforming import conform
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.storage import Storage
+
+THUMBNAIL_ROWS = 1000
+MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
+_MARKER = "hats.properties"
+_FOOTERS = "dataset/_metadata"
+_THREADS = 8
+_AHEAD = 256  # footers in flight
+_BUFFER_BYTES = 64 * 1024
+
+
+def write_hats_group(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    group: str,
+    point_map: PointMap,
+    *,
+    max_footer_bytes: int = MAX_FOOTER_BYTES,
+    thumbnail_rows: int = THUMBNAIL_ROWS,
+) -> None:
+    """Write the HATS files of a group into its folder in the version's write, wherever its leaf files lie.
+
+    Run again, it leaves the same bytes.
+
+    `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
+    `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
+    `dataset/_common_metadata` and `dataset/_metadata` (the latter not where a file is older than a column);
+    for a group that is not the primary also the extension file that joins it to the primary by `_row`.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    group : str
+    point_map : PointMap
+        Rows per pixel, from the run's histogram.
+    max_footer_bytes : int
+        Largest `_metadata`, in bytes; a larger one is left out (it is optional).
+    thumbnail_rows : int
+        Most rows of the thumbnail.
+
+    Raises
+    ------
+    VerificationError
+        A leaf file holds another number of rows than the metadata says.
+    CatalogFormatError
+        A leaf file has no readable footer, or the catalog stores no ICRS degrees.
+    """
+    write = metadata.write_id
+    described, schema = metadata.group(group), metadata.schema_of(group)
+    partitions = metadata.partitions(group, storage)
+    fits = point_map.to_fits()
+    files = {"point_map.fits": fits, "skymap.fits": fits}
+    thumbnail = _thumbnail(storage, described, schema, partitions["path"].to_pylist(), thumbnail_rows)
+    files |= {"data_thumbnail.parquet": thumbnail}
+    properties = group_properties(metadata, described, point_map)
+    files |= _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    _write_files(storage, write, group, files)
+    if described != metadata.groups[0]:
+        extension = HATS.view_file(write, None, f"{group}.properties")
+        storage.write(extension, extension_properties(metadata, described))
+
+
+def write_hats_index(
+    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
+) -> tuple[str, ...]:
+    """Write the HATS files of an index beside it; return their paths, relative to the catalog's root."""
+    root = index_root(write_id, index.column)
+    dataset = f"{root}/dataset/"
+    footers = [read_footer(storage, file.path) for file in index.files]
+    schema = pq.read_schema(storage.arrow_path(index.files[0].path), filesystem=storage.arrow_filesystem())
+    together = _empty_footer(schema)
+    for file, footer in zip(index.files, footers, strict=True):
+        footer.set_file_path(file.path.removeprefix(dataset))
+        together.append_row_groups(footer)
+    properties = index_properties(metadata, index)
+    files = {
+        "dataset/_metadata": _footer_file(together),
+        "dataset/_common_metadata": _common_metadata(schema),
+        "properties": properties,
+        _MARKER: properties,
+    }
+    for name, data in files.items():
+        storage.write(f"{root}/{name}", data)
+    return tuple(f"{root}/{name}" for name in files)
+
+
+def write_hats_margin(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    margin: Margin,
+    *,
+    max_footer_bytes: int = MAX_FOOTER_BYTES,
+) -> None:
+    """Write the HATS files of a margin into its folder in the version's own write; without maps of the sky.
+
+    Parameters
+    ----------
+    storage, metadata, max_footer_bytes
+        As for `write_hats_group`.
+    margin : Margin
+
+    Raises
+    ------
+    VerificationError, CatalogFormatError
+        As for `write_hats_group`.
+    """
+    partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
+    properties = margin_properties(metadata, margin)
+    files = _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    _write_files(storage, metadata.write_id, margin.name, files)
+
+
+def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
+    """Whether HATS readers can open a version: whether the tree in its own write is whole."""
+    markers = [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
+    return all(storage.is_file(marker) for marker in markers)
+
+
+def _dataset_files(
+    storage: Storage, schema: pa.Schema, partitions: pa.Table, properties: bytes, max_footer_bytes: int
+) -> dict[str, bytes]:
+    """What every HATS catalog has, by its name in the catalog's folder."""
+    paths = partitions["path"].to_pylist()
+    size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
+    footers = _all_footers(storage, schema, partitions) if size <= max_footer_bytes else None
+    return {
+        **({_FOOTERS: footers} if footers is not None else {}),
+        "partition_info.csv": _partition_info(partitions),
+        "dataset/_common_metadata": _common_metadata(schema),
+        "properties": properties,
+        _MARKER: properties,
+    }
+
+
+def _write_files(storage: Storage, write: str, group: str, files: dict[str, bytes]) -> None:
+    """Write them in their order, the marker last: with it the folder is a catalog."""
+    for name, data in files.items():
+        storage.write(HATS.view_file(write, group, name), data)
+
+
+def _breadth_first(partitions: pa.Table) -> np.ndarray:
+    return np.lexsort((partitions["npix"].to_numpy(), partitions["order"].to_numpy()))
+
+
+def _partition_info(partitions: pa.Table) -> bytes:
+    sorted_pixels = partitions.select(["order", "npix"]).take(pa.array(_breadth_first(partitions)))
+    pixels = dict.fromkeys(  # a leaf with several files stands once
+        zip(sorted_pixels["order"].to_pylist(), sorted_pixels["npix"].to_pylist(), strict=True)
+    )
+    return ("Norder,Npix\n" + "".join(f"{order},{npix}\n" for order, npix in pixels)).encode()
+
+
+def _empty_footer(schema: pa.Schema) -> pq.FileMetaData:
+    sink = pa.BufferOutputStream()
+    pq.ParquetWriter(sink, schema, version="2.6").close()
+    return pq.read_metadata(pa.BufferReader(sink.getvalue()))
+
+
+def _common_metadata(schema: pa.Schema) -> bytes:
+    return _footer_file(_empty_footer(schema))
+
+
+def _footer_file(footer: pq.FileMetaData) -> bytes:
+    sink = pa.BufferOutputStream()
+    footer.write_metadata_file(sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes | None:
+    """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`.
+
+    None where a file lacks a column that came later: one footer has one schema.
+    """
+    rows = partitions.take(pa.array(_breadth_first(partitions)))
+    together = _empty_footer(schema)
+    counts = rows["rows"].to_pylist()
+    paths = rows["path"].to_pylist()
+    for path, count, footer in zip(paths, counts, _footers(storage, paths), strict=True):
+        if footer.num_rows != count:
+            raise VerificationError(
+                f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
+                "restore the file or ingest again"
+            )
+        if not footer.schema.equals(together.schema):
+            return None
+        footer.set_file_path(HATS.path_in_dataset(path))
+        together.append_row_groups(footer)
+    return _footer_file(together)
+
+
+def _footers(storage: Storage, paths: list[str]) -> Iterator[pq.FileMetaData]:
+    """Footers in the order of the paths, read by several threads that stay a bounded way ahead."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        remaining = iter(paths)
+        while ahead := list(islice(remaining, _AHEAD)):
+            yield from pool.map(lambda path: read_footer(storage, path), ahead)
+
+
+def _thumbnail(
+    storage: Storage, group: GroupMetadata, schema: pa.Schema, paths: list[str], most: int
+) -> bytes:
+    chosen = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i], schema), chosen))
+    table = pa.Table.from_batches(first_rows, schema).sort_by(HEALPIX_COLUMN)
+    return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
+
+
+def _first_row(storage: Storage, path: str, schema: pa.Schema) -> pa.RecordBatch:
+    """The first row of a leaf file; columns that came after it was written are null."""
+    with (
+        storage.arrow_file(path) as source,
+        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+    ):
+        return conform(next(file.iter_batches(batch_size=1, row_groups=[0])), schema, storage.uri(path))

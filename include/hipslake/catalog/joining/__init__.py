@@ -1,0 +1,1 @@
+"""Two catalogs, stretch of the curve by stretch: cross-match, equi-join, time series."""

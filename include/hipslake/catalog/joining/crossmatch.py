@@ -1,0 +1,269 @@
+"""The cross-match of two catalogs, stretch of the curve by stretch.
+
+For a left row in a pixel that the right side files rows under, every right row that can match it lies in that
+pixel or in its margin. So a stretch is cut where those pixels begin and end, and each piece needs the left
+rows in it, one right leaf, and the margin of that leaf; of these, only row groups that come near enough.
+Where the right side has no leaf, its margin holds what lies near the border; where it has not even that,
+no row matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.catalog.joining.sides import Side, margin_files
+from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import curve_sorted, pixels_in
+from hipslake.catalog.reading import Wanted, leaf_batches
+from hipslake.catalog.region_cut import RegionCut
+from hipslake.errors import SpecError
+from hipslake.joins.alignment import Homes, homes, near
+from hipslake.joins.columns import MatchColumns, match_columns
+from hipslake.joins.crossmatch import matched, outcome_schema
+from hipslake.joins.grid import Positions
+from hipslake.specs.crossmatch import MatchOptions, MotionColumns, check_epoch
+from hipslake.sphere.curve import curve_order
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts
+from hipslake.sphere.regions import Region
+from hipslake.sphere.tree import PixelTree
+from hipslake.storage import Storage
+
+WHOLE_SKY = (0, 12 << (2 * MAX_ORDER))
+_TASK_BYTES = 128 << 20
+_LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
+_TEXT_BYTES = 32  # of a value whose type does not say
+_ARCSEC = np.pi / 180 / 3600
+
+
+@dataclass(frozen=True)
+class Crossmatch:
+    """Two catalogs and how their rows match.
+
+    Attributes
+    ----------
+    left, right : Side
+    options : MatchOptions
+    shift_arcsec : float
+        A bound on how far the rows of both sides together move until the epoch of the match.
+    cut : RegionCut or None
+        Only left rows in this region are in the outcome, by their positions in the catalog; None: all.
+    """
+
+    left: Side
+    right: Side
+    options: MatchOptions
+    shift_arcsec: float
+    cut: RegionCut | None = None
+
+    @classmethod
+    def of(
+        cls,
+        left: tuple[Storage, CatalogMetadata],
+        right: tuple[Storage, CatalogMetadata],
+        options: MatchOptions,
+        *,
+        columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
+        motions: tuple[MotionColumns | None, MotionColumns | None] = (None, None),
+        shift_arcsec: float | None = None,
+        region: Region | None = None,
+    ) -> Crossmatch:
+        """Check that two catalogs can be matched.
+
+        Parameters
+        ----------
+        left, right : (Storage, CatalogMetadata)
+            The storage is at the catalog's root.
+        options : MatchOptions
+        columns : (sequence of str or None, sequence of str or None)
+            What the outcome keeps of the left and of the right side; None: all. The position of the left side
+            is always kept.
+        motions : (MotionColumns or None, MotionColumns or None)
+        shift_arcsec : float, optional
+            As an earlier call has found it, from the same versions.
+        region : Region, optional
+            Where left rows are matched; the whole sky if not given.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A column does not exist; the message names the nearest ones.
+        SpecError
+            A catalog is matched with itself, a position has no epoch, the right side has no sufficient
+            margin, or two columns of the outcome would have one name.
+        """
+        _refuse_self_match(left, right, options)
+        try:
+            check_epoch(options.epoch, motions)
+        except ValueError as error:
+            raise SpecError(str(error)) from None
+        both = (left, right)
+        here, there = (
+            Side.of(*both[at], columns[at], motions[at], options.epoch, keeps_position=at == 0)
+            for at in (0, 1)
+        )
+        if shift_arcsec is None:
+            shift_arcsec = here.largest_shift() + there.largest_shift()
+        cut = None if region is None else RegionCut.of(region, left[1].position)
+        found = cls(here, there, options, shift_arcsec, cut)
+        found.columns  # noqa: B018  two columns of one name
+        there.margin(found.reach_arcsec)
+        return found
+
+    @property
+    def reach_arcsec(self) -> float:
+        """How far apart rows that match may stand in their catalogs."""
+        return self.options.radius_arcsec + self.shift_arcsec
+
+    @cached_property
+    def columns(self) -> MatchColumns:
+        """The columns of the outcome, without `_healpix_29`."""
+        return match_columns(
+            self.left.schema, self.right.schema, self.options, right_name=self.right.metadata.catalog
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The outcome, `_healpix_29` first."""
+        return outcome_schema(self.columns)
+
+    @property
+    def task_rows(self) -> int:
+        """How many left rows are matched at once: as many as fit into a bounded memory."""
+        width = sum(_width(field.type) for side in (self.left, self.right) for field in side.stretches.schema)
+        return int(min(max(_TASK_BYTES // max(width, 1), _LEAST_ROWS), _MOST_ROWS))
+
+    @property
+    def described(self) -> str:
+        """The match in words, and what to look at where it finds nothing."""
+        return (
+            f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {self.right.metadata.catalog}: "
+            "are both about the same part of the sky, and their positions in degrees?"
+        )
+
+    def stretches(self, most_rows: int) -> StretchPlan:
+        """The stretches that are matched one by one, of about so many left rows."""
+        return plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
+
+    @property
+    def only(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Where left rows may be in the outcome; None: everywhere."""
+        inside = None if self.cut is None else self.cut.cover.intervals
+        if self.options.how == "inner":
+            met = Intervals.union(self.homes.start, self.homes.stop)
+            inside = met if inside is None else inside.common(met)
+        return None if inside is None else (inside.start, inside.stop)
+
+    @cached_property
+    def homes(self) -> Homes:
+        """The pixels that the right side files rows under."""
+        leaves = PixelTree(*pixels_in(self.right.metadata.group(self.right.right_group).pixels))
+        files = self.margin_files
+        margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
+        return homes(leaves, PixelTree(*margins.T))
+
+    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """The outcome for the left rows in [start, stop), order-29 pixels.
+
+        Ordered by `_healpix_29`, the order of the left side, and nearness: the same stretch gives the same
+        rows, and stretches one after another the same as all of them at once.
+        """
+        pieces = self._pieces(start, stop)
+        rows: pa.Table | None = None
+        for begin, end, home in pieces:
+            if rows is None:
+                rows = self._left_rows(start, stop)
+                keys = rows[HEALPIX_COLUMN].to_numpy()
+            first, last = np.searchsorted(keys, [begin, end]).tolist()
+            if first == last:
+                continue
+            mine = rows.slice(first, last - first)
+            near_by, there = self._right_rows(home, int(keys[first]), int(keys[last - 1]) + 1)
+            yield from matched(mine, self.left.positions(mine), near_by, there, self.options, self.columns)
+
+    def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """A stretch cut at the homes: begin, end, and the home, -1 where none is and rows are kept anyway."""
+        pieces, at = [], start
+        for home in self.homes.overlapping(start, stop):
+            begin, end = max(start, int(self.homes.start[home])), min(stop, int(self.homes.stop[home]))
+            if begin > at:
+                pieces.append((at, begin, -1))
+            pieces.append((begin, end, home))
+            at = end
+        if at < stop:
+            pieces.append((at, stop, -1))
+        return [piece for piece in pieces if piece[2] >= 0 or self.options.how != "inner"]
+
+    def _left_rows(self, start: int, stop: int) -> pa.Table:
+        rows = self.left.stretches.read(start, stop)
+        if self.cut is not None:
+            keys = rows[HEALPIX_COLUMN].to_numpy()
+            rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
+        return rows.combine_chunks()
+
+    def _right_rows(self, home: int, begin: int, end: int) -> tuple[pa.Table, Positions]:
+        """The right rows that may match left ones in [begin, end), a part of a home."""
+        if home < 0:
+            nothing = self.right.stretches.schema.empty_table()
+            return nothing, Positions(np.empty(0), np.empty(0), np.empty(0, np.int64))
+        start, stop = int(self.homes.start[home]), int(self.homes.stop[home])
+        wanted: Wanted | None = None
+        if 2 * (end - begin) < stop - start:  # else most of it comes near anyway
+            reach = self.reach_arcsec * _ARCSEC
+
+            def wanted(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:
+                return near(first, last, (begin, end), reach)
+
+        tables = []
+        if self.homes.leaf[home] >= 0:
+            tables.append(self.right.stretches.read(start, stop, wanted=wanted))
+        if self.homes.margin[home] >= 0:
+            tables.append(self._margin_rows(start, stop, wanted))
+        rows = pa.concat_tables(tables).combine_chunks()
+        if len(tables) > 1:  # a row of the margin has its home elsewhere, so equal keys stay in their order
+            rows = rows.take(pa.array(curve_order(rows[HEALPIX_COLUMN].to_numpy())))
+        return rows, self.right.positions(rows)
+
+    def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
+        low, high = np.searchsorted(self._margin_starts, [start, stop])
+        files = self.margin_files.slice(low, high - low)
+        schema = self.right.stretches.schema
+        batches = [
+            batch
+            for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
+            for batch in leaf_batches(self.right.storage, path, size, schema, WHOLE_SKY, wanted=wanted)
+        ]
+        return pa.Table.from_batches(batches, schema)
+
+    @cached_property
+    def margin_files(self) -> pa.Table:
+        """The files of the margin along the curve."""
+        margin = self.right.margin(self.reach_arcsec)
+        return curve_sorted(margin_files(self.right.storage, margin))
+
+    @cached_property
+    def _margin_starts(self) -> NDArray[np.int64]:
+        return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
+
+
+def _width(kind: pa.DataType) -> int:
+    """Bytes of a value, about."""
+    return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES
+
+
+def _refuse_self_match(
+    left: tuple[Storage, CatalogMetadata], right: tuple[Storage, CatalogMetadata], options: MatchOptions
+) -> None:
+    """A catalog beside itself: every row would match itself, at no distance."""
+    if left[0].uri() == right[0].uri() and options.min_radius_arcsec == 0.0:
+        raise SpecError(
+            f"{left[0].uri()} is matched with itself, so that every row would find itself; name another "
+            "catalog, or give a min_radius_arcsec above 0 to find neighbours"
+        )

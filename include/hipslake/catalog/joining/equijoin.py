@@ -1,0 +1,247 @@
+"""The equi-join of two catalogs, leaf by leaf: where equal keys lie in leaves that overlap, nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.catalog.co_partitioning import check_joinable
+from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.joining.stretches import Stretches
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import joined_schema, select
+from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.joins.alignment import overlaps
+from hipslake.joins.columns import MatchColumns
+from hipslake.joins.equijoin import (
+    JoinKind,
+    equijoin_columns,
+    equijoined,
+    outcome_schema,
+    suffixes_of,
+)
+from hipslake.joins.keys import key_kind
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.storage import Storage
+
+BATCH_ROWS = 1 << 16
+PIECE_ROWS = 500_000  # of either side that are joined at once, about
+
+
+class Keyed(NamedTuple):
+    """A side of a join: a catalog, its key, and the columns that are kept of it."""
+
+    storage: Storage
+    metadata: CatalogMetadata
+    key: str
+    kept: tuple[str, ...]
+    also: tuple[str, ...] = ()  # read as well, but not kept
+
+    @classmethod
+    def of(
+        cls, storage: Storage, metadata: CatalogMetadata, key: str, columns: Sequence[str] | None
+    ) -> Keyed:
+        """A side whose columns are known to be there; `SchemaMismatchError` names those that are not."""
+        select(metadata, [key])
+        if columns is None:
+            whole = joined_schema(metadata).names
+            columns = [name for name in whole if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
+        select(metadata, columns)
+        return cls(storage, metadata, key, tuple(columns))
+
+    @property
+    def stretches(self) -> Stretches:
+        """Reads the key, the columns that are kept, and those that are needed besides."""
+        needed = [
+            name for name in dict.fromkeys([self.key, *self.kept, *self.also]) if name != HEALPIX_COLUMN
+        ]
+        return Stretches(self.storage, self.metadata, needed)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are kept."""
+        whole = joined_schema(self.metadata)
+        return pa.schema([whole.field(name) for name in self.kept])
+
+
+@dataclass(frozen=True)
+class Equijoin:
+    """Two catalogs that are joined where keys are equal. Small, so that it travels with tasks.
+
+    Attributes
+    ----------
+    left, right : Keyed
+    how : {"inner", "left", "anti"}
+    suffixes : (str, str)
+    """
+
+    left: Keyed
+    right: Keyed
+    how: JoinKind
+    suffixes: tuple[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        left: tuple[Storage, CatalogMetadata],
+        right: tuple[Storage, CatalogMetadata],
+        on: tuple[str, str],
+        how: JoinKind = "inner",
+        *,
+        columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
+        suffixes: Sequence[str] | None = None,
+        shuffle: bool = False,
+    ) -> Equijoin:
+        """Check that two catalogs can be joined.
+
+        Parameters
+        ----------
+        left, right : (Storage, CatalogMetadata)
+            The storage is at the catalog's root.
+        on : (str, str)
+            The key of each side.
+        how : {"inner", "left", "anti"}
+            Rows with a partner; all left rows, with nulls where there is none; left rows without one.
+        columns : (sequence of str or None, sequence of str or None)
+            What is kept of either side; None: all but `_healpix_29` and `_row`.
+        suffixes : (str, str), optional
+            Of columns that both sides have; by default "" and "_<right catalog>".
+        shuffle : bool
+            Whether rows may be brought together from anywhere, so that the marks do not matter.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A column does not exist, or the keys are of two kinds.
+        CoPartitionError
+            It is not known that equal keys lie in leaves that overlap.
+        SpecError
+            Two columns of the outcome would have one name, or there is no such kind of join.
+        """
+        if how not in ("inner", "left", "anti"):
+            raise SpecError(f"how: {how!r} is no kind of join; take 'inner', 'left' or 'anti'")
+        if how == "anti":
+            columns = (columns[0], ())
+        mine, theirs = (
+            Keyed.of(*side, key, kept) for side, key, kept in zip((left, right), on, columns, strict=True)
+        )
+        kinds = [_kind_of(side) for side in (mine, theirs)]
+        if kinds[0] != kinds[1]:
+            raise SchemaMismatchError(
+                f"{left[1].catalog}.{on[0]} is {kinds[0]} and {right[1].catalog}.{on[1]} is {kinds[1]}; "
+                "ingest one of them in the type of the other"
+            )
+        if not shuffle:
+            check_joinable(left[1], right[1], on)
+        found = cls(mine, theirs, how, suffixes_of(suffixes, right[1].catalog))
+        found.columns  # noqa: B018  two columns of one name
+        return found
+
+    @property
+    def on(self) -> tuple[str, str]:
+        """The key of each side."""
+        return self.left.key, self.right.key
+
+    @cached_property
+    def columns(self) -> MatchColumns:
+        """The columns of the outcome, without `_healpix_29`."""
+        return equijoin_columns(
+            self.left.schema, self.right.schema, self.how, on=self.on, suffixes=self.suffixes
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The outcome, `_healpix_29` first."""
+        return outcome_schema(self.columns)
+
+    def pieces(self, most_rows: int = PIECE_ROWS) -> StretchPlan:
+        """The stretches that are joined one by one, along the curve: where leaves of both sides meet.
+
+        For a left or an anti-join also where the right side has no leaf. Of each side, a piece has about
+        `most_rows` rows at most, unless a single row group has more.
+        """
+        return aligned(
+            plan_stretches(self.left.storage, self.left.metadata, most_rows),
+            plan_stretches(self.right.storage, self.right.metadata, most_rows),
+            keep_left=self.how != "inner",
+        )
+
+    @property
+    def described(self) -> str:
+        """The join in words, and what to look at where it finds nothing."""
+        keys = " = ".join(self.on)
+        return f"{self.how}, {keys}, with {self.right.metadata.catalog}: do the keys mean the same?"
+
+    @property
+    def task_rows(self) -> int:
+        """Rows of either side that are joined at once."""
+        return PIECE_ROWS
+
+    def stretches(self, most_rows: int) -> StretchPlan:
+        """As `pieces`."""
+        return self.pieces(most_rows)
+
+    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+        """As `joined`, batch by batch."""
+        yield from batches_of(self.joined(start, stop))
+
+    def joined(self, start: int, stop: int) -> pa.Table:
+        """The outcome for the left rows in [start, stop), order-29 pixels, in their order."""
+        left = self._left.read(start, stop)
+        right = self._right.read(start, stop) if left.num_rows else self._right.schema.empty_table()
+        return equijoined(left, right, self.on, self.how, self.columns)
+
+    @cached_property
+    def _left(self) -> Stretches:
+        return self.left.stretches
+
+    @cached_property
+    def _right(self) -> Stretches:
+        return self.right.stretches
+
+
+def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows of a table in batches of bounded size."""
+    yield from table.combine_chunks().to_batches(BATCH_ROWS)
+
+
+def aligned(left: StretchPlan, right: StretchPlan, *, keep_left: bool) -> StretchPlan:
+    """Where stretches of two catalogs meet, along the curve.
+
+    Parameters
+    ----------
+    left, right : StretchPlan
+    keep_left : bool
+        Whether also what is left of the left stretches is wanted.
+
+    Returns
+    -------
+    StretchPlan
+        `rows` are those of the right side, and at least 1: what a piece costs, about.
+    """
+    here, there = overlaps((left.start, left.stop), (right.start, right.stop))
+    start = np.maximum(left.start[here], right.start[there])
+    stop = np.minimum(left.stop[here], right.stop[there])
+    share = (stop - start) / np.maximum(right.stop[there] - right.start[there], 1)
+    rows = np.maximum(right.rows[there] * share, 1).astype(np.int64)
+    if keep_left:
+        bounds = np.unique(np.concatenate([left.start, left.stop, start, stop]))
+        first, last = bounds[:-1], bounds[1:]
+        met_left = overlaps((first, last), (left.start, left.stop))[0]
+        alone = np.setdiff1d(met_left, overlaps((first, last), (start, stop))[0])
+        start = np.concatenate([start, first[alone]])
+        stop = np.concatenate([stop, last[alone]])
+        rows = np.concatenate([rows, np.ones(len(alone), np.int64)])
+    along = np.argsort(start)
+    return StretchPlan(start[along], stop[along], rows[along])
+
+
+def _kind_of(side: Keyed) -> str:
+    kind = joined_schema(side.metadata).field(side.key).type
+    return key_kind(kind, f"{side.metadata.catalog}.{side.key}")

@@ -1,0 +1,227 @@
+"""One side of a cross-match: the columns that are read of a catalog, and where its rows stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.catalog.joining.shifts import largest_shift_in
+from hipslake.catalog.joining.stretches import Stretches
+from hipslake.catalog.metadata import CatalogMetadata, Margin
+from hipslake.catalog.placement import icrs_position
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import joined_schema, select
+from hipslake.errors import SpecError
+from hipslake.joins.grid import Positions
+from hipslake.joins.motion import Motion, propagate
+from hipslake.specs.catalog import PositionSpec
+from hipslake.specs.crossmatch import MotionColumns
+from hipslake.sphere.coordinates import positions, to_icrs_degrees
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.storage import Storage
+
+
+@dataclass(frozen=True)
+class Side:
+    """A catalog in a match.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    columns : tuple of str
+        Those that the outcome keeps.
+    motion : MotionColumns or None
+    years : float
+        From the epoch of the catalog to that of the match; 0 for rows that stay where they are.
+    """
+
+    storage: Storage
+    metadata: CatalogMetadata
+    columns: tuple[str, ...]
+    motion: MotionColumns | None = None
+    years: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        metadata: CatalogMetadata,
+        columns: Sequence[str] | None,
+        motion: MotionColumns | None,
+        epoch: float | None,
+        *,
+        keeps_position: bool,
+    ) -> Side:
+        """A side whose columns and epochs are known to be there.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            All if not given.
+        motion : MotionColumns, optional
+        epoch : float, optional
+            Julian year of the match.
+        keeps_position : bool
+            Whether the outcome has the position columns, also where `columns` does not name them.
+
+        Raises
+        ------
+        SchemaMismatchError
+            There is no such column; the message names the nearest ones.
+        SpecError
+            Rows are to be carried to an epoch, and that of the catalog is not known, or its proper motions
+            are not along the axes of ICRS.
+        """
+        position = icrs_position(metadata)
+        whole = joined_schema(metadata)
+        kept = [name for name in whole.names if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
+        if columns is not None:
+            select(metadata, columns)
+            wanted = {*columns, *((position.ra, position.dec) if keeps_position else ())}
+            kept = [name for name in kept if name in wanted]
+        years = 0.0
+        if motion is not None and epoch is not None:
+            years = epoch - _epoch_of(metadata)
+        side = cls(storage, metadata, tuple(kept), motion, years)
+        _check_numbers(side, whole)
+        return side
+
+    @property
+    def position(self) -> PositionSpec:
+        """The columns that place a row."""
+        return icrs_position(self.metadata)
+
+    @cached_property
+    def stretches(self) -> Stretches:
+        """Reads the kept columns, and those that say where the rows stand."""
+        needed = [*self.columns, self.position.ra, self.position.dec, *self._motion_columns]
+        return Stretches(self.storage, self.metadata, list(dict.fromkeys(needed)))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The kept columns."""
+        return pa.schema([self.stretches.schema.field(name) for name in self.columns])
+
+    def degrees(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        """ICRS degrees of rows, at the epoch of the catalog."""
+        lon, lat = positions(rows[self.position.ra], rows[self.position.dec])
+        return to_icrs_degrees(lon, lat, unit=self.position.unit, frame=self.position.frame)
+
+    def positions(self, rows: pa.Table) -> Positions:
+        """Where rows stand at the epoch of the match."""
+        ra, dec = self.degrees(rows)
+        if self.motion is None or self.years == 0.0:
+            return Positions(ra, dec, rows[HEALPIX_COLUMN].to_numpy())
+        pmra, pmdec = positions(rows[self.motion.pmra], rows[self.motion.pmdec])
+        more = [
+            None if name is None else positions(rows[name], rows[name])[0]
+            for name in (self.motion.parallax, self.motion.radial_velocity)
+        ]
+        return propagate(ra, dec, Motion(pmra, pmdec, *more), self.years)
+
+    def largest_shift(self) -> float:
+        """A bound on how far any row moves, in arcseconds, from the footers of all leaf files.
+
+        Raises
+        ------
+        SpecError
+            There is none: a proper motion is infinite, or a distance would shrink to nothing.
+        """
+        if self.motion is None or self.years == 0.0:
+            return 0.0
+        group = self.stretches.group
+        if group is None:
+            raise SpecError(
+                f"catalog {self.metadata.catalog}: its position and its motion lie in several column groups; "
+                "put them into one"
+            )
+        paths = self.metadata.partitions(group, self.storage)["path"].to_pylist()
+        shift = largest_shift_in(self.storage, paths, self.motion, self.years)
+        if not np.isfinite(shift):
+            raise SpecError(
+                f"catalog {self.metadata.catalog}: its motions are so large that nothing bounds where rows "
+                f"stand {self.years:g} years later; look at {', '.join(self._motion_columns)}"
+            )
+        return shift
+
+    def margin(self, radius_arcsec: float) -> Margin:
+        """The smallest margin that reaches as far as a radius.
+
+        Raises
+        ------
+        SpecError
+            There is none; the message says how to build it.
+        """
+        margins = [margin for margin in self.metadata.margins if margin.group == self.right_group]
+        wide = [margin for margin in margins if margin.radius_arcsec >= radius_arcsec]
+        if wide:
+            return min(wide, key=lambda margin: margin.radius_arcsec)
+        known = ", ".join(f"{margin.radius_arcsec:g}" for margin in margins)
+        needed = int(np.ceil(radius_arcsec))
+        raise SpecError(
+            f"catalog {self.metadata.catalog} has no margin of {radius_arcsec:.6g} arcsec or more, which the "
+            "right side of a match needs to find partners over the borders of its leaves "
+            f"(margins of column group {self.right_group!r}: {known or 'none'}); add it by "
+            f"catalog_margin__{self.metadata.catalog} or Catalog.build_margin({needed}), or write 'margin: "
+            f"{{arcsec: [{needed}]}}' into its spec and ingest again"
+        )
+
+    @property
+    def right_group(self) -> str:
+        """The column group that a right side is read from; margins belong to groups.
+
+        Raises
+        ------
+        SpecError
+            The columns lie in several.
+        """
+        if self.stretches.group is None:
+            found = ", ".join(
+                f"{name} ({', '.join(columns)})" for name, columns in self.stretches.selection.columns.items()
+            )
+            raise SpecError(
+                f"catalog {self.metadata.catalog}: the right side of a match is read from one column group, "
+                f"but its columns lie in several: {found}; keep columns of one group"
+            )
+        return self.stretches.group
+
+    @property
+    def _motion_columns(self) -> list[str]:
+        return [] if self.motion is None else [name for _, name in self.motion if name is not None]
+
+
+def margin_files(storage: Storage, margin: Margin) -> pa.Table:
+    """The files of a margin, as `PARTITION_SCHEMA`."""
+    return margin.table(storage)
+
+
+def _epoch_of(metadata: CatalogMetadata) -> float:
+    if metadata.position.epoch is None:
+        raise SpecError(
+            f"catalog {metadata.catalog}: its positions have no epoch, so that its rows cannot be carried to "
+            "another; write 'epoch:' into the position of its spec, such as 2016.0, and ingest again"
+        )
+    if metadata.position.frame != "icrs":
+        raise SpecError(
+            f"catalog {metadata.catalog}: its positions are {metadata.position.frame}, and motions are only "
+            "known along the axes of icrs; ingest it with ICRS positions and motions"
+        )
+    return metadata.position.epoch
+
+
+def _check_numbers(side: Side, whole: pa.Schema) -> None:
+    """Motions are numbers."""
+    select(side.metadata, side._motion_columns)
+    for name in side._motion_columns:
+        kind = whole.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+            raise SpecError(
+                f"catalog {side.metadata.catalog}: column {name!r} of its motion is {kind}, not a number; "
+                "name another column"
+            )

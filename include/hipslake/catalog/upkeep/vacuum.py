@@ -1,0 +1,228 @@
+"""Vacuum: old versions go, and every file that no version needs any more.
+
+A version goes by the tombstone that takes its place; from then on nobody can open it. Its files go after
+that, those in its own folder too, unless another version names them. Interrupted anywhere, a vacuum is
+completed by the next one: it looks at the folders of all versions that were ever vacuumed.
+
+Nothing that a version names is deleted, whatever others do meanwhile. A new version names only what lies in
+the folder of a living write, or what an older version names: the newest one, which never goes, or one that
+its writer has pinned (`hipslake.versions.pins`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+from hipslake.catalog.hats.properties import primary_table_url
+from hipslake.catalog.layouts import HATS
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.upkeep.leftovers import Removed, Size, delete_unfinished, delete_unneeded, size_of
+from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
+from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
+from hipslake.specs.base import Frozen
+from hipslake.specs.vacuum import Retention
+from hipslake.storage import Storage
+from hipslake.versions.files import CURRENT
+from hipslake.versions.heartbeat import is_live, stale_seconds
+from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import sweep_orphans
+from hipslake.versions.pins import pinned_versions, pinning_writes
+from hipslake.versions.write_id import write_ids_in
+
+log = logging.getLogger(__name__)
+
+
+class VacuumOutcome(Frozen):
+    """What a vacuum did; a dry run: what it would have done."""
+
+    dry_run: bool
+    kept: tuple[int, ...]  # numbers of the versions that can be opened
+    vacuumed: tuple[int, ...]  # and of those that went
+    removed: tuple[Removed, ...] = ()
+    postponed: str = ""  # why files of vacuumed versions are left for the next time; "": none are
+
+    @property
+    def files(self) -> int:
+        """How many files were deleted."""
+        return sum(each.files for each in self.removed)
+
+    @property
+    def bytes(self) -> int:
+        """Their size."""
+        return sum(each.bytes for each in self.removed)
+
+
+def vacuum_catalog(
+    storage: Storage, retention: Retention, *, now: datetime, dry_run: bool = True
+) -> VacuumOutcome:
+    """Vacuum a catalog.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    retention : Retention
+        The newest version always stays, and so do those that are pinned, and the one whose tree
+        collection.properties names.
+    now : datetime
+        The time to which ages are counted.
+    dry_run : bool
+        Only say what would be done, as things stand.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        Nothing was ever committed here.
+    CatalogFormatError
+        A version, a sidecar or a pin cannot be read, so it is not known what it needs; nothing is deleted.
+    """
+    versions = VersionLog(storage)
+    standing = _standing(storage, versions)
+    removed = _sweep(storage, dry_run=dry_run)
+    # A real run has swept the pins of dead writes by now.
+    dead = [each for each in pinning_writes(storage) if not is_live(storage, each)] if dry_run else []
+    pinned = pinned_versions(storage, without=dead)
+    expired = _expired(standing, retention, now, pinned=pinned, shown=_writes_of_pointers(storage))
+    if not dry_run:
+        for each in expired:
+            versions.entomb(each.number)
+    gone = versions.vacuumed() | {each.number: each.write_id for each in expired}
+    postponed = ""
+    try:
+        _check_pins(pinned_versions(storage, without=dead) & gone.keys())
+        removed += _clear(storage, versions, gone, {each.path for each in removed}, dry_run=dry_run)
+    except _PostponedError as why:
+        log.warning("Files of vacuumed versions are left for the next vacuum: %s.", why)
+        postponed = str(why)
+    return VacuumOutcome(
+        dry_run=dry_run,
+        kept=tuple(each.number for each in standing if each not in expired),
+        vacuumed=tuple(each.number for each in expired),
+        removed=tuple(removed),
+        postponed=postponed,
+    )
+
+
+class _PostponedError(Exception):
+    """The files of vacuumed versions have to be left for the next time."""
+
+
+def _check_pins(held: Collection[int]) -> None:
+    """Give way to those who pinned versions before they were vacuumed."""
+    if held:
+        numbers = ", ".join(map(str, sorted(held)))
+        raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
+
+
+def _clear(
+    storage: Storage, versions: VersionLog, gone: Mapping[int, str], swept: Collection[str], *, dry_run: bool
+) -> list[Removed]:
+    """Delete what vacuumed versions have written and no living version names.
+
+    Only what is read after the tombstones were put up counts. Pins were looked at before: who has removed its
+    pin since then has committed, so one of the versions that are read here names what it needs.
+
+    Parameters
+    ----------
+    gone : mapping of int to str
+        The vacuumed versions, each with its write.
+    swept : collection of str
+        Folders that are gone already, or, in a dry run, would be.
+    """
+    try:
+        living = [_version(storage, versions, number) for number in _all_but(versions, gone)]
+        stays = {each.write_id for each in living} | _writes_of_pointers(storage)
+        folders = _folders(storage, set(gone.values()) - stays - {*swept})
+        needed = _needed(storage, versions, living, folders)
+    except (VersionNotFoundError, FileNotFoundError):
+        if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
+            raise _PostponedError("another vacuum is at work") from None
+        raise
+    found = [delete_unneeded(storage, folder, needed, dry_run=dry_run) for folder in folders]
+    if storage.is_local:  # elsewhere an object is put in one piece, so nothing is ever unfinished
+        found += [delete_unfinished(storage, at, stale_seconds(), dry_run=dry_run) for at in sorted(stays)]
+    return [each for each in found if each is not None]
+
+
+class _Version(NamedTuple):
+    number: int
+    write_id: str
+    created: datetime
+
+
+def _standing(storage: Storage, versions: VersionLog) -> list[_Version]:
+    """The versions that can be opened, ascending."""
+    found = []
+    for number in versions.numbers():
+        with suppress(VersionNotFoundError):  # vacuumed since it was listed
+            found.append(_version(storage, versions, number))
+    if not found:
+        raise CatalogNotFoundError(f"{storage.uri()}: no version is published here; check the path")
+    return found
+
+
+def _version(storage: Storage, versions: VersionLog, number: int) -> _Version:
+    metadata = _metadata(storage, versions, number)
+    return _Version(number, metadata.write_id, metadata.created)
+
+
+def _metadata(storage: Storage, versions: VersionLog, number: int) -> CatalogMetadata:
+    return CatalogMetadata.from_json(versions.read(number), where=f"{storage.uri()}, version {number}")
+
+
+def _expired(
+    standing: Sequence[_Version],
+    retention: Retention,
+    now: datetime,
+    *,
+    pinned: Collection[int],
+    shown: Collection[str],
+) -> list[_Version]:
+    """The versions that have to go, ascending."""
+    keep = timedelta(days=retention.keep_days)
+    followed = list(pairwise(standing))[: -retention.keep_versions + 1 or None]
+    return [
+        version
+        for version, next_one in followed
+        if now - next_one.created >= keep and version.number not in pinned and version.write_id not in shown
+    ]
+
+
+def _writes_of_pointers(storage: Storage) -> set[str]:
+    """The writes that readers are led to without the log."""
+    found = write_ids_in((storage.symlink_target(CURRENT) or "").encode())
+    with suppress(FileNotFoundError):
+        found |= write_ids_in(primary_table_url(storage.read(HATS.COLLECTION)))
+    return found
+
+
+def _sweep(storage: Storage, *, dry_run: bool) -> list[Removed]:
+    """Remove what dead runs have left."""
+    found = sweep_orphans(storage, dry_run=True)
+    sizes = {path: size_of(storage, path) for path in found}
+    if not dry_run:
+        found = sweep_orphans(storage)
+    return [Removed(path=path, whole=True, **sizes.get(path, Size(0, 0))._asdict()) for path in found]
+
+
+def _all_but(versions: VersionLog, gone: Collection[int]) -> Iterator[int]:
+    """The numbers of all versions that are not known to be vacuumed."""
+    return (number for number in range(1, (versions.newest() or 0) + 1) if number not in gone)
+
+
+def _folders(storage: Storage, writes: Collection[str]) -> list[str]:
+    """Those of the writes that have a folder."""
+    return [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
+
+
+def _needed(
+    storage: Storage, versions: VersionLog, living: Sequence[_Version], folders: Collection[str]
+) -> NeededFiles:
+    """What living versions name in some folders."""
+    metadata = (_metadata(storage, versions, each.number) for each in living)
+    return needed_files(storage, metadata if folders else (), folders)

@@ -1,0 +1,126 @@
+"""CSV sources, plain or compressed: split by byte ranges, types found from all of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import ClassVar, cast
+
+import pyarrow as pa
+
+from hipslake.errors import SchemaMismatchError
+from hipslake.sources.arrow_types import arrow_type
+from hipslake.sources.compression import explained
+from hipslake.sources.conforming import conform
+from hipslake.sources.csv.blocks import Block
+from hipslake.sources.csv.header import CsvHeader, read_header
+from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
+from hipslake.sources.csv.parsing import CsvParser
+from hipslake.sources.files import check_unchanged
+from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.reader import BATCH_ROWS, HEADER_THREADS, selected
+from hipslake.sources.text import TextSource
+from hipslake.sources.unification import unify
+from hipslake.specs.source import Compression, CsvOptions, SourceSpec
+
+
+class CsvSource(TextSource):
+    """Reads CSV files."""
+
+    format: ClassVar[str] = "csv"
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._options = cast("CsvOptions", spec.options)
+        self._types = {name: arrow_type(text) for name, text in self._options.types.items()}
+
+    @property
+    def compression(self) -> Compression:
+        return self._options.compression
+
+    @property
+    def quote_of_lines(self) -> bytes | None:
+        return (self._options.quote or "").encode() if self._options.newlines_in_values else None
+
+    def schema(self, files: Sequence[SourceFile]) -> pa.Schema | None:
+        if not self._types:
+            return None
+        with ThreadPoolExecutor(HEADER_THREADS) as pool:
+            headers = list(pool.map(self._header, files))
+        names = {name for header in headers if header for name in header.names}
+        if not names <= self._types.keys():
+            return None
+        typed = [
+            (file.uri, pa.schema([(name, self._types[name]) for name in header.names]))
+            for file, header in zip(files, headers, strict=True)
+            if header
+        ]
+        return self.unify(typed)
+
+    def infer(self, split: Split) -> pa.Schema:
+        check_unchanged(split.file)
+        with explained(split.file), self.opened(split.file) as text:
+            header = read_header(text, self._options, split.file.uri)
+            if header is None:
+                return pa.schema([])
+            parser = self._parser(split.file, header)
+            names = [name for name in header.names if name not in self._types]
+            held = dict.fromkeys(names, EVERYTHING)
+            for block in self.blocks(text, split, header.start) if names else ():
+                _narrow(held, block, parser)
+        return pa.schema(
+            [
+                inferred_field(name, held[name]) if name in held else pa.field(name, self._types[name])
+                for name in header.names
+            ]
+        )
+
+    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        unified = unify(found, self.spec.missing_columns, source=self.spec.uri, join=join_inferred)
+        if unknown := self._types.keys() - set(unified.names):
+            raise SchemaMismatchError(
+                f"source.options.types names {', '.join(sorted(unknown))}, but the columns are "
+                f"{', '.join(unified.names)}"
+            )
+        return pa.schema([field.remove_metadata() for field in unified])
+
+    def read(
+        self,
+        split: Split,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        wanted = selected(schema, columns)
+        check_unchanged(split.file)
+        with explained(split.file), self.opened(split.file) as text:
+            header = read_header(text, self._options, split.file.uri)
+            if header is None:
+                return
+            parser = self._parser(split.file, header)
+            present = [name for name in wanted.names if name in header.names]
+            types = {name: wanted.field(name).type for name in present}
+            for block in self.blocks(text, split, header.start):
+                # Without any wanted column the rows still count, so read one.
+                table = parser.parse(block, present or header.names[:1], types)
+                for batch in table.to_batches() if table is not None else ():
+                    yield conform(batch, wanted, split.file.uri)
+
+    def _header(self, file: SourceFile) -> CsvHeader | None:
+        with explained(file), self.opened(file) as text:
+            return read_header(text, self._options, file.uri)
+
+    def _parser(self, file: SourceFile, header: CsvHeader) -> CsvParser:
+        return CsvParser(header, self._options, file.uri, lambda offset: self.lines_before(file, offset))
+
+
+def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) -> None:
+    """Drop the types that do not hold every value of a block."""
+    table = parser.parse(block, list(held), {})
+    if table is None:
+        return
+    hexadecimal = may_be_hexadecimal(block.data)
+    for name in held:
+        held[name] &= fits(table.column(name), hexadecimal, partial(parser.probe, block, name))

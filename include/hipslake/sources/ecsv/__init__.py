@@ -1,0 +1,1 @@
+"""ECSV sources."""

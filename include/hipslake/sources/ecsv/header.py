@@ -1,0 +1,163 @@
+"""The header of an ECSV file: YAML in comment lines, then the names of the columns.
+
+From the ECSV format, version 1.0: https://github.com/astropy/astropy-APEs/blob/main/APE6.rst
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+from astropy.table.meta import YamlParseError, get_header_from_yaml
+
+from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.csv.header import CsvHeader, read_header
+from hipslake.specs.source import CsvOptions
+
+_TYPES = {
+    "bool": pa.bool_(),
+    **{
+        f"{sign}int{bits}": getattr(pa, f"{sign}int{bits}")()
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
+    "float16": pa.float16(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+}
+_SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d+|null)\s*(?:,\s*(?:\d+|null)\s*)*)\]")
+_MOST_VALUES = 2**31 - 1
+_BOM = b"\xef\xbb\xbf"
+_READ_BYTES = 1 << 16
+_LONGEST = 16 << 20
+
+
+class EcsvHeader(NamedTuple):
+    """What stands before the first row.
+
+    Attributes
+    ----------
+    csv
+        The names of the columns, and where the first row starts.
+    options
+        How the rows are written.
+    schema
+        The columns with types, units and descriptions.
+    json
+        Names of the columns whose values are arrays, written as JSON.
+    """
+
+    csv: CsvHeader
+    options: CsvOptions
+    schema: pa.Schema
+    json: frozenset[str]
+
+
+def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> EcsvHeader | None:
+    """Read the header of a file; None when the file is empty.
+
+    Parameters
+    ----------
+    text
+        The uncompressed file, at its beginning.
+
+    Raises
+    ------
+    CorruptFileError
+        When the file is no ECSV file, or its header is damaged.
+    InputError
+        When a column has a type that Arrow has not; the message names it.
+    """
+    lines = _comment_lines(text)
+    if not lines:
+        return None
+    if not lines[0].removeprefix(_BOM).startswith(b"# %ECSV"):
+        raise CorruptFileError(f"{uri} is no ECSV file: it does not begin with '# %ECSV'")
+    told = _told(lines, uri)
+    options = CsvOptions(
+        delimiter=told.get("delimiter", " "),
+        null_values=("",),
+        quoted_nulls=True,
+        skip_rows=len(lines),
+        newlines_in_values=newlines_in_values,
+    )
+    text.seek(0)
+    csv = read_header(text, options, uri)
+    names = tuple(str(column["name"]) for column in told["datatype"])
+    if csv is None or csv.names != names:
+        found = "are missing" if csv is None else f"are {', '.join(csv.names)}"
+        raise CorruptFileError(
+            f"{uri}: the names of the columns {found}, but the header describes {', '.join(names)}; "
+            "mend the file"
+        )
+    schema = pa.schema([_field(column, uri) for column in told["datatype"]])
+    json = frozenset(field.name for field in schema if pa.types.is_nested(field.type))
+    return EcsvHeader(csv, options, schema, json)
+
+
+def _comment_lines(text: BinaryIO) -> list[bytes]:
+    """Return the lines before the one with the names; all lines where there is none."""
+    buffer = b""
+    while more := text.read(_READ_BYTES):
+        buffer += more
+        lines = buffer.removeprefix(_BOM).split(b"\n")
+        if len(buffer) > _LONGEST or not all(line.startswith(b"#") for line in lines[:-1]):
+            break
+    lines = buffer.removesuffix(b"\n").split(b"\n") if buffer else []
+    end = next((at for at, line in enumerate(lines) if not line.removeprefix(_BOM).startswith(b"#")), None)
+    return lines[:1] if end == 0 else lines[:end]
+
+
+def _told(lines: list[bytes], uri: str) -> dict[str, Any]:
+    """Return what the YAML says: at least `datatype`, a list of columns with name and datatype."""
+    try:
+        texts = [line.decode().rstrip("\r").removeprefix("#").removeprefix(" ") for line in lines[1:]]
+        told = get_header_from_yaml(texts)
+    except (YamlParseError, UnicodeDecodeError) as error:
+        cause = str(error.__cause__ or error).replace("\n", " ")
+        raise CorruptFileError(f"{uri}: the header is no YAML: {cause}; mend it") from None
+    columns = told.get("datatype") if isinstance(told, dict) else None
+    if not isinstance(columns, list) or not all(
+        isinstance(column, dict) and {"name", "datatype"} <= column.keys() for column in columns
+    ):
+        raise CorruptFileError(f"{uri}: the header lists no columns with name and datatype; mend it")
+    if told.get("delimiter", " ") not in (" ", ","):
+        raise CorruptFileError(f"{uri}: the delimiter is {told['delimiter']!r}; ECSV has a space or a comma")
+    return dict(told)
+
+
+def _field(column: dict[str, Any], uri: str) -> pa.Field:
+    name, told = str(column["name"]), {}
+    for key in ("unit", "description"):
+        if column.get(key) not in (None, ""):
+            told[key] = str(column[key])
+    kind = _type(str(column["datatype"]), column.get("subtype"), f"{uri}: column {name!r}")
+    return pa.field(name, kind, metadata=told or None)
+
+
+def _type(datatype: str, subtype: str | None, where: str) -> pa.DataType:
+    if subtype is None or subtype == "json":  # any JSON at all stays the text that it is
+        return _plain(datatype, where)
+    match = _SUBTYPE.fullmatch(subtype)
+    if datatype != "string" or match is None:
+        raise InputError(f"{where} has subtype {subtype!r}, which is not read; write the column as numbers")
+    kind = _plain(match[1], where)
+    sizes = [None if size.strip() == "null" else int(size) for size in match[2].split(",")]
+    if max(size or 0 for size in sizes) > _MOST_VALUES:
+        raise CorruptFileError(
+            f"{where}: subtype {subtype!r} is more than an array can have; mend the header"
+        )
+    for size in reversed(sizes):
+        kind = pa.list_(kind) if size is None else pa.list_(kind, size)
+    return kind
+
+
+def _plain(datatype: str, where: str) -> pa.DataType:
+    if datatype not in _TYPES:
+        raise InputError(
+            f"{where} has datatype {datatype!r}, which is not read; there are {', '.join(_TYPES)}: write the "
+            "column as one of them"
+        )
+    return _TYPES[datatype]

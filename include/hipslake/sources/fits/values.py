@@ -1,0 +1,177 @@
+"""Rows of a FITS binary table as they lie in the file, decoded column by column into Arrow arrays.
+
+Values are copied once: gathered from the rows and turned to native byte order in the same pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.fits.columns import FitsColumn
+
+_TRUE, _FALSE = ord("T"), ord("F")
+
+
+class Reading(NamedTuple):
+    """How values are read, and where they come from, for messages."""
+
+    encoding: str
+    nan_is_null: bool
+    uri: str
+    first_row: int  # of those at hand, in the table
+
+
+class Pointed(NamedTuple):
+    """The values that the cells of a column point to, one cell after the other."""
+
+    values: NDArray[np.uint8]  # bytes
+    counts: NDArray[np.int64]  # values of each cell
+
+
+def decode(
+    rows: NDArray[np.uint8], column: FitsColumn, reading: Reading, pointed: Pointed | None = None
+) -> pa.Array:
+    """Return a column of some rows.
+
+    Parameters
+    ----------
+    rows
+        uint8[n, row_bytes].
+    column
+        What to decode.
+    reading
+        How.
+    pointed
+        The values of the rows, where the column points to them.
+
+    Raises
+    ------
+    CorruptFileError
+        For what is no logical value.
+    InputError
+        For text that is not of the given encoding.
+    """
+    count = len(rows)
+    if column.repeat == 0:
+        return pa.nulls(count, column.field.type)
+    if pointed is not None:
+        return _pointed_array(column, reading, pointed)
+    if column.code == "X":
+        bits = np.unpackbits(_cells(rows, column, np.dtype("u1"), column.width), axis=1)
+        values = pa.array(bits[:, : column.repeat].reshape(-1).astype(bool))
+    elif column.code == "A":
+        texts = _cells(rows, column, np.dtype("u1"), column.width).reshape(-1, column.text_bytes)
+        values = _texts(texts.copy(), column, reading)
+    else:
+        per_value = 2 if column.code in "CM" else 1
+        dtype = np.dtype("u1") if column.code == "L" else column.dtype
+        values = _elements(_cells(rows, column, dtype, column.repeat * per_value), column, reading)
+    for size in reversed(column.shape):
+        values = pa.FixedSizeListArray.from_arrays(values, size)
+    return values
+
+
+def _pointed_array(column: FitsColumn, reading: Reading, pointed: Pointed) -> pa.Array:
+    offsets = np.concatenate(([0], np.cumsum(pointed.counts))).astype(np.int32)
+    if column.code == "A":
+        return _text_array(pointed.values, offsets, None, column, reading)
+    dtype = np.dtype("u1") if column.code == "L" else column.dtype
+    values = _elements(pointed.values.view(dtype).reshape(1, -1), column, reading)
+    return pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def _cells(rows: NDArray[np.uint8], column: FitsColumn, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
+    """Return a view of a column's cells, [n, count], without copying."""
+    strides = (rows.strides[0], dtype.itemsize)
+    return np.ndarray((len(rows), count), dtype, rows.data, column.offset, strides)
+
+
+def _elements(cells: NDArray[Any], column: FitsColumn, reading: Reading) -> pa.Array:
+    """Decode values that are no texts and no bits, [rows, values of a row], into a flat array."""
+    if column.code == "L":
+        return _logicals(cells, column, reading)
+    if column.code in "CM":
+        parts = [_numbers(cells[:, at::2], column, reading) for at in (0, 1)]
+        return pa.StructArray.from_arrays(parts, fields=list(column.element_type))
+    return _numbers(cells, column, reading)
+
+
+def _numbers(cells: NDArray[Any], column: FitsColumn, reading: Reading) -> pa.Array:
+    values = cells.astype(cells.dtype.newbyteorder("="), order="C").reshape(-1)
+    null = None
+    if column.null is not None:
+        null = values == column.null
+    if column.unsigned:
+        bits = values.dtype.itemsize * 8
+        values = values.view(f"u{values.dtype.itemsize}")
+        values ^= values.dtype.type(1 << (bits - 1))  # adding or subtracting half the range flips the top bit
+        values = values.view(column.element_type.to_pandas_dtype())
+    elif column.scaled:
+        values = values * np.float64(column.scale) + np.float64(column.zero)
+    if values.dtype.kind == "f" and reading.nan_is_null:
+        nan = np.isnan(values)
+        null = nan if null is None else null | nan
+    return pa.array(values, mask=null if null is not None and null.any() else None)
+
+
+def _logicals(cells: NDArray[np.uint8], column: FitsColumn, reading: Reading) -> pa.Array:
+    values = np.ascontiguousarray(cells).reshape(-1)
+    true, null = values == _TRUE, values == 0
+    if (odd := ~(true | null | (values == _FALSE))).any():
+        at = int(np.argmax(odd))
+        raise CorruptFileError(
+            f"{reading.uri}: column {column.name!r}{_row_of(at, column, reading)}: byte {values[at]:#04x} is "
+            "no logical value (T, F, or 0 for null); was the column written as a number?"
+        )
+    return pa.array(true, mask=null if null.any() else None)
+
+
+def _texts(texts: NDArray[np.uint8], column: FitsColumn, reading: Reading) -> pa.Array:
+    """Decode texts of fixed room, uint8[n, room]: they end at a zero byte, and blanks fill them up.
+
+    A text that begins with a zero byte is null.
+    """
+    count, room = texts.shape
+    zero = texts == 0
+    null = zero[:, 0]
+    if (zero[:, :-1] & ~zero[:, 1:]).any():
+        texts[np.logical_or.accumulate(zero, axis=1)] = 0  # what stands behind the end means nothing
+    offsets = np.arange(0, (count + 1) * room, room, dtype=np.int32)
+    whole = _text_array(texts.reshape(-1), offsets, null if null.any() else None, column, reading)
+    return pc.ascii_rtrim(whole, characters="\0 ")
+
+
+def _text_array(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int32],
+    null: NDArray[np.bool_] | None,
+    column: FitsColumn,
+    reading: Reading,
+) -> pa.Array:
+    if reading.encoding == "latin-1" and (data >= 0x80).any():
+        longer = np.concatenate(([0], np.cumsum(data >= 0x80)))  # such a letter takes two bytes of UTF-8
+        offsets = (offsets + longer[offsets]).astype(np.int32)
+        data = np.frombuffer(data.tobytes().decode("latin-1").encode(), np.uint8)
+    valid = None if null is None else pa.array(~null).buffers()[1]
+    texts = pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data), valid)
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"{reading.uri}: column {column.name!r}, from row {reading.first_row + 1} on: a text is not "
+            f"UTF-8 ({error}); set source.options.encoding: latin-1 if it is that"
+        ) from None
+    return texts
+
+
+def _row_of(value: int, column: FitsColumn, reading: Reading) -> str:
+    """Say in which row of the table a value stands; rows of variable length are not told apart."""
+    if column.pointer:
+        return f", from row {reading.first_row + 1} on"
+    return f", row {reading.first_row + value // column.repeat + 1}"

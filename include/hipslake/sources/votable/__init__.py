@@ -1,0 +1,1 @@
+"""VOTable sources."""

@@ -1,0 +1,212 @@
+"""The XML of a VOTable, read as a stream: the fields of one table, then its rows as they stand there."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from typing import Literal
+from xml.parsers import expat
+
+from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.votable.fields import VotableField, read_field
+
+Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
+
+
+class VotableParser:
+    """Takes the bytes of a file, and gives what it has met of the table.
+
+    Parameters
+    ----------
+    table
+        Its number, counted from 0 through the file, or its ID or name; None: the first one.
+    uri
+        The file, for messages.
+
+    Attributes
+    ----------
+    fields : tuple of VotableField or None
+        None until all of them are known.
+    serialization : str
+        How the rows are written; empty where there are none.
+    rows : list of list of str
+        Cells of the rows met, of TABLEDATA. Who uses them empties the list.
+    """
+
+    def __init__(self, table: int | str | None, uri: str) -> None:
+        self.fields: tuple[VotableField, ...] | None = None
+        self.serialization: Serialization | Literal[""] = ""
+        self.rows: list[list[str]] = []
+        self._asked, self._uri = 0 if table is None else table, uri
+        self._passed: list[str] = []  # names of the tables before
+        self._complaint = ""  # what a service says went wrong
+        self._fed = False
+        self._inside = False  # the table that is asked for
+        self._found: list[VotableField] = []
+        self._attributes: Mapping[str, str] | None = None  # of the FIELD that is open
+        self._null: str | None = None
+        self._description = ""
+        self._text: list[str] = []
+        self._row: list[str] = []
+        self._base64: list[str] = []
+        self._in_stream = False
+        self._depth = 0
+        self._parser = expat.ParserCreate()
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text.append
+
+    def feed(self, data: bytes) -> None:
+        """Read on.
+
+        Raises
+        ------
+        CorruptFileError
+            When the bytes are no VOTable.
+        InputError
+            When the rows stand where they are not read.
+        """
+        self._fed = True
+        self._parse(data, last=False)
+        if not self._inside:
+            self._text.clear()  # another table's rows may be one text of any size
+
+    def close(self) -> None:
+        """Say that the file ends here.
+
+        Raises
+        ------
+        CorruptFileError
+            When it does not end as XML does.
+        InputError
+            When the table was not met.
+        """
+        if not self._fed:  # an empty file among others is a night without data, not damage
+            return
+        self._parse(b"", last=True)
+        if self.fields is None:
+            tables = (
+                ", ".join(f"{at} {name or '(no name)'}" for at, name in enumerate(self._passed)) or "none"
+            )
+            raise InputError(
+                f"{self._uri} has no table {self._asked!r}; its tables are {tables}{self._complaint}. Name "
+                "one in source.options.table"
+            )
+
+    def take_bytes(self) -> bytes:
+        """Return the bytes met since the last call, of BINARY and BINARY2."""
+        if self._in_stream:
+            self._base64 += self._text
+            self._text.clear()
+        text = "".join("".join(self._base64).split())
+        whole = len(text) if not self._in_stream else len(text) - len(text) % 4
+        self._base64 = [text[whole:]]
+        try:
+            return binascii.a2b_base64(text[:whole], strict_mode=True) if whole else b""
+        except binascii.Error as error:
+            raise CorruptFileError(f"{self._uri}: the STREAM is no base64: {error}; replace it") from None
+
+    def _parse(self, data: bytes, *, last: bool) -> None:
+        try:
+            self._parser.Parse(data, last)
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the last two: of an unknown encoding
+            raise CorruptFileError(
+                f"{self._uri} is truncated, damaged, or no XML: {error}; replace it"
+            ) from None
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(":")[2]
+        self._text.clear()
+        if self._depth == 0 and name != "VOTABLE":
+            raise CorruptFileError(f"{self._uri} is no VOTable: its root element is {name}")
+        self._depth += 1
+        if name == "INFO" and attributes.get("name") == "QUERY_STATUS" and attributes.get("value") == "ERROR":
+            self._complaint = "; QUERY_STATUS is ERROR: "
+        if name == "TABLE":
+            self._inside = self.fields is None and self._is_asked_for(attributes)
+            self._passed.append(attributes.get("name", attributes.get("ID", "")))
+            if self._inside and "ref" in attributes:
+                raise InputError(
+                    f"{self._uri}: the table takes its fields from table {attributes['ref']!r}, which is not "
+                    "read; write the fields into it"
+                )
+        elif self._inside:
+            self._start_in_table(name, attributes)
+
+    def _start_in_table(self, name: str, attributes: dict[str, str]) -> None:
+        match name:
+            case "FIELD":
+                self._attributes, self._null, self._description = attributes, None, ""
+            case "VALUES" if self._attributes is not None and "null" in attributes:
+                self._null = attributes["null"]
+            case "DATA":
+                self.fields = tuple(self._found)
+            case "TABLEDATA":
+                self.serialization = name
+                self._parser.StartElementHandler, self._parser.EndElementHandler = (
+                    self._start_cell,
+                    self._end_cell,
+                )
+            case "BINARY" | "BINARY2":
+                self.serialization = name
+            case "FITS" | "PARQUET":
+                raise InputError(f"{self._uri}: rows within {name} are not read; write them as TABLEDATA")
+            case "STREAM":
+                if "href" in attributes or attributes.get("encoding", "base64") != "base64":
+                    raise InputError(
+                        f"{self._uri}: the rows lie in another file, or are no base64; write them "
+                        "as TABLEDATA, or within the file"
+                    )
+                self._in_stream = True
+
+    def _start_cell(self, tag: str, attributes: dict[str, str]) -> None:
+        """Within TABLEDATA, which has few elements and very many of them."""
+        self._text.clear()
+        if "encoding" in attributes:
+            raise InputError(f"{self._uri}: encoded cells are not read; write them as text")
+
+    def _end_cell(self, tag: str) -> None:
+        if tag.endswith("TD"):
+            self._row.append("".join(self._text))
+        elif tag.endswith("TR"):
+            self._check_row()
+            self.rows.append(self._row)
+            self._row = []
+        else:
+            self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+            self._end(tag)
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        name = tag.rpartition(":")[2]
+        if name == "INFO" and self._complaint.endswith(": "):
+            self._complaint += "".join(self._text).strip() or "(no reason given)"
+        if self._inside:
+            self._end_in_table(name)
+
+    def _end_in_table(self, name: str) -> None:
+        match name:
+            case "DESCRIPTION" if self._attributes is not None:
+                self._description = "".join(self._text)
+            case "FIELD" if self._attributes is not None:
+                self._found.append(read_field(self._attributes, self._null, self._description, self._uri))
+                self._attributes = None
+            case "STREAM":
+                self._base64 += self._text
+                self._in_stream = False
+            case "TABLE":
+                self.fields = tuple(self._found)
+                self._inside = False
+
+    def _check_row(self) -> None:
+        if len(self._row) != len(self._found):
+            raise CorruptFileError(
+                f"{self._uri}: line {self._parser.CurrentLineNumber}: a row with {len(self._row)} cells, but "
+                f"there are {len(self._found)} fields; mend it"
+            )
+
+    def _is_asked_for(self, attributes: Mapping[str, str]) -> bool:
+        if isinstance(self._asked, int):
+            return len(self._passed) == self._asked
+        return self._asked.strip() in (attributes.get("ID"), attributes.get("name"))
