@@ -198,8 +198,7 @@ def test_only_row_groups_that_come_near_are_read(tmp_path: Path, monkeypatch: py
 
         return chosen(*args, wanted=None if wanted is None else seen, **more)
 
-    for module in ("hipslake.catalog.joining.stretches", "hipslake.catalog.joining.crossmatch"):
-        monkeypatch.setattr(f"{module}.leaf_batches", counted)
+    monkeypatch.setattr("hipslake.catalog.joining.stretches.leaf_batches", counted)
     found = left.crossmatch(right, radius_arcsec=60, neighbours="all")
     assert set(pairs_of(found)) == nearest_pairs(separations(near, wide), 60.0, None)
     read, held = (sum(column) for column in zip(*asked, strict=True))
