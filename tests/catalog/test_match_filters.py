@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
 from tests.joins.skies import placed
+from tests.steps.nights import Survey, night_rows
 
 ROWS = 1200
 RADIUS = 3600.0  # so many rows have several neighbours, also over borders
@@ -209,6 +210,31 @@ def test_a_right_filter_takes_one_group(
     found = a.crossmatch(b, other_filters="mag < 15", **options)
     told = having(separations(*tables), pa.array(np.ones(ROWS, bool)), pc.less(tables[1]["mag"], 15))
     assert set(pairs_of(found)) == nearest_pairs(told, RADIUS, 1)
+
+
+@pytest.mark.parametrize("append", ["rewrite", "add_file"])
+def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(tmp_path: Path, append: str) -> None:
+    """Files that are older than the column hold nulls; with add_file a leaf has several files."""
+    survey = Survey(tmp_path, threshold="60 rows", more=f"margin: {{arcsec: [3600]}}\nappend: {append}\n")
+    first = night_rows(0)
+    survey.land(0, first.set_column(3, "mag", pa.nulls(len(first))))
+    survey.append(0)
+    for number in (3, 6):
+        survey.night(number)
+    right = survey.catalog
+    assert right.metadata.gathers == (append == "add_file")
+    a = published(tmp_path, "a", night_rows(2, seed=1), threshold="99 rows")
+    left = a.read(["id", "ra", "dec"])
+    there = right.read(["id", "ra", "dec", "mag"])
+    ids = left["id"].to_numpy(), there["id"].to_numpy()
+    for filters in ("mag < 18", "mag is null", "night = 3 and not (mag < 18)"):
+        passing = np.isin(ids[1], right.read(["id"], filters)["id"].to_numpy())
+        told = having(separations(left, there), pa.array(np.ones(len(left), bool)), pa.array(passing))
+        expected = {(int(ids[0][one]), int(ids[1][two])) for one, two in nearest_pairs(told, RADIUS, 2)}
+        found = a.crossmatch(
+            right, radius_arcsec=RADIUS, neighbours=2, suffixes=("", "_b"), other_filters=filters
+        )
+        assert set(pairs_of(found)) == expected != set()
 
 
 def test_row_groups_that_no_row_passes_in_are_not_read(tmp_path: Path) -> None:
