@@ -38,7 +38,7 @@ class SideSpec(Frozen):
 
     def described(self, catalog: str) -> str:
         """A name of the catalog, with which of its rows take part."""
-        return catalog if self.filters is None else f"{catalog} ({self.filters})"
+        return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
 
 
 class MatchOptions(Frozen):
