@@ -28,7 +28,11 @@ class MotionColumns(Frozen):
 
 
 class SideSpec(Frozen):
-    """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives."""
+    """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives.
+
+    Rows that do not pass `filters` (a text, as for `hipslake.catalog.filters.parse_filter`) are not there for
+    the match: the nearest row is the nearest of those that pass.
+    """
 
     catalog: str = Field(min_length=1)
     version: int | None = Field(default=None, ge=1)  # None: the newest
