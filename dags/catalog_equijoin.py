@@ -16,7 +16,7 @@ from hipslake_airflow.operators.catalog import (
     VerifyCatalogOperator,
 )
 from hipslake_airflow.operators.equijoin import EquiJoinOperator, ResolveEquijoinOperator
-from hipslake_airflow.params import equijoin_params
+from hipslake_airflow.params import join_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import JOIN_SPECS
@@ -36,7 +36,7 @@ def catalog_equijoin(spec: EquijoinSpec, path: Path) -> DAG:
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=equijoin_params(spec),
+        params=join_params(spec),
         tags=["hipslake", "catalog", TYPE],
         default_args=RETRIES,
     ) as dag:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.crossmatch import CrossmatchSpec, SideSpec
+from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join import SideSpec
 
 _STEPS = {
     Mode.REPLACE: """\

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from airflow.sdk import Param
 from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
-from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.export import ExportFormat
+from hipslake.specs.join import JoinSpec
 from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
@@ -38,31 +38,15 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
             title="Radius (arcsec)",
             description="Largest separation of a pair. The right catalog needs a margin of at least that.",
         ),
-        "threshold": Param(
-            None,
-            type=["null", "string"],
-            pattern=THRESHOLD_PATTERN,
-            maxLength=40,
-            title="Threshold",
-            description=(
-                "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
-                f"Empty: as the spec says ({spec.threshold})."
-            ),
-        ),
         "region": _optional_text(
             "Region", f"Only rows of the left catalog in a part of the sky: {_REGION_HELP}", _MAX_REGION
         ),
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description="Publish a new version even if both catalogs, spec and library are unchanged.",
-        ),
+        **join_params(spec),
     }
 
 
-def equijoin_params(spec: EquijoinSpec) -> dict[str, Param]:
-    """Return the params of an equi-join, with types, bounds and help."""
+def join_params(spec: JoinSpec) -> dict[str, Param]:
+    """Return the params of any join of two catalogs."""
     return {
         "threshold": Param(
             None,

@@ -264,7 +264,7 @@ def test_the_outcome_is_no_side_of_its_match(warehouse: Path) -> None:
     in_process.publish_match(start(warehouse))
     file = warehouse.parent / "a_x_b.yaml"
     file.write_text(SPEC.replace("catalog: a", "catalog: a_x_b"))
-    with pytest.raises(SpecError, match="a side of the match and its outcome"):
+    with pytest.raises(SpecError, match="a side of the join and its outcome"):
         in_process.start_match(warehouse, file)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
     from hipslake.catalog.upkeep.vacuum import VacuumOutcome
     from hipslake.exports.writing import Exported
-    from hipslake.specs.crossmatch import MotionColumns
+    from hipslake.specs.join import MotionColumns
 
 
 class PixelsAt(NamedTuple):

@@ -1,22 +1,12 @@
-"""The equi-join step: tasks join where leaves of both catalogs meet, others write the outcome's leaves.
-
-Nothing is shuffled: as in a cross-match, the outcome lies where the left rows lie.
-"""
+"""The equi-join step: `hipslake.spark.joining`, for the join that the run has frozen."""
 
 from __future__ import annotations
 
 from hipslake.engine.model import Engine
-from hipslake.spark import crossmatch
+from hipslake.spark.joining import join
 from hipslake.steps.equijoin import EquijoinReport, EquijoinRequest
 
 
 def run(request: EquijoinRequest, engine: Engine) -> EquijoinReport:
-    """Join, and write the leaves of the outcome into the write folder of the run.
-
-    Raises
-    ------
-    EmptySourceError, PlanError, VerificationError
-        As of `hipslake.spark.crossmatch.run`.
-    """
-    report = crossmatch.run(request, engine)
-    return EquijoinReport(**report.model_dump(exclude={"step"}))
+    """Join, and write the leaves of the outcome into the write folder of the run; errors as of `join`."""
+    return EquijoinReport(**join(request, engine).model_dump())

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen
+from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.margin import MarginSpec, margin_name
 from hipslake.specs.position_from import NAME_PATTERN, PositionFromSpec, Unmatched
 from hipslake.specs.schedule import check_cron, intervals_within
@@ -299,9 +299,7 @@ class CatalogSpec(Frozen):
         try:
             return CatalogSpec.model_validate(data)
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "parameters"
-            raise SpecError(f"{self.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is published; schedules and retention do not."""

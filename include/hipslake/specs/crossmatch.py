@@ -2,47 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import NAME_PATTERN, Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.base import Frozen, first_mistake
+from hipslake.specs.join import JoinSpec, MotionColumns
 
 Model = TypeVar("Model", bound=Frozen)
 
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
-
-
-class MotionColumns(Frozen):
-    """The columns of one side that say how its rows move, along the axes of ICRS."""
-
-    pmra: str = Field(min_length=1)  # mas per year, with the factor cos(dec)
-    pmdec: str = Field(min_length=1)  # mas per year
-    parallax: str | None = None  # mas
-    radial_velocity: str | None = None  # km/s
-
-
-class SideSpec(Frozen):
-    """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives.
-
-    Rows that do not pass `filters` (a text, as for `hipslake.catalog.filters.parse_filter`) are not there for
-    the match: the nearest row is the nearest of those that pass.
-    """
-
-    catalog: str = Field(min_length=1)
-    version: int | None = Field(default=None, ge=1)  # None: the newest
-    columns: tuple[str, ...] | None = None  # None: all
-    filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
-    motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
-
-    def described(self, catalog: str) -> str:
-        """A name of the catalog, with which of its rows take part."""
-        return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
 
 
 class MatchOptions(Frozen):
@@ -85,19 +57,11 @@ class AssociationSpec(Frozen):
     right: str = Field(min_length=1)
 
 
-class CrossmatchSpec(MatchOptions):
+class CrossmatchSpec(JoinSpec, MatchOptions):
     """One cross-match: two catalogs, how their rows match, and how the outcome is published."""
 
-    name: str = Field(pattern=NAME_PATTERN)
     type: Literal["crossmatch"]
-    description: str = ""
-    left: SideSpec
-    right: SideSpec
     association: AssociationSpec | None = None  # publish as a HATS association
-    threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
-    layout: Layout = Layout.HATS
-    parquet: ParquetSpec = ParquetSpec()
-    vacuum: VacuumSpec = VacuumSpec()
 
     @model_validator(mode="after")
     def _association_has_pairs(self) -> CrossmatchSpec:
@@ -114,33 +78,6 @@ class CrossmatchSpec(MatchOptions):
     def options(self) -> MatchOptions:
         """How rows are matched, without the rest."""
         return MatchOptions(**{name: getattr(self, name) for name in MatchOptions.model_fields})
-
-    def with_overrides(
-        self, *, radius_arcsec: float | None = None, threshold: Threshold | str | None = None
-    ) -> CrossmatchSpec:
-        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
-
-        Raises
-        ------
-        SpecError
-            When a parameter is wrong; the message says what would be right.
-        """
-        data = self.model_dump(mode="json")
-        if radius_arcsec is not None:
-            data["radius_arcsec"] = radius_arcsec
-        if threshold is not None:
-            data["threshold"] = str(threshold)
-        try:
-            return CrossmatchSpec.model_validate(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "parameters"
-            raise SpecError(f"{self.name}: {where}: {first['msg'].removeprefix('Value error, ')}") from None
-
-    def fingerprint_text(self) -> str:
-        """Return the canonical JSON of all that decides what is published; retention does not."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"vacuum"})
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def match_options(**given: Any) -> MatchOptions:
@@ -172,7 +109,4 @@ def _validated(model: type[Model], given: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(dict(given))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        told = first["msg"].removeprefix("Value error, ")
-        raise SpecError(f"{where}: {told}" if where else told) from None
+        raise SpecError(first_mistake(error)) from None

@@ -1,7 +1,4 @@
-"""Equi-join: two catalogs become a third, of pairs or of light curves, published as that of any run.
-
-The work is in `hipslake.spark.equijoin`; here is what it is told and what it says.
-"""
+"""Equi-join: the request and the report of the step, and the join that a run has frozen."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
 from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest, FrozenSide
+from hipslake.steps.joining import FrozenSide, JoinReport, JoinRequest
 
 
 class FrozenEquijoin(Frozen):
@@ -29,13 +26,13 @@ class FrozenEquijoin(Frozen):
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 
-class EquijoinRequest(CrossmatchRequest):
+class EquijoinRequest(JoinRequest):
     """Join the catalogs of a run, and write the leaves of the outcome."""
 
     step: ClassVar[str] = "equijoin"
 
 
-class EquijoinReport(CrossmatchReport):
+class EquijoinReport(JoinReport):
     """Rows in and out: the rows of the outcome."""
 
     step: str = EquijoinRequest.step

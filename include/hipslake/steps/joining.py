@@ -1,20 +1,45 @@
-"""What joins of all kinds have in common: the frozen join of a run, whatever its kind."""
+"""Joins: two catalogs become a third. The outcome is verified and published like any other run's.
+
+The work is in `hipslake.spark.joining`; here is what it is told and what it says. It leaves in the run folder
+what the histogram, plan and write steps of an ingest leave, so that the ordinary steps follow it.
+"""
 
 from __future__ import annotations
 
-import json
+from typing import ClassVar
 
-from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch
-from hipslake.steps.equijoin import FrozenEquijoin
-from hipslake.steps.run import RunFolder, parse
+from pydantic import Field
+
+from hipslake.specs.base import Frozen
+from hipslake.steps.report import Report, Request
+from hipslake.steps.run import RunFolder
+from hipslake.steps.write import DEFAULT_TARGET_BYTES, WriteRequest
+
+FROZEN = "join/frozen.json"
+"""What the run has frozen of its two catalogs, in the run folder."""
+COUNTS = "join/counts"
+"""The folder of what tasks have counted, in the run folder."""
 
 
-def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
-    """Return what a run has frozen of its join; `StepError` if its first step did not run."""
-    if not folder.storage.exists(FROZEN):
-        return folder.read(FROZEN, FrozenCrossmatch)  # says so
-    data = folder.storage.read(FROZEN)
-    where = folder.uri_of(FROZEN)
-    if json.loads(data)["spec"]["type"] == "equijoin":
-        return parse(FrozenEquijoin, data, where=where)
-    return parse(FrozenCrossmatch, data, where=where)
+class FrozenSide(Frozen):
+    """A version of a catalog."""
+
+    uri: str
+    version: int
+
+
+class JoinRequest(Request):
+    """Join the catalogs of a run, and write the leaves of the outcome."""
+
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.PARTITIONS, RunFolder.report_path(WriteRequest.step))
+
+    task_rows: int | None = Field(default=None, ge=1)  # left rows of a task; None: as many as memory allows
+    target_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # what one task writes
+
+
+class JoinReport(Report):
+    """Rows in and out: the rows of the outcome."""
+
+    left_rows: int = 0  # of the leaves that were opened
+    leaves: int = 0
+    tasks: int = 0  # that joined

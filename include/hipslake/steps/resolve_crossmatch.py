@@ -2,65 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
-from hipslake import __version__
-from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
-from hipslake.sources.model import SourceFile
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec, SideSpec
-from hipslake.specs.environment import expand
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
-from hipslake.steps.crossmatch import FROZEN, FrozenCrossmatch, FrozenSide
-from hipslake.steps.published import version_made_of
-from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve import check_free_space, choose_write_id, swept_orphans
-from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
-from hipslake.storage import Storage
-from hipslake.versions.files import version_path
-from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.steps.crossmatch import FrozenCrossmatch
+from hipslake.steps.joining import FrozenSide
+from hipslake.steps.report import Phases
+from hipslake.steps.resolve_join import (
+    ResolveJoinReport,
+    ResolveJoinRequest,
+    freeze,
+    opened_sides,
+    outcome_spec,
+)
 
 
-class ResolveCrossmatchRequest(Request):
+class ResolveCrossmatchRequest(ResolveJoinRequest):
     """Start a run of a cross-match spec."""
 
-    step: ClassVar[str] = "resolve"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
-    reusable: ClassVar[bool] = False  # who clears the first task wants the spec and the versions read again
-
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
     radius_arcsec: float | None = None  # overrides the spec's
-    threshold: str | None = None  # overrides the spec's
     region: str | None = None  # only left rows in it are matched
-    force: bool = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
-class ResolveCrossmatchReport(Report):
+class ResolveCrossmatchReport(ResolveJoinReport):
     """What the run froze."""
 
-    step: str = ResolveCrossmatchRequest.step
-    catalog: str = ""
-    write_id: str = ""
-    left_version: int = 0
-    right_version: int = 0
     reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
-    unchanged_version: int | None = None  # not None: there is nothing to do
 
 
 def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
@@ -83,10 +56,9 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         spec = load_crossmatch_spec(Path(request.spec_file)).with_overrides(
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
-    catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
-        left, right = (opened_side(request.warehouse, side, catalog) for side in (spec.left, spec.right))
+        left, right = opened_sides(request, spec)
         match = Crossmatch.of(
             (left.storage, left.metadata),
             (right.storage, right.metadata),
@@ -96,78 +68,28 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             region=region,
             filters=(spec.left.filters, spec.right.filters),
         )
-        outcome = outcome_spec(spec, match)
-        check_columns(outcome, match.columns.schema)
-    with phases("warehouse"):
-        catalog.check_writable()
-        check_free_space(catalog)
-    frozen = FrozenRun(
-        dag_id=request.dag_id,
-        run_id=request.run_id,
-        run_uri=request.run_uri,
-        warehouse=request.warehouse,
-        catalog=spec.name,
-        spec=outcome,
-        spec_file=request.spec_file,
-        write_id=choose_write_id(request.folder, outcome, catalog),
+    place, kept = match.left.position, match.columns.left
+    place = place.model_copy(update={"ra": kept[place.ra], "dec": kept[place.dec]})
+
+    told = None if region is None else str(region)  # a MOC file may change
+    report = freeze(
+        request,
+        spec,
+        (left, right),
+        outcome_spec(spec, (left, right), place, _described(spec, match)),
+        match.columns.schema,
+        partial(_frozen, spec, match, told),
+        phases,
         association=_association(spec, match),
-        force=request.force,
-        created=now_utc(),
-        library_version=__version__,
+        region=told,
     )
-    inputs = join_inputs(f"{spec.fingerprint_text()} {region}", (left, right))
-    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
-    inputs = inputs.model_copy(update={"unchanged_version": unchanged})
-    folder = request.folder
-    folder.write(RunFolder.RUN, frozen)
-    folder.write(RunFolder.FILES, inputs)
-    folder.write(
-        FROZEN,
-        FrozenCrossmatch(
-            spec=spec,
-            left=FrozenSide(uri=left.uri, version=left.version),
-            right=FrozenSide(uri=right.uri, version=right.version),
-            region=None if region is None else str(region),  # a MOC file may change
-            shift_arcsec=match.shift_arcsec,
-        ),
-    )
-    with phases("sweep"):
-        swept_orphans(catalog, frozen.write_id)
-    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
-    return ResolveCrossmatchReport(
-        catalog=spec.name,
-        write_id=frozen.write_id,
-        left_version=left.version,
-        right_version=right.version,
-        reach_arcsec=match.reach_arcsec,
-        unchanged_version=unchanged,
-        seconds=phases.seconds,
-    )
+    return ResolveCrossmatchReport(**report.model_dump(), reach_arcsec=match.reach_arcsec)
 
 
-def outcome_spec(spec: CrossmatchSpec, match: Crossmatch) -> CatalogSpec:
-    """Return the spec of the catalog that a match becomes: its rows stand where the left rows stand."""
-    left, right = match.left, match.right
-    place = left.position
-    credits = [side.metadata.attribution for side in (left, right) if side.metadata.attribution]
-    return CatalogSpec(
-        name=spec.name,
-        description=spec.description or _described(spec, match),
-        attribution="; ".join(dict.fromkeys(credits)),
-        source=SourceSpec(uri=left.storage.uri(), format="parquet"),
-        position=PositionSpec(
-            ra=match.columns.left[place.ra],
-            dec=match.columns.left[place.dec],
-            unit=place.unit,
-            frame=place.frame,
-            epoch=place.epoch,
-        ),
-        threshold=spec.threshold,
-        layout=spec.layout,
-        parquet=spec.parquet,
-        vacuum=spec.vacuum,
-    )
+def _frozen(
+    spec: CrossmatchSpec, match: Crossmatch, region: str | None, left: FrozenSide, right: FrozenSide
+) -> FrozenCrossmatch:
+    return FrozenCrossmatch(spec=spec, left=left, right=right, region=region, shift_arcsec=match.shift_arcsec)
 
 
 def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
@@ -202,31 +124,3 @@ def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
     where = f", {match.cut.region}" if match.cut is not None else ""
     return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"
-
-
-def opened_side(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
-    """Open a side: a catalog of the warehouse by its name, any other by its URI."""
-    named = "/" not in side.catalog
-    uri = catalog_uri(warehouse, side.catalog) if named else expand(side.catalog)
-    catalog = Catalog.open(uri, side.version)
-    if catalog.uri == outcome.uri():
-        raise SpecError(
-            f"{catalog.uri} is a side of the match and its outcome; give the outcome another name"
-        )
-    return catalog
-
-
-def join_inputs(spec_text: str, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
-    """Return what the outcome is made of: a version of either catalog."""
-    files = tuple(
-        SourceFile(
-            ordinal=at,
-            uri=side.storage.uri(version_path(side.version)),
-            size=side.metadata.total_bytes,
-            stamp=side.metadata.write_id,
-        )
-        for at, side in enumerate(sides)
-    )
-    listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
-    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())

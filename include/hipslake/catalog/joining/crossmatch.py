@@ -29,7 +29,8 @@ from hipslake.joins.alignment import Homes, homes, near
 from hipslake.joins.columns import MatchColumns, match_columns
 from hipslake.joins.crossmatch import matched, outcome_schema
 from hipslake.joins.grid import Positions
-from hipslake.specs.crossmatch import MatchOptions, MotionColumns, check_epoch
+from hipslake.specs.crossmatch import MatchOptions, check_epoch
+from hipslake.specs.join import MotionColumns
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf import read_footer
 from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, largest_shift
-from hipslake.specs.crossmatch import MotionColumns
+from hipslake.specs.join import MotionColumns
 from hipslake.sphere.coordinates import positions
 from hipslake.storage import Storage
 

@@ -21,7 +21,7 @@ from hipslake.errors import SpecError
 from hipslake.joins.grid import Positions
 from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.catalog import PositionSpec
-from hipslake.specs.crossmatch import MotionColumns
+from hipslake.specs.join import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage

@@ -1,0 +1,72 @@
+"""What specs of joins have in common: two sides, and how the outcome is published."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Self
+
+from pydantic import Field, ValidationError
+
+from hipslake.errors import SpecError
+from hipslake.specs.base import Frozen, first_mistake
+from hipslake.specs.catalog import NAME_PATTERN, Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+
+
+class MotionColumns(Frozen):
+    """The columns of one side that say how its rows move, along the axes of ICRS."""
+
+    pmra: str = Field(min_length=1)  # mas per year, with the factor cos(dec)
+    pmdec: str = Field(min_length=1)  # mas per year
+    parallax: str | None = None  # mas
+    radial_velocity: str | None = None  # km/s
+
+
+class SideSpec(Frozen):
+    """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives.
+
+    Rows that do not pass `filters` (a text, as for `hipslake.catalog.filters.parse_filter`) are not there for
+    the match: the nearest row is the nearest of those that pass.
+    """
+
+    catalog: str = Field(min_length=1)
+    version: int | None = Field(default=None, ge=1)  # None: the newest
+    columns: tuple[str, ...] | None = None  # None: all
+    filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
+    motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
+
+    def described(self, catalog: str) -> str:
+        """A name of the catalog, with which of its rows take part."""
+        return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
+
+
+class JoinSpec(Frozen):
+    """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+    left: SideSpec
+    right: SideSpec
+    threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
+    layout: Layout = Layout.HATS
+    parquet: ParquetSpec = ParquetSpec()
+    vacuum: VacuumSpec = VacuumSpec()
+
+    def with_overrides(self, **given: Any) -> Self:
+        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
+
+        Raises
+        ------
+        SpecError
+            When a parameter is wrong; the message says what would be right.
+        """
+        data = self.model_dump(mode="json")
+        data |= {name: value for name, value in given.items() if value is not None}
+        try:
+            return self.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
+
+    def fingerprint_text(self) -> str:
+        """Return the canonical JSON of all that decides what is published; retention does not."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={"vacuum"})
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

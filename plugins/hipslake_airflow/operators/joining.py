@@ -1,0 +1,71 @@
+"""What the steps of all joins have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.step import FirstStepOperator
+
+if TYPE_CHECKING:
+    from hipslake.steps.resolve_join import ResolveJoinReport
+
+
+class ResolveJoinOperator(FirstStepOperator):
+    """Freeze the spec, the params, the versions of both catalogs and the write id of a run.
+
+    Pushes `run_uri`, which every later step takes. Reads these params, all optional: `threshold`, `force`,
+    and those that the kind of join knows besides.
+
+    Parameters
+    ----------
+    spec_file : str
+        Path of the join spec. Not templated.
+    """
+
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec_file = spec_file
+
+    @abstractmethod
+    def resolve(self, told: Mapping[str, Any], params: Mapping[str, Any]) -> ResolveJoinReport:
+        """Perform the step, told what every `ResolveJoinRequest` has; `params` are those of the form."""
+
+    def perform(self, context: Context) -> ResolveJoinReport:
+        params: Mapping[str, Any] = context["params"]
+        run = context["dag_run"]
+        warehouse, run_uri = self.place(context)
+        told = {
+            "run_uri": run_uri,
+            "dag_id": run.dag_id,
+            "run_id": run.run_id,
+            "warehouse": warehouse,
+            "spec_file": self.spec_file,
+            "threshold": params.get("threshold") or None,
+            "force": bool(params.get("force", False)),
+        }
+        report = self.resolve(told, params)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
+        return report
+
+
+class JoinOperator(SparkStepOperator):
+    """Join two catalogs and write the leaves of the outcome; in Spark, unless they are small.
+
+    Skips the task if the newest version was made of the same versions of both, with the same spec.
+    """
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        version = self.request().folder.inputs().unchanged_version
+        if version is not None:
+            raise AirflowSkipException(
+                f"Version {version} was made of these versions of both catalogs, with this spec and library "
+                "version; there is nothing to do. Set force to build a new version all the same."
+            )
+        return super().execute(context)
