@@ -23,6 +23,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted, leaf_batches
 from hipslake.catalog.region_cut import RegionCut
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import Homes, homes, near
 from hipslake.joins.columns import MatchColumns, match_columns
@@ -97,7 +98,7 @@ class Crossmatch:
             A column does not exist; the message names the nearest ones.
         SpecError
             A catalog is matched with itself, a position has no epoch, the right side has no sufficient
-            margin, or two columns of the outcome would have one name.
+            margin, or two columns of the outcome would have one name, or one that catalogs add themselves.
         """
         _refuse_self_match(left, right, options)
         try:
@@ -113,7 +114,7 @@ class Crossmatch:
             shift_arcsec = here.largest_shift() + there.largest_shift()
         cut = None if region is None else RegionCut.of(region, left[1].position)
         found = cls(here, there, options, shift_arcsec, cut)
-        found.columns  # noqa: B018  two columns of one name
+        _refuse_own_names(found.columns)
         there.margin(found.reach_arcsec)
         return found
 
@@ -143,10 +144,13 @@ class Crossmatch:
     @property
     def described(self) -> str:
         """The match in words, and what to look at where it finds nothing."""
-        return (
-            f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {self.right.metadata.catalog}: "
-            "are both about the same part of the sky, and their positions in degrees?"
+        doubt = (
+            "has every row a partner?"
+            if self.options.how == "anti"
+            else "are both about the same part of the sky, and their positions in degrees?"
         )
+        name = self.right.metadata.catalog
+        return f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {name}: {doubt}"
 
     def stretches(self, most_rows: int) -> StretchPlan:
         """The stretches that are matched one by one, of about so many left rows."""
@@ -253,6 +257,16 @@ class Crossmatch:
         return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
 
 
+def _refuse_own_names(columns: MatchColumns) -> None:
+    """No side keeps such a column, so the match itself was asked to add one."""
+    for name in columns.schema.names:
+        if name.casefold() in (HEALPIX_COLUMN, ROW_COLUMN):
+            raise SpecError(
+                f"column {name!r} of the match would have a name that catalogs add themselves; choose "
+                "another for separation, position_angle or rank"
+            )
+
+
 def _width(kind: pa.DataType) -> int:
     """Bytes of a value, about."""
     return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES
@@ -262,7 +276,7 @@ def _refuse_self_match(
     left: tuple[Storage, CatalogMetadata], right: tuple[Storage, CatalogMetadata], options: MatchOptions
 ) -> None:
     """A catalog beside itself: every row would match itself, at no distance."""
-    if left[0].uri() == right[0].uri() and options.min_radius_arcsec == 0.0:
+    if left[0].is_same_place(right[0]) and options.min_radius_arcsec == 0.0:
         raise SpecError(
             f"{left[0].uri()} is matched with itself, so that every row would find itself; name another "
             "catalog, or give a min_radius_arcsec above 0 to find neighbours"

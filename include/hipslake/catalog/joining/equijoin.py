@@ -131,6 +131,7 @@ class Equijoin:
         mine, theirs = (
             Keyed.of(*side, key, kept) for side, key, kept in zip((left, right), on, columns, strict=True)
         )
+        mine = mine._replace(kept=tuple(name for name in mine.kept if name != HEALPIX_COLUMN))  # always there
         kinds = [_kind_of(side) for side in (mine, theirs)]
         if kinds[0] != kinds[1]:
             raise SchemaMismatchError(

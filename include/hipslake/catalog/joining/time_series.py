@@ -8,13 +8,16 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed, batches_of
 from hipslake.catalog.joining.stretch_plan import StretchPlan
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
+from hipslake.errors import SpecError
 from hipslake.joins.columns import MatchColumns
 from hipslake.joins.time_series import check_nested_name, nested, nested_field
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -83,7 +86,8 @@ class TimeSeries:
         SchemaMismatchError, CoPartitionError
             As of `Equijoin.of`.
         SpecError
-            The objects have a column of the name that the time series is to have.
+            The objects have a column of the name that the time series is to have, the sources have no order
+            by `time`, or no column of them is kept.
         """
         select(sources[1], [time])
         join = Equijoin.of(objects, sources, on, "left", columns=columns, suffixes=("", _NESTED))
@@ -98,7 +102,10 @@ class TimeSeries:
             left=join.left._replace(also=_columns_of(mine)),
             right=right._replace(also=(*_columns_of(theirs), time)),
         )
-        check_nested_name([HEALPIX_COLUMN, *join.left.kept], name)
+        check_nested_name([HEALPIX_COLUMN, ROW_COLUMN, *join.left.kept], name)
+        _check_time(joined_schema(sources[1]).field(time), sources[1])
+        if not right.kept:
+            raise SpecError(f"catalog {sources[1].catalog}: no column of the sources is kept; name some")
         return cls(join, time, name, mine.filter, theirs.filter, keep_empty)
 
     @property
@@ -159,6 +166,17 @@ class TimeSeries:
     @cached_property
     def _sources(self) -> Stretches:
         return self.join.right.stretches
+
+
+def _check_time(field: pa.Field, sources: CatalogMetadata) -> None:
+    """Sources can be sorted by it."""
+    try:
+        pc.sort_indices(pa.chunked_array([], field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise SpecError(
+            f"catalog {sources.catalog}: column {field.name!r} is {field.type}, which has no order in time; "
+            "name another column"
+        ) from None
 
 
 def _columns_of(selection: Selection) -> tuple[str, ...]:
