@@ -512,8 +512,8 @@ class Catalog:
         SchemaMismatchError
             There is no such column, or the keys are of two kinds.
         SpecError
-            Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is asked
-            for without a session.
+            Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is
+            asked for without a session.
         """
         from hipslake.catalog.joining.equijoin import Equijoin
         from hipslake.joins.equijoin import keys_of
