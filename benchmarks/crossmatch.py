@@ -50,7 +50,7 @@ name: {name}
 source: {{uri: "{source}/*.parquet", format: parquet}}
 position: {{ra: ra, dec: dec, epoch: 2016.0}}
 threshold: {threshold} rows
-margin: {{arcsec: [{margin}]}}
+margin: {{arcsec: {margin}}}
 parquet: {{compression: zstd, level: 1, row_group_rows: {row_group_rows}, floats: byte_stream_split}}
 """
 
@@ -101,7 +101,7 @@ def publish(folder: Path, rows: int, threshold: int) -> Path:
                 name=name,
                 source=source,
                 threshold=threshold,
-                margin=MARGIN,
+                margin=[MARGIN] if name == "stars_b" else [],
                 row_group_rows=ROW_GROUP_ROWS,
             )
         )

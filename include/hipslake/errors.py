@@ -25,7 +25,7 @@ class RegionError(SpecError):
 
 
 class FilterError(SpecError):
-    """The text of a filter is not understood, or names a column that there is not."""
+    """A filter is not understood, or its text names a column that there is not."""
 
 
 class InputError(HipslakeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.crossmatch import CrossmatchSpec, SideSpec
 from hipslake.specs.equijoin import EquijoinSpec
 
 _STEPS = {
@@ -71,8 +71,8 @@ def crossmatch_document(spec: CrossmatchSpec, path: Path) -> str:
 | | |
 |---|---|
 | spec | `{path}` |
-| left | `{spec.left.catalog}` |
-| right | `{spec.right.catalog}` |
+| left | `{spec.left.catalog}`{_filtered(spec.left)} |
+| right | `{spec.right.catalog}`{_filtered(spec.right)} |
 | separation | {spec.min_radius_arcsec:g} to {spec.radius_arcsec:g} arcsec; {neighbours} |
 | positions | {epoch} |
 | outcome | {kinds[spec.how]}; leaves of at most {spec.threshold} |
@@ -99,8 +99,8 @@ def equijoin_document(spec: EquijoinSpec, path: Path) -> str:
 | | |
 |---|---|
 | spec | `{path}` |
-| left | `{spec.left.catalog}`, by `{spec.keys[0]}` |
-| right | `{spec.right.catalog}`, by `{spec.keys[1]}` |
+| left | `{spec.left.catalog}`, by `{spec.keys[0]}`{_filtered(spec.left)} |
+| right | `{spec.right.catalog}`, by `{spec.keys[1]}`{_filtered(spec.right)} |
 | outcome | {outcome}; leaves of at most {spec.threshold} |
 
 `resolve` freezes the spec, the params and the versions of both catalogs, and checks that the keys share their
@@ -108,6 +108,14 @@ pixels. `equijoin` joins where leaves of both meet, without a shuffle, and write
 `verify` reads everything back, `publish` commits the version and emits the catalog's asset, `view` shows it
 to HATS readers. A run whose catalogs and spec are those of the newest version does nothing.
 """
+
+
+def _filtered(side: SideSpec) -> str:
+    """Which rows of a side take part, as the end of a cell of a table."""
+    if side.filters is None:
+        return ""
+    line = " ".join(side.filters.split()).replace("|", "\\|")
+    return f", rows with `{line}`"
 
 
 def compact_document(spec: CatalogSpec) -> str:

@@ -178,7 +178,10 @@ def test_column_groups_and_radians_on_either_side(
     ]  # fmt: skip
 
 
-def test_only_row_groups_that_come_near_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("filters", "reader"), [(None, "leaf_batches"), ("id >= 0", "read_leaf")])
+def test_only_row_groups_that_come_near_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filters: str | None, reader: str
+) -> None:
     """A small left catalog in a corner of a large right leaf opens a few row groups of it."""
     rng = np.random.default_rng(0)
     wide = rows_at(rng.uniform(0.1, 40, 5000), rng.uniform(2, 30, 5000))
@@ -188,7 +191,7 @@ def test_only_row_groups_that_come_near_are_read(tmp_path: Path, monkeypatch: py
     near = rows_at(20.0 + 0.1 * rng.normal(size=50), 12.0 + 0.1 * rng.normal(size=50))
     left = published(tmp_path, "a", near, threshold="1000 rows")
     asked: list[tuple[int, int]] = []
-    chosen = reading.leaf_batches
+    chosen = getattr(reading, reader)
 
     def counted(*args: Any, wanted: Any = None, **more: Any) -> Any:
         def seen(start: np.ndarray, stop: np.ndarray) -> np.ndarray:
@@ -198,9 +201,8 @@ def test_only_row_groups_that_come_near_are_read(tmp_path: Path, monkeypatch: py
 
         return chosen(*args, wanted=None if wanted is None else seen, **more)
 
-    for module in ("hipslake.catalog.joining.stretches", "hipslake.catalog.joining.crossmatch"):
-        monkeypatch.setattr(f"{module}.leaf_batches", counted)
-    found = left.crossmatch(right, radius_arcsec=60, neighbours="all")
+    monkeypatch.setattr(f"hipslake.catalog.joining.stretches.{reader}", counted)
+    found = left.crossmatch(right, radius_arcsec=60, neighbours="all", other_filters=filters)
     assert set(pairs_of(found)) == nearest_pairs(separations(near, wide), 60.0, None)
     read, held = (sum(column) for column in zip(*asked, strict=True))
     assert held >= 20

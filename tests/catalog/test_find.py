@@ -39,14 +39,14 @@ def catalog(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """The leaf files that are opened."""
     paths: set[str] = set()
-    read = reading._read_leaf
+    read = reading.read_leaf
 
     def counted(storage: object, path: str, *rest: object, **more: object) -> pa.Table:
         paths.add(path)
         return read(storage, path, *rest, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(reading, "_read_leaf", counted)
+        patch.setattr(reading, "read_leaf", counted)
         yield paths
 
 

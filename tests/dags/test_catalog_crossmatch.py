@@ -16,7 +16,7 @@ DAG = "catalog_crossmatch__a_x_b"
 SPEC = """\
 name: a_x_b
 type: crossmatch
-left: {catalog: a}
+left: {catalog: a, filters: "not id in (1, 2)"}
 right: {catalog: b}
 radius_arcsec: 60
 """
@@ -40,6 +40,8 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert [task.task_id for task in dag.topological_sort()] == [
         "resolve", "crossmatch", "verify", "publish", "view",
     ]  # fmt: skip
+    assert "| left | `a`, rows with `not id in (1, 2)` |" in dag.doc_md
+    assert "| right | `b` |" in dag.doc_md
     assert dag.params["radius_arcsec"] == 60
     assert set(dag.params) == {"radius_arcsec", "threshold", "region", "force"}
 

@@ -13,7 +13,7 @@ SPEC = """\
 name: curves
 type: equijoin
 left: {catalog: objects}
-right: {catalog: sources}
+right: {catalog: sources, filters: flux > 100 or time < 60500}
 on: {id: object_id}
 nested: {time: time}
 """
@@ -34,6 +34,8 @@ def test_light_curves_are_made_once(load: Load, specs: Path, tmp_path: Path, air
     tasks = ["resolve", "equijoin", "verify", "publish", "view"]
     assert [task.task_id for task in dag.topological_sort()] == tasks
     assert set(dag.params) == {"threshold", "force"}
+    assert "| left | `objects`, by `id` |" in dag.doc_md
+    assert "| right | `sources`, by `object_id`, rows with `flux > 100 or time < 60500` |" in dag.doc_md
     assert str(dag.test().state) == "success"
     assert lake.open("curves").read(["sources"])["sources"].combine_chunks().flatten().type.num_fields == 5
     again = load()["catalog_equijoin__curves"].test()

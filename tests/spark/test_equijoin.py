@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -49,6 +52,32 @@ def test_a_shuffle_finds_pairs_whose_rows_lie_anywhere(spark: SparkSession, lake
     same_frames(frame.toPandas(), here.to_pandas())
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_rows_are_filtered_before_a_shuffle_as_they_are_leaf_by_leaf(
+    spark: SparkSession, lake: Lake, how: str
+) -> None:
+    """By columns that the outcome does not keep, and by an expression that Spark does not know."""
+    objects, sources, scattered = (lake.open(name) for name in ("objects", "sources", "scattered"))
+    options: dict[str, Any] = {
+        "how": how,
+        "columns": ["id"],
+        "other_columns": ["source_id", "flux"],
+        "filters": "class in (1, 2)",
+        "other_filters": (pc.field("time") < 60500) & (pc.sqrt(pc.field("flux")) > 10),
+    }
+    here = objects.join(sources, on=ON, **options).to_pandas()
+    assert len(here) > 100
+    same_frames(objects.join(sources, on=ON, spark=spark, **options).toPandas(), here)
+    shuffled = objects.join(scattered, on=ON, shuffle=True, spark=spark, **options)
+    assert "Exchange" in plan_of(shuffled)
+    same_frames(shuffled.toPandas(), here)
+    whole = objects.join(scattered, on=ON, shuffle=True, spark=spark, how=how)
+    assert [field for field in whole.schema if field.name in shuffled.columns] == list(shuffled.schema)
+    options["other_filters"] = "flux < 0"
+    nothing = objects.join(scattered, on=ON, shuffle=True, spark=spark, **options)
+    assert nothing.count() == (0 if how == "inner" else objects.read(["id"], "class in (1, 2)").num_rows)
+
+
 def same_frames(found: pd.DataFrame, expected: pd.DataFrame) -> None:
     keys = [name for name in ("id", "source_id") if name in expected.columns]
     found, expected = (frame.sort_values(keys, ignore_index=True) for frame in (found, expected))
@@ -57,9 +86,10 @@ def same_frames(found: pd.DataFrame, expected: pd.DataFrame) -> None:
 
 def test_light_curves_are_nested_without_an_exchange(spark: SparkSession, lake: Lake) -> None:
     objects, sources = lake.open("objects"), lake.open("sources")
-    frame = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"], spark=spark)
+    options: dict[str, Any] = {"source_columns": ["source_id", "flux"], "source_filters": "time < 60500"}
+    frame = objects.time_series(sources, ON, "time", spark=spark, **options)
     assert "Exchange" not in plan_of(frame)
-    here = objects.time_series(sources, ON, "time", source_columns=["source_id", "flux"])
+    here = objects.time_series(sources, ON, "time", **options)
     assert frame.toArrow().select(["id", "sources"]).sort_by("id").to_pylist() == (
         here.select(["id", "sources"]).sort_by("id").to_pylist()
     )

@@ -15,7 +15,9 @@ from hipslake import Catalog
 from hipslake.errors import (
     CatalogNotFoundError,
     EmptySourceError,
+    FilterError,
     RegionError,
+    SchemaMismatchError,
     SpecError,
     StepError,
     VersionNotFoundError,
@@ -167,6 +169,48 @@ def test_only_left_rows_in_a_region_are_matched(warehouse: Path) -> None:
         start(warehouse, run_id="wrong", region="cone of light")
 
 
+def test_only_rows_that_pass_the_filters_are_matched(warehouse: Path) -> None:
+    left, right = "id < 1500 and dec > 0", "id is not null and\n   ra < 200"
+    file = warehouse.parent / "a_x_b.yaml"
+    text = SPEC.replace("catalog: a", f'catalog: a, columns: [id], filters: "{left}"')
+    file.write_text(
+        text.replace("catalog: b", f"catalog: b, columns: [id], filters: '{right}'") + "how: left\n"
+    )
+    in_process.publish_match(in_process.start_match(warehouse, file))
+    sides = [Catalog.open(warehouse / "catalogs" / name) for name in "ab"]
+    found = outcome(warehouse)
+    found.verify().raise_if_failed()
+    options: dict[str, Any] = {"radius_arcsec": 60, "how": "left", "columns": ["id"], "other_columns": ["id"]}
+    expected = sides[0].crossmatch(sides[1], filters=left, other_filters=right, **options)
+    assert found.read().equals(expected)
+    here, there = (side.read(["id", "ra", "dec"]).sort_by("id") for side in sides)
+    passing = (here["id"].to_numpy() < 1500) & (here["dec"].to_numpy() > 0)
+    told = separations(here, there)
+    told[~passing] = np.inf
+    told[:, there["ra"].to_numpy() >= 200] = np.inf
+    pairs = pairs_of(found.read())
+    assert {pair for pair in pairs if pair[1] is not None} == nearest_pairs(told, 60.0, 1) != set()
+    assert {row for row, _ in pairs} == set(np.flatnonzero(passing).tolist())
+    assert found.metadata.description == (
+        "a (id < 1500 and dec > 0) and, where there is one, b (id is not null and ra < 200) within 60 arcsec"
+    )
+    assert in_process.start_match(warehouse, file, "again").inputs().unchanged_version == 1
+    file.write_text(file.read_text().replace("dec > 0", "dec > 1"))
+    assert in_process.start_match(warehouse, file, "other").inputs().unchanged_version is None
+
+
+def test_filters_that_leave_nothing_publish_nothing(warehouse: Path) -> None:
+    file = warehouse.parent / "a_x_b.yaml"
+    file.write_text(SPEC.replace("catalog: b", "catalog: b, filters: id < 0"))
+    folder = in_process.start_match(warehouse, file)
+    with pytest.raises(
+        EmptySourceError, match=r"no row of a is in the outcome.* Do the filters leave anything\?"
+    ):
+        in_process.match(folder)
+    with pytest.raises(CatalogNotFoundError):
+        outcome(warehouse)
+
+
 def test_a_match_without_a_pair_publishes_nothing(warehouse: Path) -> None:
     folder = start(warehouse, "min_radius_arcsec: 59.9999999\n")
     with pytest.raises(EmptySourceError, match="no row of a is in the outcome"):
@@ -197,6 +241,12 @@ def test_an_anti_match_is_a_catalog_too(warehouse: Path) -> None:
             SpecError,
             "a_x_b.yaml:6: neighbors: unknown key; did you mean",
         ),
+        (SPEC.replace("catalog: a", "catalog: a, filters: idd < 3"), FilterError, "catalog a: .*mean 'id'"),
+        (SPEC.replace("catalog: b", "catalog: b, filters: id <"), FilterError, "catalog b: .* found the end"),
+        (SPEC.replace("catalog: b", "catalog: b, filters: id < 'x'"), SchemaMismatchError, "does not fit"),
+        (SPEC.replace("catalog: b", "catalog: b, filters: ''"), SpecError, "right.filters: .*at least 1"),
+        (SPEC.replace("catalog: b", "catalog: b, filters: [id]"), SpecError, "right.filters: .*valid string"),
+        (SPEC.replace("catalog: b", "catalog: b, filter: id < 3"), SpecError, "did you mean 'filters'"),
         (SPEC + "epoch: 2016.0\n", SpecError, "a_x_b.yaml:6: epoch: no side has a motion"),
         (SPEC + "how: anti\nassociation: {left: id, right: id}\n", SpecError, "an anti-match has no pairs"),
     ],
@@ -213,9 +263,12 @@ def test_mistakes_in_a_spec_are_told(
 def test_the_outcome_is_no_side_of_its_match(warehouse: Path) -> None:
     in_process.publish_match(start(warehouse))
     file = warehouse.parent / "a_x_b.yaml"
-    file.write_text(SPEC.replace("catalog: a", "catalog: a_x_b"))
-    with pytest.raises(SpecError, match="a side of the match and its outcome"):
-        in_process.start_match(warehouse, file)
+    link = warehouse.parent / "link"
+    link.symlink_to(warehouse / "catalogs" / "a_x_b")
+    for name in ("a_x_b", link, warehouse / "catalogs" / "a" / ".." / "a_x_b"):
+        file.write_text(SPEC.replace("catalog: a", f"catalog: {name}"))
+        with pytest.raises(SpecError, match="a side of the match and its outcome"):
+            in_process.start_match(warehouse, file)
 
 
 def test_positions_in_radians_get_degrees_for_hats_readers(tmp_path: Path, warehouse: Path) -> None:

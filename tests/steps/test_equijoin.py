@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
-from hipslake.errors import CoPartitionError, EmptySourceError, SpecError
+from hipslake.errors import CoPartitionError, EmptySourceError, FilterError, SpecError
 from hipslake.spark import equijoin as equijoin_work
 from hipslake.steps import equijoin, resolve_equijoin
 from hipslake.steps.report import perform
@@ -91,6 +91,53 @@ def test_sources_on_the_left_lie_where_their_objects_do(lake: Lake) -> None:
     assert found.metadata.total_rows == 10_000
 
 
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_only_rows_that_pass_the_filters_are_joined(lake: Lake, how: str) -> None:
+    found = publish(
+        lake,
+        how=how,
+        left={"catalog": "objects", "columns": ["id"], "filters": "class in (1, 2)"},
+        right={"catalog": "sources", "columns": ["source_id"], "filters": "flux > 105"},
+    )
+    found.verify().raise_if_failed()
+    objects, sources = (lake.open(name).to_pandas() for name in ("objects", "sources"))
+    left = objects[objects["class"].isin([1, 2])]
+    right = sources[sources.flux > 105]
+    rows = found.read().to_pandas()
+    if how == "anti":
+        assert sorted(rows.id) == sorted(left.id[~left.id.isin(right.object_id)])
+    else:
+        expected = left.merge(right, how=how, left_on="id", right_on="object_id")
+        pairs = [
+            sorted(map(tuple, frame[["id", "source_id"]].fillna(-1).astype(int).to_numpy().tolist()))
+            for frame in (rows, expected)
+        ]
+        assert pairs[0] == pairs[1]
+    assert found.metadata.description.startswith("objects (class in (1, 2)) ")
+    assert found.metadata.description.endswith(" sources (flux > 105)")
+
+
+def test_light_curves_of_rows_that_pass_are_published(lake: Lake) -> None:
+    fields: dict[str, Any] = {
+        "left": {"catalog": "objects", "columns": ["id"], "filters": "class = 3"},
+        "right": {"catalog": "sources", "columns": ["source_id"], "filters": "flux > 105 and time < 60500"},
+        "nested": {"time": "time", "keep_empty": False},
+    }
+    found = publish(lake, **fields)
+    objects, sources = (lake.open(name).to_pandas() for name in ("objects", "sources"))
+    some = sources[(sources.flux > 105) & (sources.time < 60500)]
+    some = some[some.object_id.isin(objects.id[objects["class"] == 3])]
+    curves = some.sort_values("time", kind="stable").groupby("object_id")["source_id"].agg(list)
+    rows = found.read(["id", "sources"]).to_pylist()
+    assert {row["id"]: [source["source_id"] for source in row["sources"]] for row in rows} == curves.to_dict()
+    assert found.metadata.description == (
+        "objects (class = 3) with nested sources (flux > 105 and time < 60500)"
+    )
+    assert start(lake, **fields).inputs().unchanged_version is not None
+    fields["right"]["filters"] = "flux > 106"
+    assert start(lake, **fields).inputs().unchanged_version is None
+
+
 @pytest.mark.peers
 def test_light_curves_are_published_and_read_by_lsdb(lake: Lake, peers_python: str) -> None:
     found = publish(lake, nested={"time": "time"}, threshold="100 rows")
@@ -116,6 +163,10 @@ def test_what_cannot_be_joined_is_refused_before_anything_is_read(lake: Lake, tm
         start(lake, on={"class": "object_id"})
     with pytest.raises(SpecError, match="on: names 2 pairs"):
         start(lake, on={"id": "object_id", "ra": "ra"})
+    with pytest.raises(FilterError, match=r"catalog objects: filter .*did you mean 'class'"):
+        start(lake, left={"catalog": "objects", "filters": "clas = 2"})
+    with pytest.raises(FilterError, match=r"catalog sources: filter .*found the end"):
+        start(lake, right={"catalog": "sources", "filters": "flux >"}, nested={"time": "time"})
     with pytest.raises(SpecError, match="nested: has no use for 'how'"):
         start(lake, how="left", nested={"time": "time"})
     with pytest.raises(SpecError, match="give the outcome another name"):

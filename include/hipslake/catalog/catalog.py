@@ -353,6 +353,8 @@ class Catalog:
         how: Literal["inner", "left", "anti"] = "inner",
         columns: Sequence[str] | None = None,
         other_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        other_filters: Any = None,
         motion: MotionColumns | Mapping[str, str] | None = None,
         other_motion: MotionColumns | Mapping[str, str] | None = None,
         epoch: float | None = None,
@@ -376,6 +378,10 @@ class Catalog:
             Rows with a match; all rows, with nulls where there is none; only rows without a match.
         columns, other_columns : sequence of str, optional
             What is kept of either catalog; all if not given. The position of this catalog is always kept.
+        filters, other_filters : pyarrow.compute.Expression or list or str, optional
+            Which rows of either catalog take part, as for `read`. Rows are filtered before they are matched:
+            the nearest row is the nearest of those that pass, and a row whose neighbours do not pass has no
+            match.
         motion, other_motion : MotionColumns or mapping of str to str, optional
             The columns that say how rows move: `pmra`, `pmdec`, `parallax`, `radial_velocity`.
         epoch : float, optional
@@ -396,6 +402,8 @@ class Catalog:
         ------
         SchemaMismatchError
             There is no such column.
+        FilterError, RegionError
+            The text is no filter, or no region.
         SpecError
             What is asked for does not go together, or the other catalog has no sufficient margin.
         """
@@ -418,6 +426,7 @@ class Catalog:
             columns=(columns, other_columns),
             motions=(motion_columns(motion), motion_columns(other_motion)),
             region=None if region is None else region_of(region),
+            filters=(filters, other_filters),
         )
         plan = plan_stretches(self.storage, self.metadata, match.task_rows, only=match.only)
         stretches = zip(plan.start.tolist(), plan.stop.tolist(), strict=True)
@@ -473,6 +482,8 @@ class Catalog:
         *,
         columns: Sequence[str] | None = None,
         other_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        other_filters: Any = None,
         suffixes: Sequence[str] | None = None,
         shuffle: bool = False,
         spark: Any = None,
@@ -492,6 +503,9 @@ class Catalog:
             Rows with a partner; all rows, with nulls where there is none; only rows without a partner.
         columns, other_columns : sequence of str, optional
             What is kept of either catalog; all but `_healpix_29` and `_row` if not given.
+        filters, other_filters : pyarrow.compute.Expression or list or str, optional
+            Which rows of either catalog take part, as for `read`. Rows are filtered before they are joined: a
+            row whose partners do not pass has none.
         suffixes : (str, str), optional
             Of names that both catalogs have; by default "" and "_<other catalog>".
         shuffle : bool
@@ -511,6 +525,8 @@ class Catalog:
             The keys are not known to share their pixels; the message tells the ways out.
         SchemaMismatchError
             There is no such column, or the keys are of two kinds.
+        FilterError
+            The text is no filter.
         SpecError
             Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is
             asked for without a session.
@@ -526,6 +542,7 @@ class Catalog:
             columns=(columns, other_columns),
             suffixes=suffixes,
             shuffle=shuffle,
+            filters=(filters, other_filters),
         )
         if spark is not None:
             from hipslake.spark.joined_frames import joined_by_shuffle, joined_leaf_by_leaf
@@ -569,7 +586,7 @@ class Catalog:
         columns, source_columns : sequence of str, optional
             What is kept of either catalog; all but `_healpix_29` and `_row` if not given, and of the sources
             not the key nor the position of the object.
-        filters, source_filters : pyarrow.compute.Expression or list, optional
+        filters, source_filters : pyarrow.compute.Expression or list or str, optional
             Which objects, and which sources, as for `read`.
         keep_empty : bool
             Whether objects stay of which no source is left.
@@ -583,7 +600,7 @@ class Catalog:
 
         Raises
         ------
-        CoPartitionError, SchemaMismatchError, SpecError
+        CoPartitionError, SchemaMismatchError, FilterError, SpecError
             As of `join`.
         """
         from hipslake.catalog.joining.time_series import TimeSeries
@@ -596,8 +613,7 @@ class Catalog:
             time,
             name=name,
             columns=(columns, source_columns),
-            filters=filters,
-            source_filters=source_filters,
+            filters=(filters, source_filters),
             keep_empty=keep_empty,
         )
         if spark is not None:

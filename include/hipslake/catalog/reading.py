@@ -284,7 +284,7 @@ def _read_part(
         ):
             if is_needed and key not in needed:
                 needed.append(key)
-        leaves = [_read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
+        leaves = [read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
         table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
             table = table.sort_by(_ALONG)
@@ -332,15 +332,39 @@ def _side_by_side(
     return joined
 
 
-def _read_leaf(
+def read_leaf(
     storage: Storage,
     path: str,
     schema: pa.Schema,
     columns: list[str],
     condition: ds.Expression | None,
     inside: Intervals | None,
+    *,
+    wanted: Wanted | None = None,
 ) -> pa.Table:
-    """The rows of one file. Row groups without anything of `inside` or of the condition are not fetched."""
+    """The rows of one file that meet a condition, in the order of the file.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    path : str
+    schema : pyarrow.Schema
+        Of the column group; columns that came after the file was written are null.
+    columns : list of str
+        What is given of it.
+    condition : pyarrow.compute.Expression or None
+        On any columns of the group. Row groups that cannot meet it, by their statistics, are not fetched.
+    inside : Intervals or None
+        Only rows in these, and only row groups that have any; of several, `columns` name `_healpix_29`.
+    wanted : callable, optional
+        Of the row groups inside, those that are read.
+
+    Raises
+    ------
+    VerificationError
+        The file is missing or damaged.
+    """
     if inside is not None:
         h29 = pc.field(HEALPIX_COLUMN)
         span = (
@@ -352,7 +376,7 @@ def _read_leaf(
     with told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         if inside is not None:
-            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside))
+            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
         if set(schema.names) <= set(fragment.physical_schema.names):
             table = fragment.to_table(columns=columns, filter=condition)
         else:  # written before the catalog had all its columns

@@ -15,7 +15,7 @@ from hipslake.catalog.filters import parse_filter
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.errors import SchemaMismatchError
+from hipslake.errors import FilterError, SchemaMismatchError
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
@@ -84,9 +84,9 @@ def select(
     Raises
     ------
     SchemaMismatchError
-        There is no such column; the message names the nearest ones.
+        There is no such column; the message names the nearest ones. Or the filter does not fit the columns.
     FilterError
-        The text of a filter is not understood.
+        The filter is not understood.
     """
     if isinstance(columns, str):  # a sequence of letters
         raise SchemaMismatchError(
@@ -95,7 +95,7 @@ def select(
     schema = joined_schema(metadata) if group is None else metadata.schema_of(group)
     wanted = schema.names if columns is None else list(columns)
     _require(wanted, schema, metadata)
-    expression = _expression(filters, schema)
+    expression = _expression(filters, schema, metadata)
     needed = wanted + (_filtered(expression, schema, metadata) if expression is not None else [])
     names = {owner.name: set(owner.to_arrow().names) for owner in metadata.groups}
     cut, position = None, []
@@ -133,44 +133,59 @@ def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str
     return taken or {next(iter(names)): []}
 
 
-def _expression(filters: Any, schema: pa.Schema) -> ds.Expression | None:
+def _expression(filters: Any, schema: pa.Schema, metadata: CatalogMetadata) -> ds.Expression | None:
     if filters is None or isinstance(filters, ds.Expression):
         return filters
-    if isinstance(filters, str):
-        return parse_filter(filters, schema) if filters.strip() else None
-    return pq.filters_to_expression(filters) if filters else None
+    try:
+        if isinstance(filters, str):
+            return parse_filter(filters, schema) if filters.strip() else None
+        return pq.filters_to_expression(filters) if filters else None
+    except FilterError as error:
+        raise FilterError(f"catalog {metadata.catalog}: {error}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise FilterError(
+            f"catalog {metadata.catalog}: {filters!r} is no filter ({error}); give a text, an expression, or "
+            "a list such as [('mag', '<', 12)]"
+        ) from None
 
 
 def _filtered(expression: ds.Expression, schema: pa.Schema, metadata: CatalogMetadata) -> list[str]:
-    """Names of the columns that an expression needs, and maybe of some that it does not.
+    """Names of the columns that an expression needs.
 
     An expression does not tell its columns, but its text holds their names, and it says whether it can be
     evaluated on a schema.
     """
     text = str(expression)
-    some = [field for field in schema if field.name in text]
-    if _binds(expression, pa.schema(some)):
-        return [field.name for field in some]
-    try:
-        _bind(expression, schema)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
-        raise SchemaMismatchError(
-            f"catalog {metadata.catalog}: the filter {text} does not fit its columns "
-            f"({str(error).splitlines()[0]}); they are {', '.join(schema.names)}"
-        ) from error
-    return list(schema.names)
+    some = pa.schema([field for field in schema if field.name in text])
+    if not _binds(expression, some):
+        try:
+            kind = _bound(expression, schema)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+            raise SchemaMismatchError(
+                f"catalog {metadata.catalog}: the filter {text} does not fit its columns "
+                f"({str(error).splitlines()[0]}); they are {', '.join(schema.names)}"
+            ) from error
+        if not pa.types.is_boolean(kind):
+            raise SchemaMismatchError(
+                f"catalog {metadata.catalog}: the filter {text} gives {kind}, not true or false; compare it "
+                "with something"
+            )
+        some = schema
+    return [name for at, name in enumerate(some.names) if not _binds(expression, some.remove(at))]
 
 
-def _bind(expression: ds.Expression, schema: pa.Schema) -> None:
-    ds.dataset(schema.empty_table()).scanner(filter=expression)
+def _bound(expression: ds.Expression, schema: pa.Schema) -> pa.DataType:
+    """What an expression gives on a schema."""
+    scanner = ds.dataset(schema.empty_table()).scanner(columns={"kept": expression})
+    return scanner.projected_schema.field("kept").type
 
 
 def _binds(expression: ds.Expression, schema: pa.Schema) -> bool:
+    """Whether an expression is a condition on a schema."""
     try:
-        _bind(expression, schema)
+        return bool(pa.types.is_boolean(_bound(expression, schema)))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError):
         return False
-    return True
 
 
 def _require(names: Sequence[str], schema: pa.Schema, metadata: CatalogMetadata) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.joining.equijoin import Equijoin, Keyed
-from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed
+from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -31,7 +33,7 @@ def joined_leaf_by_leaf(spark: SparkSession, join: Equijoin) -> DataFrame:
     spark : SparkSession
     join : Equijoin
     """
-    return by_stretches(spark, join, join.pieces(), join.schema)
+    return by_stretches(spark, join.joined, join.pieces(), from_arrow_schema(_as_spark_has_it(join.schema)))
 
 
 def nested_leaf_by_leaf(spark: SparkSession, series: TimeSeries) -> DataFrame:
@@ -42,39 +44,41 @@ def nested_leaf_by_leaf(spark: SparkSession, series: TimeSeries) -> DataFrame:
     spark : SparkSession
     series : TimeSeries
     """
-    return by_stretches(spark, series, series.pieces(), series.schema)
+    schema = from_arrow_schema(_as_spark_has_it(series.schema))
+    return by_stretches(spark, series.joined, series.pieces(), schema)
 
 
-def by_stretches(
-    spark: SparkSession, join: Equijoin | TimeSeries, pieces: StretchPlan, schema: pa.Schema
-) -> DataFrame:
-    """What each piece of a join gives, lazily: a few pieces are a task, and nothing moves between tasks."""
-    result = from_arrow_schema(_as_spark_has_it(schema))
+Rows = Callable[[int, int], pa.Table]
+"""Gives the rows in a stretch of the curve: order-29 pixels, [start, stop). Travels with tasks."""
+
+
+def by_stretches(spark: SparkSession, rows: Rows, pieces: StretchPlan, schema: StructType) -> DataFrame:
+    """The rows of each piece, lazily: a few pieces are a task, and nothing moves between tasks."""
     if not len(pieces):
-        return spark.createDataFrame([], result)
+        return spark.createDataFrame([], schema)
     most = int(pieces.rows.sum()) // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism) + 1
     tasks = assign_targets(pieces.rows, most)
-    task = PiecesTask(join, pieces, tasks, to_arrow_schema(result))
+    task = PiecesTask(rows, pieces, tasks, to_arrow_schema(schema))
     numbers = spark.range(0, int(tasks[-1]) + 1, 1, int(tasks[-1]) + 1)
-    return numbers.mapInArrow(task, result)
+    return numbers.mapInArrow(task, schema)
 
 
 @dataclass(frozen=True)
 class PiecesTask:
-    """Joins the pieces of each task."""
+    """Gives the rows of the pieces of each task."""
 
-    join: Equijoin | TimeSeries
+    rows: Rows
     pieces: StretchPlan
     tasks: np.ndarray
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the outcome in the order of the left side."""
+        """Give the rows in their order."""
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for piece in np.flatnonzero(self.tasks == number).tolist():
-                    found = self.join.joined(int(self.pieces.start[piece]), int(self.pieces.stop[piece]))
-                    yield from found.cast(self.schema).to_batches(BATCH_ROWS)
+                    found = self.rows(int(self.pieces.start[piece]), int(self.pieces.stop[piece]))
+                    yield from found.select(self.schema.names).cast(self.schema).to_batches(BATCH_ROWS)
 
 
 def joined_by_shuffle(spark: SparkSession, join: Equijoin) -> DataFrame:
@@ -89,9 +93,17 @@ def joined_by_shuffle(spark: SparkSession, join: Equijoin) -> DataFrame:
 def _frame(
     spark: SparkSession, side: Keyed, names: dict[str, str], key: str, *, keep_place: bool
 ) -> DataFrame:
-    """The columns of a side under the names of the outcome, and its key."""
+    """The columns of a side under the names of the outcome, and its key.
+
+    A filter may be any expression of Arrow: where there is one, it is Arrow that reads.
+    """
     read = list(dict.fromkeys([*([HEALPIX_COLUMN] if keep_place else []), side.key, *names]))
     frame = Catalog(side.storage, side.metadata).to_spark(spark, read)
+    if side.filter is not None:
+        columns = [name for name in read if name != HEALPIX_COLUMN]
+        passing = Stretches(side.storage, side.metadata, columns, side.filter)
+        plan = plan_stretches(side.storage, side.metadata, PIECE_ROWS)
+        frame = by_stretches(spark, passing.read, plan, frame.schema)
     place = [_quoted(HEALPIX_COLUMN)] if keep_place else []
     renamed = [_quoted(name).alias(given) for name, given in names.items()]
     return frame.select(*place, _quoted(side.key).alias(key), *renamed)

@@ -29,12 +29,21 @@ class MotionColumns(Frozen):
 
 
 class SideSpec(Frozen):
-    """One side of a match: a catalog of the warehouse, or the URI of one."""
+    """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives.
+
+    Rows that do not pass `filters` (a text, as for `hipslake.catalog.filters.parse_filter`) are not there for
+    the match: the nearest row is the nearest of those that pass.
+    """
 
     catalog: str = Field(min_length=1)
     version: int | None = Field(default=None, ge=1)  # None: the newest
     columns: tuple[str, ...] | None = None  # None: all
+    filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
     motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
+
+    def described(self, catalog: str) -> str:
+        """A name of the catalog, with which of its rows take part."""
+        return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
 
 
 class MatchOptions(Frozen):

@@ -53,6 +53,7 @@ class FrozenCrossmatch(Frozen):
             motions=(self.spec.left.motion, self.spec.right.motion),
             shift_arcsec=self.shift_arcsec,
             region=None if self.region is None else parse_region(self.region),
+            filters=(self.spec.left.filters, self.spec.right.filters),
         )
 
 

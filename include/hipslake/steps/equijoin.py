@@ -47,9 +47,18 @@ def join_of(
     """Return the join that a spec asks for; errors as of `Equijoin.of` and `TimeSeries.of`."""
     sides = ((left.storage, left.metadata), (right.storage, right.metadata))
     columns = (left_columns, spec.right.columns)
+    filters = (spec.left.filters, spec.right.filters)
     if spec.nested is None:
-        return Equijoin.of(*sides, spec.keys, spec.how, columns=columns, suffixes=spec.suffixes)
+        return Equijoin.of(
+            *sides, spec.keys, spec.how, columns=columns, suffixes=spec.suffixes, filters=filters
+        )
     nested = spec.nested
     return TimeSeries.of(
-        *sides, spec.keys, nested.time, name=nested.name, columns=columns, keep_empty=nested.keep_empty
+        *sides,
+        spec.keys,
+        nested.time,
+        name=nested.name,
+        columns=columns,
+        filters=filters,
+        keep_empty=nested.keep_empty,
     )

@@ -72,8 +72,9 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         If a side is not published.
     RegionError
         If the region is none.
-    SpecError, SchemaMismatchError
-        If the spec, an override of it, or a column is wrong, or the right side has no sufficient margin.
+    SpecError, SchemaMismatchError, FilterError
+        If the spec, an override of it, a column or a filter is wrong, or the right side has no sufficient
+        margin.
     NotWritableError, NoSpaceError
         If the warehouse cannot take a catalog.
     """
@@ -93,6 +94,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             columns=(spec.left.columns, spec.right.columns),
             motions=(spec.left.motion, spec.right.motion),
             region=region,
+            filters=(spec.left.filters, spec.right.filters),
         )
         outcome = outcome_spec(spec, match)
         check_columns(outcome, match.columns.schema)
@@ -194,7 +196,8 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
 
 
 def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
-    left, right = match.left.metadata.catalog, match.right.metadata.catalog
+    left = spec.left.described(match.left.metadata.catalog)
+    right = spec.right.described(match.right.metadata.catalog)
     kinds = {"inner": "with", "left": "and, where there is one,", "anti": "without"}
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
     where = f", {match.cut.region}" if match.cut is not None else ""

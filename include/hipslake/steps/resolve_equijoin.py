@@ -67,8 +67,8 @@ def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
         If a side is not published.
     CoPartitionError
         If the keys are not known to share their pixels.
-    SpecError, SchemaMismatchError
-        If the spec, an override of it, or a column is wrong.
+    SpecError, SchemaMismatchError, FilterError
+        If the spec, an override of it, a column or a filter is wrong.
     NotWritableError, NoSpaceError
         If the warehouse cannot take a catalog.
     """
@@ -126,10 +126,11 @@ def outcome_spec(
     place = icrs_position(left.metadata)
     credits = [side.metadata.attribution for side in (left, right) if side.metadata.attribution]
     kinds = {"inner": "with", "left": "and, where there are any,", "anti": "without"}
-    nested = "with nested" if spec.nested else kinds[spec.how]
+    kind = "with nested" if spec.nested else kinds[spec.how]
+    described = f"{spec.left.described(left.name)} {kind} {spec.right.described(right.name)}"
     return CatalogSpec(
         name=spec.name,
-        description=spec.description or f"{left.name} {nested} {right.name}",
+        description=spec.description or described,
         attribution="; ".join(dict.fromkeys(credits)),
         source=SourceSpec(uri=left.uri, format="parquet"),
         position=place.model_copy(

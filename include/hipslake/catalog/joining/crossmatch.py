@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,7 @@ from hipslake.catalog.joining.sides import Side, margin_files
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
-from hipslake.catalog.reading import Wanted, leaf_batches
+from hipslake.catalog.reading import Wanted
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
@@ -75,6 +76,7 @@ class Crossmatch:
         motions: tuple[MotionColumns | None, MotionColumns | None] = (None, None),
         shift_arcsec: float | None = None,
         region: Region | None = None,
+        filters: tuple[Any, Any] = (None, None),
     ) -> Crossmatch:
         """Check that two catalogs can be matched.
 
@@ -91,25 +93,37 @@ class Crossmatch:
             As an earlier call has found it, from the same versions.
         region : Region, optional
             Where left rows are matched; the whole sky if not given.
+        filters : (filter, filter)
+            Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
+            there for the match. None: all rows are.
 
         Raises
         ------
         SchemaMismatchError
             A column does not exist; the message names the nearest ones.
+        FilterError
+            A filter is not understood.
         SpecError
             A catalog is matched with itself, a position has no epoch, the right side has no sufficient
             margin, or two columns of the outcome would have one name, or one that catalogs add themselves.
         """
-        _refuse_self_match(left, right, options)
         try:
             check_epoch(options.epoch, motions)
         except ValueError as error:
             raise SpecError(str(error)) from None
         both = (left, right)
         here, there = (
-            Side.of(*both[at], columns[at], motions[at], options.epoch, keeps_position=at == 0)
+            Side.of(
+                *both[at],
+                columns[at],
+                motions[at],
+                options.epoch,
+                keeps_position=at == 0,
+                filters=filters[at],
+            )
             for at in (0, 1)
         )
+        _refuse_self_match(here, there, options)
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
         cut = None if region is None else RegionCut.of(region, left[1].position)
@@ -144,12 +158,14 @@ class Crossmatch:
     @property
     def described(self) -> str:
         """The match in words, and what to look at where it finds nothing."""
+        filtered = self.left.filter is not None or self.right.filter is not None
         doubt = (
             "has every row a partner?"
             if self.options.how == "anti"
             else "are both about the same part of the sky, and their positions in degrees?"
         )
         name = self.right.metadata.catalog
+        doubt += " Do the filters leave anything?" if filtered else ""
         return f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {name}: {doubt}"
 
     def stretches(self, most_rows: int) -> StretchPlan:
@@ -238,13 +254,7 @@ class Crossmatch:
     def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
         low, high = np.searchsorted(self._margin_starts, [start, stop])
         files = self.margin_files.slice(low, high - low)
-        schema = self.right.stretches.schema
-        batches = [
-            batch
-            for path, size in zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
-            for batch in leaf_batches(self.right.storage, path, size, schema, WHOLE_SKY, wanted=wanted)
-        ]
-        return pa.Table.from_batches(batches, schema)
+        return self.right.stretches.read_files(files, WHOLE_SKY, wanted=wanted)
 
     @cached_property
     def margin_files(self) -> pa.Table:
@@ -272,12 +282,13 @@ def _width(kind: pa.DataType) -> int:
     return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
-def _refuse_self_match(
-    left: tuple[Storage, CatalogMetadata], right: tuple[Storage, CatalogMetadata], options: MatchOptions
-) -> None:
-    """A catalog beside itself: every row would match itself, at no distance."""
-    if left[0].is_same_place(right[0]) and options.min_radius_arcsec == 0.0:
+def _refuse_self_match(left: Side, right: Side, options: MatchOptions) -> None:
+    """A catalog beside itself: rows would match themselves, unless the filters of both sides part them."""
+    if not left.storage.is_same_place(right.storage) or options.min_radius_arcsec > 0.0:
+        return
+    if left.filter is None or right.filter is None or left.filter.equals(right.filter):
         raise SpecError(
-            f"{left[0].uri()} is matched with itself, so that every row would find itself; name another "
-            "catalog, or give a min_radius_arcsec above 0 to find neighbours"
+            f"{left.storage.uri()} is matched with itself, so that every row would find itself; name another "
+            "catalog, give a min_radius_arcsec above 0 to find neighbours, or filter both sides so that they "
+            "have no row in common"
         )

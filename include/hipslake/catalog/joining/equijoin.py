@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from hipslake.catalog.co_partitioning import check_joinable
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
@@ -35,33 +36,39 @@ PIECE_ROWS = 500_000  # of either side that are joined at once, about
 
 
 class Keyed(NamedTuple):
-    """A side of a join: a catalog, its key, and the columns that are kept of it."""
+    """A side of a join: a catalog, its key, the columns that are kept of it, and which rows take part."""
 
     storage: Storage
     metadata: CatalogMetadata
     key: str
     kept: tuple[str, ...]
+    filter: ds.Expression | None = None  # rows that do not pass are not joined; None: all are
     also: tuple[str, ...] = ()  # read as well, but not kept
 
     @classmethod
     def of(
-        cls, storage: Storage, metadata: CatalogMetadata, key: str, columns: Sequence[str] | None
+        cls,
+        storage: Storage,
+        metadata: CatalogMetadata,
+        key: str,
+        columns: Sequence[str] | None,
+        filters: Any = None,
     ) -> Keyed:
         """A side whose columns are known to be there; `SchemaMismatchError` names those that are not."""
-        select(metadata, [key])
+        chosen = select(metadata, [key], filters)
         if columns is None:
             whole = joined_schema(metadata).names
             columns = [name for name in whole if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
         select(metadata, columns)
-        return cls(storage, metadata, key, tuple(columns))
+        return cls(storage, metadata, key, tuple(columns), chosen.filter)
 
     @property
     def stretches(self) -> Stretches:
-        """Reads the key, the columns that are kept, and those that are needed besides."""
+        """Reads the key, the columns that are kept and those that are needed besides, of rows that pass."""
         needed = [
             name for name in dict.fromkeys([self.key, *self.kept, *self.also]) if name != HEALPIX_COLUMN
         ]
-        return Stretches(self.storage, self.metadata, needed)
+        return Stretches(self.storage, self.metadata, needed, self.filter)
 
     @property
     def schema(self) -> pa.Schema:
@@ -97,6 +104,7 @@ class Equijoin:
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
         suffixes: Sequence[str] | None = None,
         shuffle: bool = False,
+        filters: tuple[Any, Any] = (None, None),
     ) -> Equijoin:
         """Check that two catalogs can be joined.
 
@@ -114,11 +122,16 @@ class Equijoin:
             Of columns that both sides have; by default "" and "_<right catalog>".
         shuffle : bool
             Whether rows may be brought together from anywhere, so that the marks do not matter.
+        filters : (filter, filter)
+            Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
+            there for the join. None: all rows are.
 
         Raises
         ------
         SchemaMismatchError
             A column does not exist, or the keys are of two kinds.
+        FilterError
+            A filter is not understood.
         CoPartitionError
             It is not known that equal keys lie in leaves that overlap.
         SpecError
@@ -129,7 +142,8 @@ class Equijoin:
         if how == "anti":
             columns = (columns[0], ())
         mine, theirs = (
-            Keyed.of(*side, key, kept) for side, key, kept in zip((left, right), on, columns, strict=True)
+            Keyed.of(*side, key, kept, passing)
+            for side, key, kept, passing in zip((left, right), on, columns, filters, strict=True)
         )
         mine = mine._replace(kept=tuple(name for name in mine.kept if name != HEALPIX_COLUMN))  # always there
         kinds = [_kind_of(side) for side in (mine, theirs)]
@@ -177,7 +191,10 @@ class Equijoin:
     def described(self) -> str:
         """The join in words, and what to look at where it finds nothing."""
         keys = " = ".join(self.on)
-        return f"{self.how}, {keys}, with {self.right.metadata.catalog}: do the keys mean the same?"
+        filtered = self.left.filter is not None or self.right.filter is not None
+        return f"{self.how}, {keys}, with {self.right.metadata.catalog}: do the keys mean the same?" + (
+            " Do the filters leave anything?" if filtered else ""
+        )
 
     @property
     def task_rows(self) -> int:
@@ -194,9 +211,13 @@ class Equijoin:
 
     def joined(self, start: int, stop: int) -> pa.Table:
         """The outcome for the left rows in [start, stop), order-29 pixels, in their order."""
-        left = self._left.read(start, stop)
-        right = self._right.read(start, stop) if left.num_rows else self._right.schema.empty_table()
+        left, right = self.sides(start, stop)
         return equijoined(left, right, self.on, self.how, self.columns)
+
+    def sides(self, start: int, stop: int) -> tuple[pa.Table, pa.Table]:
+        """The rows of both sides in [start, stop) that pass their filters."""
+        left = self._left.read(start, stop)
+        return left, self._right.read(start, stop) if left.num_rows else self._right.schema.empty_table()
 
     @cached_property
     def _left(self) -> Stretches:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from hipslake.catalog.joining.shifts import largest_shift_in
 from hipslake.catalog.joining.stretches import Stretches
@@ -39,6 +41,8 @@ class Side:
     motion : MotionColumns or None
     years : float
         From the epoch of the catalog to that of the match; 0 for rows that stay where they are.
+    filter : pyarrow.compute.Expression or None
+        Only rows that pass it take part in the match; None: all.
     """
 
     storage: Storage
@@ -46,6 +50,7 @@ class Side:
     columns: tuple[str, ...]
     motion: MotionColumns | None = None
     years: float = 0.0
+    filter: ds.Expression | None = None
 
     @classmethod
     def of(
@@ -57,6 +62,7 @@ class Side:
         epoch: float | None,
         *,
         keeps_position: bool,
+        filters: Any = None,
     ) -> Side:
         """A side whose columns and epochs are known to be there.
 
@@ -69,11 +75,15 @@ class Side:
             Julian year of the match.
         keeps_position : bool
             Whether the outcome has the position columns, also where `columns` does not name them.
+        filters : pyarrow.compute.Expression or list or str, optional
+            As `Catalog.read` takes them.
 
         Raises
         ------
         SchemaMismatchError
             There is no such column; the message names the nearest ones.
+        FilterError
+            The filter is not understood.
         SpecError
             Rows are to be carried to an epoch, and that of the catalog is not known, or its proper motions
             are not along the axes of ICRS.
@@ -88,7 +98,7 @@ class Side:
         years = 0.0
         if motion is not None and epoch is not None:
             years = epoch - _epoch_of(metadata)
-        side = cls(storage, metadata, tuple(kept), motion, years)
+        side = cls(storage, metadata, tuple(kept), motion, years, select(metadata, [], filters).filter)
         _check_numbers(side, whole)
         return side
 
@@ -99,9 +109,9 @@ class Side:
 
     @cached_property
     def stretches(self) -> Stretches:
-        """Reads the kept columns, and those that say where the rows stand."""
+        """Reads the kept columns, and those that say where the rows stand, of rows that pass the filter."""
         needed = [*self.columns, self.position.ra, self.position.dec, *self._motion_columns]
-        return Stretches(self.storage, self.metadata, list(dict.fromkeys(needed)))
+        return Stretches(self.storage, self.metadata, list(dict.fromkeys(needed)), self.filter)
 
     @property
     def schema(self) -> pa.Schema:
@@ -128,6 +138,8 @@ class Side:
     def largest_shift(self) -> float:
         """A bound on how far any row moves, in arcseconds, from the footers of all leaf files.
 
+        Rows that do not pass the filter count too.
+
         Raises
         ------
         SpecError
@@ -135,10 +147,10 @@ class Side:
         """
         if self.motion is None or self.years == 0.0:
             return 0.0
-        group = self.stretches.group
+        group = Stretches(self.storage, self.metadata, self._motion_columns).group
         if group is None:
             raise SpecError(
-                f"catalog {self.metadata.catalog}: its position and its motion lie in several column groups; "
+                f"catalog {self.metadata.catalog}: the columns of its motion lie in several column groups; "
                 "put them into one"
             )
         paths = self.metadata.partitions(group, self.storage)["path"].to_pylist()
@@ -185,9 +197,10 @@ class Side:
             found = ", ".join(
                 f"{name} ({', '.join(columns)})" for name, columns in self.stretches.selection.columns.items()
             )
+            also = "" if self.filter is None else ", and filter by such"
             raise SpecError(
                 f"catalog {self.metadata.catalog}: the right side of a match is read from one column group, "
-                f"but its columns lie in several: {found}; keep columns of one group"
+                f"but its columns lie in several: {found}; keep columns of one group{also}"
             )
         return self.stretches.group
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed, batches_of
 from hipslake.catalog.joining.stretch_plan import StretchPlan
-from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import Selection, joined_schema, select
+from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
 from hipslake.joins.columns import MatchColumns
 from hipslake.joins.time_series import check_nested_name, nested, nested_field
@@ -33,13 +30,11 @@ class TimeSeries:
     Attributes
     ----------
     join : Equijoin
-        A left join of the objects with their sources.
+        A left join of the objects with their sources; it says which of either take part.
     time : str
         The column of the sources that they are sorted by.
     name : str
         Of the column that holds them.
-    filters, source_filters : pyarrow.compute.Expression or None
-        Which objects, and which sources.
     keep_empty : bool
         Whether objects without any source stay, with an empty list.
     """
@@ -47,8 +42,6 @@ class TimeSeries:
     join: Equijoin
     time: str
     name: str
-    filters: ds.Expression | None
-    source_filters: ds.Expression | None
     keep_empty: bool
 
     @classmethod
@@ -61,8 +54,7 @@ class TimeSeries:
         *,
         name: str = "sources",
         columns: tuple[Sequence[str] | None, Sequence[str] | None] = (None, None),
-        filters: Any = None,
-        source_filters: Any = None,
+        filters: tuple[Any, Any] = (None, None),
         keep_empty: bool = True,
     ) -> TimeSeries:
         """Check that sources can be nested in objects.
@@ -78,35 +70,32 @@ class TimeSeries:
         columns : (sequence of str or None, sequence of str or None)
             What is kept of either; None: all but `_healpix_29` and `_row`, and of the sources not the key nor
             where the object is.
-        filters, source_filters : pyarrow.compute.Expression or list, optional
-            As `Catalog.read` takes them.
+        filters : (filter, filter)
+            Which objects, and which sources, as `Catalog.read` takes them. None: all.
 
         Raises
         ------
-        SchemaMismatchError, CoPartitionError
+        SchemaMismatchError, CoPartitionError, FilterError
             As of `Equijoin.of`.
         SpecError
             The objects have a column of the name that the time series is to have, the sources have no order
             by `time`, or no column of them is kept.
         """
         select(sources[1], [time])
-        join = Equijoin.of(objects, sources, on, "left", columns=columns, suffixes=("", _NESTED))
-        right = join.right
+        join = Equijoin.of(
+            objects, sources, on, "left", columns=columns, suffixes=("", _NESTED), filters=filters
+        )
+        right = join.right._replace(also=(time,))
         if columns[1] is None:
             position = sources[1].position
             left_out = {on[1]} | ({position.icrs_ra, position.icrs_dec} if position.placed_by else set())
             right = right._replace(kept=tuple(column for column in right.kept if column not in left_out))
-        mine, theirs = select(objects[1], [on[0]], filters), select(sources[1], [on[1]], source_filters)
-        join = replace(
-            join,
-            left=join.left._replace(also=_columns_of(mine)),
-            right=right._replace(also=(*_columns_of(theirs), time)),
-        )
+        join = replace(join, right=right)
         check_nested_name([HEALPIX_COLUMN, ROW_COLUMN, *join.left.kept], name)
         _check_time(joined_schema(sources[1]).field(time), sources[1])
         if not right.kept:
             raise SpecError(f"catalog {sources[1].catalog}: no column of the sources is kept; name some")
-        return cls(join, time, name, mine.filter, theirs.filter, keep_empty)
+        return cls(join, time, name, keep_empty)
 
     @property
     def schema(self) -> pa.Schema:
@@ -149,23 +138,10 @@ class TimeSeries:
 
     def joined(self, start: int, stop: int) -> pa.Table:
         """The objects in [start, stop), order-29 pixels, in their order, with their sources."""
-        left = self._objects.read(start, stop)
-        if self.filters is not None:
-            left = left.filter(self.filters)
-        right = self._sources.read(start, stop) if left.num_rows else self._sources.schema.empty_table()
-        if self.source_filters is not None:
-            right = right.filter(self.source_filters)
+        left, right = self.join.sides(start, stop)
         kept = self.join.right.kept
         found = nested(left, right, self.join.on, self.time, kept, self.name, keep_empty=self.keep_empty)
         return found.select(self.schema.names).cast(self.schema)
-
-    @cached_property
-    def _objects(self) -> Stretches:
-        return self.join.left.stretches
-
-    @cached_property
-    def _sources(self) -> Stretches:
-        return self.join.right.stretches
 
 
 def _check_time(field: pa.Field, sources: CatalogMetadata) -> None:
@@ -177,8 +153,3 @@ def _check_time(field: pa.Field, sources: CatalogMetadata) -> None:
             f"catalog {sources.catalog}: column {field.name!r} is {field.type}, which has no order in time; "
             "name another column"
         ) from None
-
-
-def _columns_of(selection: Selection) -> tuple[str, ...]:
-    """All columns that a selection reads."""
-    return tuple(name for columns in selection.columns.values() for name in columns)
