@@ -243,3 +243,20 @@ def test_an_unreachable_store_is_an_error_and_not_an_absent_file() -> None:
 def test_stores_have_no_symbolic_links() -> None:
     assert not Storage.at("memory://nowhere").symlink("current", "one")
     assert Storage.at("memory://nowhere").symlink_target("current") is None
+
+
+def test_a_file_in_the_root_folder_is_there_by_its_uri_too() -> None:
+    for text in ("/sky.moc", "file:///sky.moc"):
+        assert Storage.of_file(text) == (Storage.at("/"), "sky.moc")
+    assert Storage.of_file("file:///data/sky.moc") == (Storage.at("/data"), "sky.moc")
+    assert Storage.of_file("sky.moc") == (Storage.at("."), "sky.moc")
+
+
+def test_one_folder_is_known_by_all_of_its_names(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for name in ("a", "link", "a/../a"):
+        assert Storage.at(tmp_path / "a").is_same_place(Storage.at(tmp_path / name))
+    assert not Storage.at(tmp_path / "a").is_same_place(Storage.at(tmp_path / "b"))
+    assert not Storage.at("memory://a").is_same_place(Storage.at("/a"))
+    assert Storage.at("memory://a/").is_same_place(Storage.at("memory://a"))

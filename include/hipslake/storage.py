@@ -51,15 +51,23 @@ class Storage:
     @classmethod
     def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
         """The storage at the folder of a file, and the file's name in it; `ValueError` for a URI of none."""
-        folder, _, name = str(uri).rpartition("/")
+        text = str(uri)
+        path = text.removeprefix("file://") if text.startswith("file:///") else text
+        folder, _, name = path.rpartition("/")
         if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket
-            raise ValueError(f"{str(uri)!r} is no file; give its path or URI")
-        return cls.at(folder or ("/" if str(uri).startswith("/") else ".")), name
+            raise ValueError(f"{text!r} is no file; give its path or URI")
+        return cls.at(folder or ("/" if path.startswith("/") else ".")), name
 
     @property
     def is_local(self) -> bool:
         """Whether the files lie on a file system of this machine."""
         return "://" not in self.root
+
+    def is_same_place(self, other: Storage) -> bool:
+        """Whether both are one folder, also if local paths lead there over `..` or links."""
+        if self.is_local and other.is_local:
+            return Path(self.root).resolve() == Path(other.root).resolve()
+        return self.root == other.root
 
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""

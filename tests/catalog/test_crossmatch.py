@@ -14,7 +14,7 @@ from hipslake import Catalog
 from hipslake.catalog import reading
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.stretch_plan import plan_stretches
-from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.errors import RegionError, SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.crossmatch import MatchOptions
 from hypothesis import HealthCheck, given, settings
@@ -297,18 +297,27 @@ def test_names_that_both_sides_have_get_suffixes(a: Catalog, b: Catalog) -> None
         ({"radius_arcsec": 3601}, SpecError, "radius_arcsec: .*less than or equal to 3600"),
         ({"neighbours": 0}, SpecError, "neighbours: 0 is out of bounds; take 1 to"),
         ({"neighbours": -3}, SpecError, "neighbours: -3 is out of bounds"),
+        ({"neighbours": 1.5}, SpecError, "neighbours: 1.5 is out of bounds; take 1 to .* or 'all'"),
+        ({"neighbours": True}, SpecError, "neighbours: True is out of bounds"),
+        ({"radius_arcsec": float("nan")}, SpecError, "radius_arcsec: "),
         ({"min_radius_arcsec": 700}, SpecError, "min_radius_arcsec: 700.0 is above radius_arcsec 600.0"),
         ({"min_radius_arcsec": -1}, SpecError, "min_radius_arcsec: "),
         ({"how": "right"}, SpecError, "how: Input should be 'inner', 'left' or 'anti'"),
         ({"columns": ["idd"]}, SchemaMismatchError, "catalog a has no column 'idd'; did you mean 'id'?"),
         ({"other_columns": ["decl"]}, SchemaMismatchError, "catalog b has no column 'decl'"),
+        ({"columns": "id"}, SchemaMismatchError, r"catalog a: columns is a list .* give \['id'\]"),
+        ({"columns": [3]}, SchemaMismatchError, "catalog a has no column 3"),
+        ({"separation": "_healpix_29"}, SpecError, "'_healpix_29' of the match .* that catalogs add"),
+        ({"rank": "_row"}, SpecError, "'_row' of the match .* that catalogs add"),
+        ({"region": 5}, RegionError, "a region is one of .* not 5"),
         ({"suffixes": ("_x", "_x")}, SpecError, "suffixes: both are '_x'"),
         ({"suffixes": ("_b", ""), "separation": "id_b"}, SpecError, "'id_b', 'id_b' of the match"),
         ({"separation": "RA", "suffixes": None}, SpecError, "'RA', 'ra' of the match would share"),
         ({"epoch": 2016.0}, SpecError, "epoch: no side has a motion"),
         ({"motion": {"pmra": "id", "pmdec": "id"}}, SpecError, "the left side move.* give one"),
         ({"motion": {"pmra": "pm", "pmdec": "id"}, "epoch": 2016.0}, SchemaMismatchError, "no column 'pm'"),
-        ({"motion": {"pmra": "id"}, "epoch": 2016.0}, SpecError, "pmdec: Field required"),
+        ({"motion": {"pmra": "id"}, "epoch": 2016.0}, SpecError, "motion.pmdec: Field required"),
+        ({"motion": ("id", "id"), "epoch": 2016.0}, SpecError, "motion: Input should be a valid dict"),
         ({"colour": "red"}, SpecError, "colour: Extra inputs are not permitted"),
     ],
 )  # fmt: skip
@@ -319,15 +328,28 @@ def test_mistakes_are_told(
         a.crossmatch(b, **({"radius_arcsec": 600} | options))
 
 
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_no_column_of_the_right_side_need_be_kept(a: Catalog, b: Catalog, how: Any) -> None:
+    found = a.crossmatch(b, radius_arcsec=600, how=how, other_columns=[], rank="rank")
+    assert found.column_names[4:] == ["separation_arcsec", "position_angle_deg", "rank"]
+    whole = a.crossmatch(b, radius_arcsec=600, how=how, rank="rank")
+    assert found.equals(whole.select(found.column_names))
+
+
 def test_a_catalog_without_any_margin_is_no_right_side(a: Catalog) -> None:
     other = Catalog(a.storage.sub("elsewhere"), a.metadata)
     with pytest.raises(SpecError, match="margins of column group 'main': none"):
         a.crossmatch(other, radius_arcsec=1)
 
 
-def test_a_match_with_itself_needs_a_least_separation(b: Catalog) -> None:
+def test_a_match_with_itself_needs_a_least_separation(b: Catalog, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="matched with itself"):
         b.crossmatch(b, radius_arcsec=600)
+    root, link = Path(b.uri), tmp_path / "link"
+    link.symlink_to(root)
+    for way in (root.parent / ".." / root.parent.name / root.name, link):
+        with pytest.raises(SpecError, match="matched with itself"):
+            b.crossmatch(Catalog.open(way), radius_arcsec=600)
     pairs = b.crossmatch(b, radius_arcsec=600, min_radius_arcsec=1e-3, neighbours="all")
     assert all(one != other for one, other in pairs_of(pairs))
     assert pairs.num_rows > 0

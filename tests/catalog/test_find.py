@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -84,6 +85,33 @@ def test_what_cannot_be_found_is_told(catalog: Catalog) -> None:
         catalog.find("sourceid", [1])
     with pytest.raises(SchemaMismatchError, match="values of column 'source_id'"):
         catalog.find("source_id", ["seven"])
+
+
+def test_values_come_in_any_vessel(tmp_path: Path) -> None:
+    catalog = Lake(tmp_path).ingest("objects", objects_table(rows=50), index=["id"])
+    ids = catalog.read(["id"])["id"].to_pylist()[:3]
+    one = catalog.find("id", ids[0])
+    rows = catalog.find("id", ids)
+    assert (one.num_rows, rows.num_rows) == (1, 3)
+    series = pd.Series(ids)
+    for values in (set(ids), iter(ids), tuple(ids), series, series.astype("Int64"), pd.Index(ids)):
+        assert catalog.find("id", values).equals(rows)
+    assert catalog.find("id", [*ids, None, 2**63, 2**70, -(2**70)]).equals(rows)
+    for value in (np.array(ids[0]), np.int64(ids[0]), pa.scalar(ids[0])):
+        assert catalog.find("id", value).equals(one)
+    for wrong in (["x", 1], [1, "x"], b"x", [[1]], {"id": 1}, [2**70, "x"], np.zeros((2, 2), np.int64), 1.0):
+        with pytest.raises(SchemaMismatchError, match="values of column 'id' of catalog objects"):
+            catalog.find("id", wrong)
+
+
+def test_ids_beyond_signed_numbers_are_found(tmp_path: Path) -> None:
+    table = objects_table(rows=40)
+    ids = pa.array(2**63 - 20 + np.arange(40, dtype=np.uint64), pa.uint64())
+    catalog = Lake(tmp_path).ingest("objects", table.set_column(0, "id", ids), index=["id"])
+    wanted = [2**63 - 20, 2**63 - 1, 2**63, 2**63 + 19]
+    for some in (wanted, wanted[:1], wanted[-1:]):
+        assert sorted(catalog.find("id", some)["id"].to_pylist()) == some
+    assert catalog.find("id", [-1, 2**64, 2**63 + 20]).num_rows == 0
 
 
 def test_an_index_is_verified(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -75,6 +76,32 @@ def test_a_column_without_a_mark_is_refused_with_the_ways_out(lake: Lake) -> Non
         objects.join(sources, on=ON, how="outer")
     with pytest.raises(SpecError, match="give it a session"):
         objects.join(sources, on=ON, shuffle=True)
+
+
+@pytest.mark.parametrize("on", [("id",), ("id", "object_id", "id"), {"id": "object_id"}, ("id", 5), None])
+def test_keys_are_one_name_or_two(lake: Lake, on: Any) -> None:
+    with pytest.raises(SpecError, match="on: give the key of each side"):
+        lake.open("objects").join(lake.open("sources"), on=on)
+    with pytest.raises(SpecError, match="on: give the key of each side"):
+        lake.open("objects").time_series(lake.open("sources"), on, "time")
+
+
+@pytest.mark.parametrize("suffixes", [("_a",), ("_a", "_b", "_c"), "ab", ("", None)])
+def test_suffixes_are_two_texts(lake: Lake, suffixes: Any) -> None:
+    with pytest.raises(SpecError, match="suffixes: give one for each side"):
+        lake.open("objects").join(lake.open("sources"), on=ON, suffixes=suffixes)
+
+
+def test_the_pixel_of_a_row_stands_once(lake: Lake) -> None:
+    objects, sources = lake.open("objects"), lake.open("sources")
+    place = ["_healpix_29", "id"]
+    found = objects.join(sources, on=ON, columns=place, other_columns=["_healpix_29", "flux"])
+    assert found.column_names == [*place, "_healpix_29_sources", "flux"]
+    assert found["_healpix_29"].equals(found["_healpix_29_sources"])
+    series = objects.time_series(sources, ON, "time", columns=place, source_columns=["flux"])
+    assert series.column_names == [*place, "sources"]
+    with pytest.raises(SpecError, match="'_healpix_29' of the join would share"):
+        objects.join(sources, on=ON, other_columns=["_healpix_29"], suffixes=("_objects", ""))
 
 
 def test_objects_that_were_replaced_are_not_those_that_placed_the_sources(tmp_path: Path) -> None:

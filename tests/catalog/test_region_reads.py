@@ -237,6 +237,8 @@ def test_mocs_are_read_from_files(single: Published, tmp_path: Path) -> None:
         ("some.json", b'{"3": 1}', "list of pixels"),
         ("some.json", b'{"3": [1', "no MOC in FITS, JSON or text"),
         ("some.json", b'{"3": [999]}', "no pixels 999 of order 3"),
+        ("some.txt", b" \n", "nothing is in it"),
+        ("some.json", b"{}", "nothing is in it"),
         ("some.txt", b"\xff\xfe", "no MOC in FITS, JSON or text"),
         ("some.txt", b"cone 1 2 3deg", "not understood"),
     ],
@@ -260,6 +262,9 @@ def test_texts_that_are_no_region_or_filter(single: Published) -> None:
         opened(single).read(region="cone 1 2")
     with pytest.raises(RegionError, match="write moc"):
         opened(single).read(region="moc 3/1--4")
+    for wrong in (5, (10.0, 20.0, 3.0), b"cone 1 2 3deg"):
+        with pytest.raises(RegionError, match="a region is one of hipslake"):
+            opened(single).pixels_in(wrong)  # type: ignore[arg-type]
     with pytest.raises(FilterError, match="did you mean 'mag'"):
         opened(single).read(filters="mga < 4")
 

@@ -89,8 +89,31 @@ def test_what_cannot_be_nested_is_told(lake: Lake) -> None:
     objects, sources = lake.open("objects"), lake.open("sources")
     with pytest.raises(SpecError, match=r"cannot be called 'Class': the objects have a column 'class'"):
         objects.time_series(sources, ON, "time", name="Class")
+    with pytest.raises(SpecError, match="cannot be called '_row'"):
+        objects.time_series(sources, ON, "time", name="_row")
+    with pytest.raises(SpecError, match="cannot be called ''; give it the name"):
+        objects.time_series(sources, ON, "time", name="")
+    with pytest.raises(SpecError, match="no column of the sources is kept"):
+        objects.time_series(sources, ON, "time", source_columns=[])
     with pytest.raises(CoPartitionError, match="not marked as co-partitioned"):
         objects.time_series(sources, ("id", "source_id"), "time")
+
+
+def test_sources_are_sorted_by_what_has_an_order(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    objects = objects_table(rows=20)
+    sources = sources_table(objects, rows=40)
+    lake.ingest_objects(objects)
+    words = pa.array([str(at % 3) for at in range(40)])
+    sources = sources.append_column("band", words.dictionary_encode()).append_column("words", words)
+    sources = sources.append_column("list", pa.array([[at] for at in range(40)]))
+    catalog = lake.ingest_sources(sources)
+    for column in ("band", "list"):
+        with pytest.raises(SpecError, match=f"catalog sources: column '{column}' is .* has no order in time"):
+            lake.open("objects").time_series(catalog, ON, column)
+    found = lake.open("objects").time_series(catalog, ON, "words", source_columns=["words"])
+    for rows in found["sources"].to_pylist():
+        assert rows == sorted(rows, key=lambda row: row["words"])
 
 
 def test_sources_without_a_time_come_last(tmp_path: Path) -> None:

@@ -263,9 +263,12 @@ def test_mistakes_in_a_spec_are_told(
 def test_the_outcome_is_no_side_of_its_match(warehouse: Path) -> None:
     in_process.publish_match(start(warehouse))
     file = warehouse.parent / "a_x_b.yaml"
-    file.write_text(SPEC.replace("catalog: a", "catalog: a_x_b"))
-    with pytest.raises(SpecError, match="a side of the join and its outcome"):
-        in_process.start_match(warehouse, file)
+    link = warehouse.parent / "link"
+    link.symlink_to(warehouse / "catalogs" / "a_x_b")
+    for name in ("a_x_b", link, warehouse / "catalogs" / "a" / ".." / "a_x_b"):
+        file.write_text(SPEC.replace("catalog: a", f"catalog: {name}"))
+        with pytest.raises(SpecError, match="a side of the join and its outcome"):
+            in_process.start_match(warehouse, file)
 
 
 def test_positions_in_radians_get_degrees_for_hats_readers(tmp_path: Path, warehouse: Path) -> None:

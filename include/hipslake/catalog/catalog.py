@@ -449,8 +449,8 @@ class Catalog:
         Parameters
         ----------
         column : str
-        values : value, sequence or pyarrow.Array
-            Values that no row has give no rows.
+        values : value, iterable, or array of numpy, pandas or pyarrow
+            Values that no row has give no rows, and neither does null.
         columns, group
             As for `read`.
 
@@ -469,9 +469,7 @@ class Catalog:
         from hipslake.catalog.index import find_values
 
         select(self.metadata, [column])
-        several = isinstance(values, Sequence | np.ndarray | pa.Array | pa.ChunkedArray)
-        given = values if several and not isinstance(values, str) else [values]
-        where, wanted = find_values(self.storage, self.metadata, column, given)
+        where, wanted = find_values(self.storage, self.metadata, column, values)
         selection = select(self.metadata, columns, pc.field(column).isin(wanted), group)
         tables = list(read_parts(self.storage, self.metadata, selection, where)) if len(where.start) else []
         return pa.concat_tables(tables) if tables else selection.schema.empty_table()
@@ -530,15 +528,16 @@ class Catalog:
         FilterError
             The text is no filter.
         SpecError
-            Two columns of the outcome would have one name, or a shuffle is asked for without a session.
+            Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is
+            asked for without a session.
         """
         from hipslake.catalog.joining.equijoin import Equijoin
+        from hipslake.joins.equijoin import keys_of
 
-        keys = (on, on) if isinstance(on, str) else (on[0], on[1])
         join = Equijoin.of(
             (self.storage, self.metadata),
             (other.storage, other.metadata),
-            keys,
+            keys_of(on),
             how,
             columns=(columns, other_columns),
             suffixes=suffixes,
@@ -605,11 +604,12 @@ class Catalog:
             As of `join`.
         """
         from hipslake.catalog.joining.time_series import TimeSeries
+        from hipslake.joins.equijoin import keys_of
 
         series = TimeSeries.of(
             (self.storage, self.metadata),
             (sources.storage, sources.metadata),
-            (on, on) if isinstance(on, str) else (on[0], on[1]),
+            keys_of(on),
             time,
             name=name,
             columns=(columns, source_columns),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ def index_file_path(write_id: str, column: str, number: int) -> str:
 
 
 def find_values(
-    storage: Storage, metadata: CatalogMetadata, column: str, values: Sequence[Any]
+    storage: Storage, metadata: CatalogMetadata, column: str, values: Any
 ) -> tuple[Intervals, pa.Array]:
     """Where on the curve the rows with some values of a column can lie, and the values in the column's type.
 
@@ -101,7 +101,7 @@ def find_values(
         At the catalog's root.
     metadata : CatalogMetadata
     column : str
-    values : sequence
+    values : value, iterable or array
         Nulls are equal to nothing.
 
     Raises
@@ -135,35 +135,62 @@ def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int
     """The pixels of the entries with some values; only files that may hold them are opened."""
     if not len(wanted):
         return np.empty(0, np.int64)
-    low, high = pc.min(wanted).as_py(), pc.max(wanted).as_py()
-    paths = [storage.arrow_path(f.path) for f in index.files if f.first <= high and f.last >= low]  # type: ignore[operator]
+    least, greatest = pc.min(wanted), pc.max(wanted)  # typed: as plain numbers they would be int64
+    low, high = least.as_py(), greatest.as_py()
+    paths = [storage.arrow_path(f.path) for f in index.files if f.first <= high and f.last >= low]
     if not paths:
         return np.empty(0, np.int64)
     dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
     # Row groups are skipped by the bounds before the set is looked at.
-    inside = (pc.field(index.column) >= low) & (pc.field(index.column) <= high)
+    inside = (pc.field(index.column) >= least) & (pc.field(index.column) <= greatest)
     found = dataset.to_table([HEALPIX_COLUMN], filter=inside & pc.field(index.column).isin(wanted))
     return found[HEALPIX_COLUMN].to_numpy()
 
 
-def _as_column(values: Sequence[Any], field: pa.Field, metadata: CatalogMetadata) -> pa.Array:
+def _as_column(values: Any, field: pa.Field, metadata: CatalogMetadata) -> pa.Array:
     """Distinct values in the type of a column; those that it cannot hold are equal to none of its rows."""
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    given = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
-    if isinstance(given, pa.ChunkedArray):
-        given = given.combine_chunks()
-    given = given.drop_null().unique()
-    if not len(given):
-        return pa.array([], kind)
     where = f"values of column {field.name!r} of catalog {metadata.catalog}"
     text = key_kind(kind, where) == "text"
+    try:
+        given = _array_of(values, None if text else kind)
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise SchemaMismatchError(
+            f"{where} are {kind}, and not all of what was given is ({str(error).splitlines()[0]})"
+        ) from None
+    if given.null_count == len(given):
+        return pa.array([], kind)
     if text != (key_kind(given.type, where) == "text"):
         raise SchemaMismatchError(f"{where} are {kind}, and {given.type} was given")
+    given = given.drop_null().unique()
     if text:
         return given.cast(kind)
     low, high = (np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max)
     fits = [value for value in given.to_pylist() if low <= value <= high] if given.type != kind else given
     return pa.array(fits, kind)
+
+
+def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
+    """What a user may give: one value, any number of them, or an array.
+
+    `numbers` is the type of a column of integers; those that it cannot hold may be left out.
+    """
+    dimensions = getattr(values, "ndim", None)  # of numpy and pandas
+    if dimensions is not None:
+        values = pa.array(values) if dimensions else values.item()
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    single = isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable)
+    listed = [values] if single else list(values)
+    try:
+        return pa.array(listed)
+    except OverflowError:
+        if numbers is None:
+            raise
+        limits = np.iinfo(numbers.to_pandas_dtype())
+        return pa.array([v for v in listed if v is None or limits.min <= v <= limits.max], numbers)
 
 
 def _union(stretches: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Intervals:

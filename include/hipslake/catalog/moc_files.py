@@ -24,11 +24,16 @@ def region_of(region: Region | str) -> Region:
     Raises
     ------
     RegionError
-        The text is no region, or the file holds no MOC.
+        It is no region and no text of one, or the file holds no MOC.
     StorageError
         The file cannot be read.
     """
     if not isinstance(region, str):
+        if not callable(getattr(region, "cover", None)):
+            raise RegionError(
+                f"a region is one of hipslake.sphere.regions, or a text such as 'cone 56.75 24.12 3deg', "
+                f"not {region!r}"
+            )
         return region
     kind, _, rest = region.strip().partition(" ")
     if kind.lower() == "moc" and not _INLINE.fullmatch(rest):
@@ -64,7 +69,10 @@ def read_moc(uri: str | Path) -> Moc:
         return _from_fits(data, where)
     try:
         text = data.decode("ascii")
-        return parse_moc(_from_json(text) if text.lstrip().startswith("{") else text)
+        text = _from_json(text) if text.lstrip().startswith("{") else text
+        if not text.strip():  # a MOC of nothing still says its order: a file without one was cut short
+            raise ValueError("nothing is in it; a MOC without pixels is 0/")
+        return parse_moc(text)
     except (ValueError, RegionError) as error:
         raise RegionError(f"{where} is no MOC in FITS, JSON or text: {error}") from None
 

@@ -88,6 +88,10 @@ def select(
     FilterError
         The filter is not understood.
     """
+    if isinstance(columns, str):  # a sequence of letters
+        raise SchemaMismatchError(
+            f"catalog {metadata.catalog}: columns is a list of names, not {columns!r}; give [{columns!r}]"
+        )
     schema = joined_schema(metadata) if group is None else metadata.schema_of(group)
     wanted = schema.names if columns is None else list(columns)
     _require(wanted, schema, metadata)
@@ -188,7 +192,7 @@ def _require(names: Sequence[str], schema: pa.Schema, metadata: CatalogMetadata)
     known = set(schema.names)
     for name in names:
         if name not in known:
-            near = " or ".join(repr(n) for n in difflib.get_close_matches(name, schema.names, n=3))
+            near = " or ".join(repr(n) for n in difflib.get_close_matches(str(name), schema.names, n=3))
             raise SchemaMismatchError(
                 f"catalog {metadata.catalog} has no column {name!r}"
                 + (f"; did you mean {near}?" if near else f"; its columns are {', '.join(schema.names)}")

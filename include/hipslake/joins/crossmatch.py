@@ -63,10 +63,10 @@ def matched(
     for rows, matches in found:
         chosen, partner = _chosen(rows, matches, options.how)
         arrays = kept[0].take(pa.array(chosen)).columns
-        if columns.right:
+        if options.how != "anti":
             where = None if partner is None else pa.array(partner, mask=partner < 0)
             there_rows = pa.array(matches.right) if where is None else pc.take(pa.array(matches.right), where)
-            arrays += kept[1].take(there_rows).columns
+            arrays += kept[1].take(there_rows).columns if columns.right else []
             added = [pa.array(matches.separation), pa.array(matches.position_angle)]
             added += [pa.array(matches.rank)] if options.rank is not None else []
             arrays += added if where is None else [pc.take(values, where) for values in added]

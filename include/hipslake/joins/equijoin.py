@@ -30,13 +30,13 @@ def equijoin_columns(
 ) -> MatchColumns:
     """Name the columns of an equi-join.
 
-    A name that both sides have gets the suffix of its side; a key that both sides call by one name stands
-    once. An anti-join has the columns of the left side alone.
+    A name that both sides have gets the suffix of its side, but for `_healpix_29` of the left; a key that
+    both sides call by one name stands once. An anti-join has the columns of the left side alone.
 
     Parameters
     ----------
     left, right : pyarrow.Schema
-        The columns that are kept of each side.
+        The columns that are kept of each side; of the left without `_healpix_29`, which it has anyway.
     how : {"inner", "left", "anti"}
     on : (str, str)
         The key of each side.
@@ -50,7 +50,7 @@ def equijoin_columns(
     if how == "anti":
         return MatchColumns({name: name for name in left.names}, {}, left)
     kept = [name for name in right.names if not (name == on[0] == on[1] and name in left.names)]
-    taken = {name.casefold() for name in left.names} & {name.casefold() for name in kept}
+    taken = {name.casefold() for name in (HEALPIX_COLUMN, *left.names)} & {name.casefold() for name in kept}
     mine, others = (
         {name: name + suffix if name.casefold() in taken else name for name in names}
         for names, suffix in ((left.names, suffixes[0]), (kept, suffixes[1]))
@@ -59,7 +59,7 @@ def equijoin_columns(
     fields += [right.field(name).with_name(given) for name, given in others.items()]
     if how == "left":
         fields[len(mine) :] = [field.with_nullable(True) for field in fields[len(mine) :]]
-    counts = Counter(field.name.casefold() for field in fields)
+    counts = Counter([HEALPIX_COLUMN, *(field.name.casefold() for field in fields)])
     twins = sorted(field.name for field in fields if counts[field.name.casefold()] > 1)
     if twins:
         raise SpecError(
@@ -159,11 +159,30 @@ class _Keys:
         return cls(keys.drop_null(), rows)
 
 
+def keys_of(on: str | Sequence[str]) -> tuple[str, str]:
+    """The key of each side, as a user names them; `SpecError` for what is neither a name nor two.
+
+    Examples
+    --------
+    >>> keys_of("id"), keys_of(["id", "object_id"])
+    (('id', 'id'), ('id', 'object_id'))
+    """
+    if isinstance(on, str):
+        return on, on
+    return _two_texts(on, "on: give the key of each side, such as ('id', 'object_id')")
+
+
 def suffixes_of(suffixes: Sequence[str] | None, right_name: str) -> tuple[str, str]:
-    """The suffixes of both sides, by default none and the right catalog's name; `SpecError` if equal."""
+    """The suffixes of both sides, by default none and the right catalog's name; `SpecError` for no two."""
     if suffixes is None:
         return "", f"_{right_name}"
-    left, right = suffixes
+    left, right = _two_texts(suffixes, "suffixes: give one for each side, such as ('', '_b')")
     if left == right:
         raise SpecError(f"suffixes: both are {left!r}; give two that differ")
     return left, right
+
+
+def _two_texts(given: Sequence[str], mend: str) -> tuple[str, str]:
+    if not isinstance(given, list | tuple) or len(given) != 2 or not all(isinstance(x, str) for x in given):
+        raise SpecError(f"{mend}, not {given!r}")
+    return given[0], given[1]

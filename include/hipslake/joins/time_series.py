@@ -25,7 +25,9 @@ def nested_field(right: pa.Schema, name: str) -> pa.Field:
 
 
 def check_nested_name(left: Sequence[str], name: str) -> None:
-    """Refuse a name for the time series that a column of the objects has, in upper or lower case."""
+    """Refuse a name for the time series that is none, or that a column of the objects has in any case."""
+    if not isinstance(name, str) or not name:
+        raise SpecError(f"the time series cannot be called {name!r}; give it the name of a column")
     taken = [other for other in left if other.casefold() == name.casefold()]
     if taken:
         raise SpecError(f"the time series cannot be called {name!r}: the objects have a column {taken[0]!r}")

@@ -11,9 +11,18 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
-def first_mistake(error: ValidationError, *, otherwise: str = "") -> str:
-    """The first mistake that a validation found: where (`otherwise`, if it is in no field), and what."""
+def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = "") -> str:
+    """The first mistake that a validation found, in words: where, and what.
+
+    Parameters
+    ----------
+    error : pydantic.ValidationError
+    within : str
+        What the model stands for, where that is a part of something larger.
+    otherwise : str
+        What to name where the mistake is in no single field.
+    """
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or otherwise
+    where = ".".join(str(part) for part in (within, *first["loc"]) if part != "") or otherwise
     told = first["msg"].removeprefix("Value error, ")
     return f"{where}: {told}" if where else told

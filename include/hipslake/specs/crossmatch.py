@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen, first_mistake
@@ -30,6 +31,14 @@ class MatchOptions(Frozen):
     position_angle: str = Field(default="position_angle_deg", min_length=1)
     rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
 
+    @field_validator("neighbours", mode="before")
+    @classmethod
+    def _some_or_all(cls, given: Any) -> Any:
+        number = isinstance(given, Integral) and not isinstance(given, bool)
+        if not (number and 1 <= given <= MAX_NEIGHBOURS) and given != "all":
+            raise ValueError(f"{given!r} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'")
+        return int(given) if number else given
+
     @property
     def most(self) -> int | None:
         """How many neighbours a row may have; None: any number."""
@@ -40,10 +49,6 @@ class MatchOptions(Frozen):
         if self.min_radius_arcsec > self.radius_arcsec:
             raise ValueError(
                 f"min_radius_arcsec: {self.min_radius_arcsec} is above radius_arcsec {self.radius_arcsec}"
-            )
-        if self.most is not None and not 1 <= self.most <= MAX_NEIGHBOURS:
-            raise ValueError(
-                f"neighbours: {self.neighbours} is out of bounds; take 1 to {MAX_NEIGHBOURS}, or 'all'"
             )
         if self.suffixes is not None and self.suffixes[0] == self.suffixes[1]:
             raise ValueError(f"suffixes: both are {self.suffixes[0]!r}; give two that differ")
@@ -87,7 +92,9 @@ def match_options(**given: Any) -> MatchOptions:
 
 def motion_columns(given: MotionColumns | Mapping[str, str] | None) -> MotionColumns | None:
     """Build motion columns from a mapping; `SpecError` says what is wrong."""
-    return given if given is None or isinstance(given, MotionColumns) else _validated(MotionColumns, given)
+    if given is None or isinstance(given, MotionColumns):
+        return given
+    return _validated(MotionColumns, given, within="motion")
 
 
 def check_epoch(epoch: float | None, motions: tuple[MotionColumns | None, MotionColumns | None]) -> None:
@@ -105,8 +112,8 @@ def check_epoch(epoch: float | None, motions: tuple[MotionColumns | None, Motion
         )
 
 
-def _validated(model: type[Model], given: Mapping[str, Any]) -> Model:
+def _validated(model: type[Model], given: Mapping[str, Any], *, within: str = "") -> Model:
     try:
-        return model.model_validate(dict(given))
+        return model.model_validate(dict(given) if isinstance(given, Mapping) else given)
     except ValidationError as error:
-        raise SpecError(first_mistake(error)) from None
+        raise SpecError(first_mistake(error, within=within)) from None

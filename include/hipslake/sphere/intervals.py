@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,9 +28,9 @@ class Intervals:
         Raises
         ------
         ValueError
-            A pixel does not exist; the message names it.
+            A pixel does not exist, or is none; the message names it.
         """
-        given = list(pixels)
+        given = [_checked(pixel) for pixel in pixels]
         order = np.array([pixel[0] for pixel in given], np.int64)
         npix = np.array([pixel[1] for pixel in given], np.int64)
         known = (order >= 0) & (order <= MAX_ORDER) & (npix >= 0)
@@ -131,3 +132,12 @@ class Intervals:
             left = start < stop
             start, stop = start[left], stop[left]
         return found
+
+
+def _checked(pixel: PixelLike) -> PixelLike:
+    """An order and a number, both whole."""
+    try:
+        order, npix = pixel
+        return index(order), index(npix)
+    except (TypeError, ValueError):
+        raise ValueError(f"a pixel is (order, number), two whole numbers, not {pixel!r}") from None

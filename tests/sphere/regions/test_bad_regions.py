@@ -46,6 +46,9 @@ from hypothesis import strategies as st
         (lambda: PixelList([(30, 0)]), "no pixel of order 30"),
         (lambda: PixelList([(0, -1)]), "no pixel"),
         (lambda: PixelList([(29, 2**70)]), "pixels"),
+        (lambda: PixelList([(2.5, 1)]), r"two whole numbers, not \(2.5, 1\)"),
+        (lambda: PixelList([5]), "two whole numbers, not 5"),
+        (lambda: PixelList([("2", 1)]), "two whole numbers"),
     ],
 )
 def test_what_is_no_region_is_refused(make: Callable[[], object], message: str) -> None:

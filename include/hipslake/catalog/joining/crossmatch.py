@@ -24,6 +24,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.reading import Wanted
 from hipslake.catalog.region_cut import RegionCut
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import Homes, homes, near
 from hipslake.joins.columns import MatchColumns, match_columns
@@ -105,7 +106,7 @@ class Crossmatch:
             A filter is not understood.
         SpecError
             A catalog is matched with itself, a position has no epoch, the right side has no sufficient
-            margin, or two columns of the outcome would have one name.
+            margin, or two columns of the outcome would have one name, or one that catalogs add themselves.
         """
         try:
             check_epoch(options.epoch, motions)
@@ -128,7 +129,7 @@ class Crossmatch:
             shift_arcsec = here.largest_shift() + there.largest_shift()
         cut = None if region is None else RegionCut.of(region, left[1].position)
         found = cls(here, there, options, shift_arcsec, cut)
-        found.columns  # noqa: B018  two columns of one name
+        _refuse_own_names(found.columns)
         there.margin(found.reach_arcsec)
         return found
 
@@ -159,11 +160,14 @@ class Crossmatch:
     def described(self) -> str:
         """The match in words, and what to look at where it finds nothing."""
         filtered = self.left.filter is not None or self.right.filter is not None
-        return (
-            f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {self.right.metadata.catalog}: "
-            "are both about the same part of the sky, and their positions in degrees?"
-            + (" Do the filters leave anything?" if filtered else "")
+        doubt = (
+            "has every row a partner?"
+            if self.options.how == "anti"
+            else "are both about the same part of the sky, and their positions in degrees?"
         )
+        name = self.right.metadata.catalog
+        doubt += " Do the filters leave anything?" if filtered else ""
+        return f"{self.options.how}, {self.options.radius_arcsec:g} arcsec, with {name}: {doubt}"
 
     def stretches(self, most_rows: int) -> StretchPlan:
         """The stretches that are matched one by one, of about so many left rows."""
@@ -264,6 +268,16 @@ class Crossmatch:
         return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
 
 
+def _refuse_own_names(columns: MatchColumns) -> None:
+    """No side keeps such a column, so the match itself was asked to add one."""
+    for name in columns.schema.names:
+        if name.casefold() in (HEALPIX_COLUMN, ROW_COLUMN):
+            raise SpecError(
+                f"column {name!r} of the match would have a name that catalogs add themselves; choose "
+                "another for separation, position_angle or rank"
+            )
+
+
 def _width(kind: pa.DataType) -> int:
     """Bytes of a value, about."""
     return max(1, kind.bit_width // 8) if pa.types.is_primitive(kind) else _TEXT_BYTES
@@ -271,7 +285,7 @@ def _width(kind: pa.DataType) -> int:
 
 def _refuse_self_match(left: Side, right: Side, options: MatchOptions) -> None:
     """A catalog beside itself: rows would match themselves, unless the filters of both sides part them."""
-    if left.storage.uri() != right.storage.uri() or options.min_radius_arcsec > 0.0:
+    if not left.storage.is_same_place(right.storage) or options.min_radius_arcsec > 0.0:
         return
     if left.filter is None or right.filter is None or left.filter.equals(right.filter):
         raise SpecError(

@@ -145,6 +145,7 @@ class Equijoin:
             Keyed.of(*side, key, kept, passing)
             for side, key, kept, passing in zip((left, right), on, columns, filters, strict=True)
         )
+        mine = mine._replace(kept=tuple(name for name in mine.kept if name != HEALPIX_COLUMN))  # always there
         kinds = [_kind_of(side) for side in (mine, theirs)]
         if kinds[0] != kinds[1]:
             raise SchemaMismatchError(

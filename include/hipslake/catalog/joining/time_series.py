@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed, batches_of
 from hipslake.catalog.joining.stretch_plan import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
+from hipslake.errors import SpecError
 from hipslake.joins.columns import MatchColumns
 from hipslake.joins.time_series import check_nested_name, nested, nested_field
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -75,7 +78,8 @@ class TimeSeries:
         SchemaMismatchError, CoPartitionError, FilterError
             As of `Equijoin.of`.
         SpecError
-            The objects have a column of the name that the time series is to have.
+            The objects have a column of the name that the time series is to have, the sources have no order
+            by `time`, or no column of them is kept.
         """
         select(sources[1], [time])
         join = Equijoin.of(
@@ -87,7 +91,10 @@ class TimeSeries:
             left_out = {on[1]} | ({position.icrs_ra, position.icrs_dec} if position.placed_by else set())
             right = right._replace(kept=tuple(column for column in right.kept if column not in left_out))
         join = replace(join, right=right)
-        check_nested_name([HEALPIX_COLUMN, *join.left.kept], name)
+        check_nested_name([HEALPIX_COLUMN, ROW_COLUMN, *join.left.kept], name)
+        _check_time(joined_schema(sources[1]).field(time), sources[1])
+        if not right.kept:
+            raise SpecError(f"catalog {sources[1].catalog}: no column of the sources is kept; name some")
         return cls(join, time, name, keep_empty)
 
     @property
@@ -135,3 +142,14 @@ class TimeSeries:
         kept = self.join.right.kept
         found = nested(left, right, self.join.on, self.time, kept, self.name, keep_empty=self.keep_empty)
         return found.select(self.schema.names).cast(self.schema)
+
+
+def _check_time(field: pa.Field, sources: CatalogMetadata) -> None:
+    """Sources can be sorted by it."""
+    try:
+        pc.sort_indices(pa.chunked_array([], field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        raise SpecError(
+            f"catalog {sources.catalog}: column {field.name!r} is {field.type}, which has no order in time; "
+            "name another column"
+        ) from None

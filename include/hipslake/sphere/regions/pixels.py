@@ -70,24 +70,25 @@ class PixelList:
     pixels: tuple[Pixel, ...]
 
     def __init__(self, pixels: Iterable[PixelLike]) -> None:
-        object.__setattr__(self, "pixels", tuple(Pixel(int(order), int(npix)) for order, npix in pixels))
-        _ = self._intervals
+        given = tuple(pixels)
+        _ = _union(given)
+        object.__setattr__(self, "pixels", tuple(Pixel(int(order), int(npix)) for order, npix in given))
 
     def __str__(self) -> str:
         return " ".join(["pixels", *(f"{order}/{npix}" for order, npix in self.pixels or [(0, "")])])
 
     def cover(self) -> Cover:
-        return Cover(self._intervals, self._intervals)
+        return Cover(_union(self.pixels), _union(self.pixels))
 
     def contains(self, ra: ArrayLike, dec: ArrayLike) -> NDArray[np.bool_]:
-        return _pixels_hold(self._intervals, ra, dec)
+        return _pixels_hold(_union(self.pixels), ra, dec)
 
-    @property
-    def _intervals(self) -> Intervals:
-        try:
-            return Intervals.of(self.pixels)
-        except (ValueError, OverflowError) as error:
-            raise RegionError(f"pixels: {error}; pixels are order/number, NESTED, say 3/100") from None
+
+def _union(pixels: Iterable[PixelLike]) -> Intervals:
+    try:
+        return Intervals.of(pixels)
+    except (ValueError, OverflowError) as error:
+        raise RegionError(f"pixels: {error}; pixels are order/number, NESTED, say 3/100") from None
 
 
 def _pixels_hold(intervals: Intervals, ra: ArrayLike, dec: ArrayLike) -> NDArray[np.bool_]:
