@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hipslake import Catalog
 from hipslake.errors import (
@@ -21,6 +22,7 @@ from hipslake.errors import (
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage import Storage
 
+from tests.catalog.matching import published, rows_at
 from tests.steps.nights import Survey
 from tests.stores.proxy import running_proxy
 from tests.stores.web import WebServer
@@ -208,3 +210,15 @@ def _largest(catalog: Catalog) -> list[Pixel]:
     table = catalog.metadata.partitions("main", catalog.storage).sort_by([("bytes", "descending")])
     first = table.slice(0, 1).to_pylist()[0]
     return [Pixel(first["order"], first["npix"])]
+
+
+def test_a_catalog_is_matched_with_one_on_a_server(web: WebServer, web_root: Path) -> None:
+    rng = np.random.default_rng(3)
+    ra, dec = rng.uniform(10, 12, 400), rng.uniform(-1, 1, 400)
+    here = published(web_root / "match", "a", rows_at(ra, dec), threshold="40 rows")
+    moved = rows_at(ra, dec + 0.5 / 3600)
+    there = published(web_root / "match", "b", moved, margin_arcsec=30, threshold="40 rows")
+    remote = Catalog.open(f"{web.url}/match/b")
+    found = here.crossmatch(remote, radius_arcsec=1)
+    assert found.num_rows == 400
+    assert found.equals(here.crossmatch(there, radius_arcsec=1))
