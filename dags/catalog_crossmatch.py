@@ -1,55 +1,34 @@
-"""Two catalogs are matched and become a third. Every cross-match spec in include/specs/joins/ is a DAG."""
+"""Two catalogs are matched by position: a DAG for every spec of type crossmatch in include/specs/joins/."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.yaml_file import find_specs, join_type, load_crossmatch_spec
 from hipslake_airflow.documents import crossmatch_document
-from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    BuildHatsViewOperator,
-    PublishCatalogOperator,
-    VerifyCatalogOperator,
-)
+from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.crossmatch import CrossmatchOperator, ResolveCrossmatchOperator
 from hipslake_airflow.params import crossmatch_params
-from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import JOIN_SPECS
 
 PIPELINE = "catalog_crossmatch"
-TYPE = "crossmatch"
-SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are matched before Spark has started
 
 
 def catalog_crossmatch(spec: CrossmatchSpec, path: Path) -> DAG:
     """Return the DAG of one cross-match."""
-    with DAG(
-        dag_id=dag_id_of(PIPELINE, path),
-        description=spec.description or None,
-        doc_md=crossmatch_document(spec, path),
-        schedule=None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
-        max_active_runs=1,
+    return join_dag(
+        PIPELINE,
+        spec,
+        path,
+        document=crossmatch_document(spec, path),
         params=crossmatch_params(spec),
-        tags=["hipslake", "catalog", TYPE],
-        default_args=RETRIES,
-    ) as dag:
-        resolve = ResolveCrossmatchOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
-        match = CrossmatchOperator(task_id="crossmatch", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
-        verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
-        publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
-        # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
-        resolve >> match >> verify >> publish >> view
-    return dag
+        resolve=ResolveCrossmatchOperator,
+        join=CrossmatchOperator,
+    )
 
 
-paths = [path for path in find_specs(JOIN_SPECS) if join_type(path) == TYPE]
+paths = [path for path in find_specs(JOIN_SPECS) if join_type(path) == "crossmatch"]
 globals().update(dags_of(PIPELINE, paths, load_crossmatch_spec, catalog_crossmatch))

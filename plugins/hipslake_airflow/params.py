@@ -48,17 +48,7 @@ def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
 def join_params(spec: JoinSpec) -> dict[str, Param]:
     """Return the params of any join of two catalogs."""
     return {
-        "threshold": Param(
-            None,
-            type=["null", "string"],
-            pattern=THRESHOLD_PATTERN,
-            maxLength=40,
-            title="Threshold",
-            description=(
-                "The largest leaf of the outcome, in rows or in bytes of its file: 20000 rows, 64 MiB. "
-                f"Empty: as the spec says ({spec.threshold})."
-            ),
-        ),
+        "threshold": _threshold(f"Empty: as the spec says ({spec.threshold})."),
         "force": Param(
             False,
             type="boolean",
@@ -86,17 +76,7 @@ def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
     """What only a run that builds a whole new version may choose."""
     thresholds = ", ".join(f"{group.name}: {spec.threshold_of(group.name)}" for group in spec.column_groups)
     return {
-        "threshold": Param(
-            None,
-            type=["null", "string"],
-            pattern=THRESHOLD_PATTERN,
-            maxLength=40,
-            title="Threshold",
-            description=(
-                "The largest leaf allowed, in rows or in bytes of its file: 20000 rows, 1M rows, 64 MiB. "
-                f"Holds for every column group. Empty: as the spec says ({thresholds})."
-            ),
-        ),
+        "threshold": _threshold(f"Holds for every column group. Empty: as the spec says ({thresholds})."),
         "layout": Param(
             spec.layout.value,
             type="string",
@@ -105,6 +85,20 @@ def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
             description="hats: every column group is a HATS catalog, for LSDB. hipscat: a folder per pixel.",
         ),
     }
+
+
+def _threshold(otherwise: str) -> Param:
+    return Param(
+        None,
+        type=["null", "string"],
+        pattern=THRESHOLD_PATTERN,
+        maxLength=40,
+        title="Threshold",
+        description=(
+            "The largest leaf allowed, in rows or in bytes of its file: 20000 rows, 1M rows, 64 MiB. "
+            + otherwise
+        ),
+    )
 
 
 def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:

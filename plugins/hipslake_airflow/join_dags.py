@@ -1,0 +1,69 @@
+"""The DAG of a join of two catalogs, whatever its kind."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+from hipslake.specs.join import JoinSpec
+
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    PublishCatalogOperator,
+    VerifyCatalogOperator,
+)
+from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
+from hipslake_airflow.retries import RETRIES
+
+SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are joined before Spark has started
+
+
+def join_dag(
+    pipeline: str,
+    spec: JoinSpec,
+    path: Path,
+    *,
+    document: str,
+    params: dict[str, Param],
+    resolve: type[ResolveJoinOperator],
+    join: type[JoinOperator],
+) -> DAG:
+    """Return the DAG of one join.
+
+    Parameters
+    ----------
+    pipeline : str
+        The DAG is `<pipeline>__<name of the spec>`.
+    spec : JoinSpec
+    path : Path
+        Its file.
+    document : str
+        What the UI shows about it, in Markdown.
+    params : dict of str to Param
+    resolve, join : type
+        The operators of the kind of join.
+    """
+    kind = pipeline.removeprefix("catalog_")
+    with DAG(
+        dag_id=dag_id_of(pipeline, path),
+        description=spec.description or None,
+        doc_md=document,
+        schedule=None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=params,
+        tags=["hipslake", "catalog", kind],
+        default_args=RETRIES,
+    ) as dag:
+        first = resolve(task_id="resolve", spec_file=str(path))
+        run_uri = first.output["run_uri"]  # type: ignore[index]
+        work = join(task_id=kind, run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+        verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
+        publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
+        # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
+        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+        first >> work >> verify >> publish >> view
+    return dag
