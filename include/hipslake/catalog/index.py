@@ -128,7 +128,7 @@ def find_values(
             covered = read_sidecar(storage, increment.coverage, COVERAGE_SCHEMA)
             order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
             stretches.append((starts(order, npix), stops(order, npix)))
-    return _union(stretches), wanted
+    return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
 
 
 def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int64]:
@@ -191,15 +191,3 @@ def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
             raise
         limits = np.iinfo(numbers.to_pandas_dtype())
         return pa.array([v for v in listed if v is None or limits.min <= v <= limits.max], numbers)
-
-
-def _union(stretches: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Intervals:
-    """Stretches of the curve, sorted and without overlaps."""
-    start, stop = (np.concatenate(side) for side in zip(*stretches, strict=True))
-    along = np.argsort(start, kind="stable")
-    start, stop = start[along], stop[along]
-    if not len(start):
-        return Intervals(start, stop)
-    reach = np.maximum.accumulate(stop)
-    first = np.flatnonzero(np.concatenate([[True], start[1:] > reach[:-1]]))
-    return Intervals(start[first], np.maximum.reduceat(stop, first))
