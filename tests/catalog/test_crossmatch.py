@@ -210,7 +210,7 @@ def test_only_row_groups_that_come_near_are_read(
 
 
 @given(seed=st.integers(0, 2**20), both=st.booleans(), years=st.sampled_from([-40.0, 24.75, 100.0]))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_rows_that_move_over_borders_are_found(seed: int, both: bool, years: float) -> None:
     """Stars as fast as Barnard's in small leaves: what was stored in one leaf matches in another."""
     rng = np.random.default_rng(seed)

@@ -53,7 +53,7 @@ class Stage:
         return catalog.version
 
 
-@pytest.fixture(scope="module", params=["rewrite", "add_file"])
+@pytest.fixture(scope="module", params=["rewrite", pytest.param("add_file", marks=pytest.mark.slow)])
 def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Stage:
     place = tmp_path_factory.mktemp("append")
     survey = Survey(place, more=f"append: {request.param}\nmargin: {{arcsec: [60]}}")

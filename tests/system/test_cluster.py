@@ -55,6 +55,7 @@ def test_a_catalog_made_by_the_cluster_is_the_one_made_locally(
     assert "hipslake/spark/write_tasks.py" in zipfile.ZipFile(shipped[0]).namelist()
 
 
+@pytest.mark.slow
 def test_a_worker_killed_during_the_write_costs_no_row(cluster: Cluster, tmp_path: Path) -> None:
     source = in_process.write_source(tmp_path / "landing", rows=400_000, files=16)
     spec = write_spec(tmp_path / "stars.yaml", "400 rows")

@@ -42,26 +42,26 @@ def check_bad_rows(spec: CatalogSpec, *, rows: int, rejected: dict[str, int], sh
     ids = {reason: count for reason, count in rejected.items() if reason in REASONS[NULL_OBJECT:]}
     places = {reason: count for reason, count in rejected.items() if reason not in ids}
     policy, given = spec.bad_rows, spec.position_from
-    if mend := _broken("bad_rows: {policy: quarantine}", policy.policy, policy.max_fraction, places, rows):
+    if mend := _broken("bad_rows", "policy", policy.policy, policy.max_fraction, places, rows):
         what = f"have no place on the sky in columns {spec.position.ra}, {spec.position.dec}"
         raise BadRowsError(_message(spec, rows, places, what, mend, shown))
     if given is not None and (
-        mend := _broken("position_from.unmatched: quarantine", given.unmatched, given.max_fraction, ids, rows)
+        mend := _broken("position_from", "unmatched", given.unmatched, given.max_fraction, ids, rows)
     ):
         what = f"have no object of catalog {given.catalog} in column {given.column}"
         raise BadRowsError(_message(spec, rows, ids, what, mend, shown))
 
 
 def _broken(
-    quarantine: str, policy: str, max_fraction: float, rejected: dict[str, int], rows: int
+    block: str, key: str, policy: str, max_fraction: float, rejected: dict[str, int], rows: int
 ) -> str | None:
-    """How to mend it, if a policy does not allow the rejected rows."""
+    """How to mend it, if a policy, `key` in a block of the spec, does not allow the rejected rows."""
     bad = sum(rejected.values())
     if bad == 0 or (policy == "quarantine" and bad <= max_fraction * rows):
         return None
     if policy == "fail":
-        return f"mend them, or set {quarantine} to keep them apart"
-    return f"that is more than its max_fraction = {max_fraction:g} allows"
+        return f"mend them, or set {block}.{key}: quarantine to keep them apart"
+    return f"that is more than {block}.max_fraction = {max_fraction:g} allows"
 
 
 def _message(
