@@ -19,7 +19,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.catalog import Catalog
+    from hipslake.catalog.surface.opened import OpenedCatalog
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Export:
 
     Attributes
     ----------
-    catalog : Catalog
+    catalog : OpenedCatalog
     uri : str
     kind : ExportFormat
     selection : Selection
     origin : Origin
     """
 
-    catalog: Catalog
+    catalog: OpenedCatalog
     uri: str
     kind: ExportFormat
     selection: Selection
@@ -44,7 +44,7 @@ class Export:
     @classmethod
     def of(
         cls,
-        catalog: Catalog,
+        catalog: OpenedCatalog,
         uri: str,
         *,
         region: Region | str | None = None,
