@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.reading import parts
+from hipslake.catalog.parts import parts
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import select
