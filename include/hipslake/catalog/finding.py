@@ -119,6 +119,8 @@ def _as_column(values: Any, field: pa.Field, metadata: CatalogMetadata) -> pa.Ar
     text = key_kind(kind, where) == "text"
     try:
         given = _array_of(values, None if text else kind)
+        if pa.types.is_dictionary(given.type):
+            given = given.dictionary_decode()
     except (pa.ArrowException, OverflowError, TypeError) as error:
         raise SchemaMismatchError(
             f"{where} are {kind}, and not all of what was given is ({str(error).splitlines()[0]})"
@@ -128,11 +130,20 @@ def _as_column(values: Any, field: pa.Field, metadata: CatalogMetadata) -> pa.Ar
     if text != (key_kind(given.type, where) == "text"):
         raise SchemaMismatchError(f"{where} are {kind}, and {given.type} was given")
     given = given.drop_null().unique()
-    if text:
-        return given.cast(kind)
-    low, high = (np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max)
-    fits = [value for value in given.to_pylist() if low <= value <= high] if given.type != kind else given
-    return pa.array(fits, kind)
+    return given.cast(kind) if text else _fitting(given, kind)
+
+
+def _fitting(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Those integers that a type can hold, in that type.
+
+    Arrow takes the bounds to a type that both have in common, and int64 and uint64 have none. So they are
+    bounds that the type of the numbers holds as well.
+    """
+    own, wanted = (np.iinfo(each.to_pandas_dtype()) for each in (numbers.type, kind))
+    low = pa.scalar(max(own.min, wanted.min), numbers.type)
+    high = pa.scalar(min(own.max, wanted.max), numbers.type)
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return numbers.filter(inside).cast(kind)
 
 
 def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
@@ -151,7 +162,7 @@ def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
     listed = [values] if single else list(values)
     try:
         return pa.array(listed)
-    except OverflowError:
+    except OverflowError:  # a number beyond int64, and maybe beyond every type of Arrow
         if numbers is None:
             raise
         limits = np.iinfo(numbers.to_pandas_dtype())
