@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from tests.stores.web import WebServer
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Draw sky maps a tenth as wide in modules that publish many versions and look at none of their pictures.
+
+    A picture of the true size costs more than all else that is done for a version of some thousand rows. What
+    it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
+    """
+    if request.path.parent.name not in ("catalog", "dags", "steps") or request.path.name == "test_skymap.py":
+        yield
+        return
+    from hipslake.catalog.hats import skymap
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
+        patch.setattr(skymap, "_DPI", skymap._DPI // 10)
+        yield
+
+
 @pytest.fixture(scope="session")
 def peers_python() -> str:
     """The interpreter of the environment that holds LSDB, hats and DuckDB."""
