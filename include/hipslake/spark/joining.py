@@ -19,10 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.joining.crossmatch import Crossmatch
-from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan
-from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.merging import keys_of
 from hipslake.catalog.placement import icrs_and_index, place
@@ -59,7 +57,6 @@ log = logging.getLogger(__name__)
 DEEPER_BY = 5  # orders at once: a crowded pixel becomes up to 1024 cells
 _STRETCHES = "join/stretches.parquet"
 _MATCHED_STRETCHES = "join/matched.parquet"
-Joining = Crossmatch | Equijoin | TimeSeries
 _MATCHED = pa.schema([("task", pa.int64()), ("rows", pa.int64())])
 
 
@@ -93,8 +90,7 @@ def join(request: JoinRequest, engine: Engine) -> JoinReport:
                 catalog.delete_tree(name)
         with phases("align"):
             match = told.open()
-            most = request.task_rows or match.task_rows
-            stretches = match.stretches(most)
+            stretches = match.stretches(request.task_rows or match.task_rows)
             _store_stretches(folder, stretches)
         attempt = f"{exchange_root(frozen.write_id)}/{secrets.token_hex(4)}"  # another may still be running
         task = MatchTask(request.run_uri, attempt, engine.counter())
@@ -155,7 +151,7 @@ class MatchTask:
         counts, rows = PixelCounts(max(spec.mapping_order, spec.lowest_order)), 0
         schema = check_columns(spec, match.columns.schema)[_group_of(spec)]
         outcome = _with_icrs(
-            spec, schema, match.matched(int(stretches.start[task]), int(stretches.stop[task]))
+            spec, schema, match.batches(int(stretches.start[task]), int(stretches.stop[task]))
         )
         for batch in Pieces(catalog, self.attempt).write(task, schema, outcome):
             counts.add_rows(keys_of(batch))
@@ -251,7 +247,7 @@ def _load(run_uri: str, attempt: str, target_bytes: int, cores: int) -> _State:
 
 
 @lru_cache(maxsize=2)
-def _load_match(run_uri: str, attempt: str) -> tuple[Joining, CatalogSpec, Storage, StretchPlan]:
+def _load_match(run_uri: str, attempt: str) -> tuple[CatalogJoin, CatalogSpec, Storage, StretchPlan]:
     folder = RunFolder(run_uri)
     run = folder.run()
     table = read_table(folder.storage, _STRETCHES)
@@ -296,15 +292,14 @@ def _with_icrs(
 
 
 def _planned(
-    folder: RunFolder, frozen: FrozenRun, match: Joining, attempt: str, found: pa.Table
+    folder: RunFolder, frozen: FrozenRun, match: CatalogJoin, attempt: str, found: pa.Table
 ) -> HistogramReport:
     """Leave in the run folder what the histogram and plan steps of an ingest leave."""
     spec, storage, inputs = frozen.spec, folder.storage, folder.inputs()
     rows = pc.sum(found["rows"]).as_py() or 0
     if rows == 0:
         raise EmptySourceError(
-            f"no row of {match.left.metadata.catalog} is in the outcome ({match.described}); "
-            "nothing is published"
+            f"no row of {match.left_catalog} is in the outcome ({match.described}); nothing is published"
         )
     stretches = read_table(storage, _STRETCHES)
     filled = found.filter(pc.greater(found["rows"], 0)).sort_by("task")
