@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
+from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import icrs_of
-from hipslake.catalog.reading import leaf_batches
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.sides import Side, margin_files
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.leaf_rows import Wanted
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
-from hipslake.catalog.reading import Wanted
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
