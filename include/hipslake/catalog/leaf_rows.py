@@ -17,7 +17,7 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import StorageError, VerificationError
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
 from hipslake.storage import Storage
 
 _FORMAT = ds.ParquetFileFormat()
@@ -170,7 +170,7 @@ def range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
     """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
     statistics = row_group.column(0).statistics
     if statistics is None or not statistics.has_min_max:
-        return 0, 12 << (2 * MAX_ORDER)
+        return WHOLE_SKY
     return statistics.min, statistics.max + 1
 
 

@@ -7,12 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from hipslake import __version__
 from hipslake.catalog.committing import commit_next, newest_version, wait_for_others
-from hipslake.catalog.describe import describe_margin
+from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import stored_position
 from hipslake.engine.model import Engine
@@ -101,28 +98,14 @@ def add_margins(
                     block_bytes=block_bytes,
                 )
                 delete_temporary_files(catalog, write_id, 0, recursive=True)  # of killed task attempts
-                margins = _described(catalog, order, files)
+                named = dict(zip(order.names, order.radii, strict=True))
+                margins = describe_margins(named, order.group, files, storage=catalog, write_id=write_id)
                 draft = partial(_draft, catalog, base, margins, write_id, library_version)
                 with suppress(ConflictError):
                     return commit_next(catalog, heartbeat, draft)
             log.info("Others have changed %s meanwhile.", catalog.uri())
             catalog.delete_tree(write_id)
     raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
-
-
-def _described(catalog: Storage, order: MarginOrder, files: pa.Table) -> tuple[Margin, ...]:
-    """Describe margins for metadata.json, in the order of their distances; `files` is `FILES_SCHEMA`."""
-    return tuple(
-        describe_margin(
-            name,
-            order.group,
-            arcsec,
-            files.filter(pc.equal(files["margin"], name)),
-            storage=catalog,
-            write_id=order.write_id,
-        )
-        for name, arcsec in zip(order.names, order.radii, strict=True)
-    )
 
 
 def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -> MarginOrder:
