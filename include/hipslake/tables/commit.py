@@ -249,6 +249,4 @@ class _Exchange(_OverwriteFiles):
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
         summary = super()._summary(snapshot_properties)
-        if self.keeps_rows:
-            summary["operation"] = Operation.REPLACE
-        return summary
+        return Summary(Operation.REPLACE, **summary.additional_properties) if self.keeps_rows else summary
