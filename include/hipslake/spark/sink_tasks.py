@@ -304,6 +304,14 @@ class WriteTask:
                 written.append(self._write(rows.slice(start, stop - start), value, name))
         yield described(written)
 
+    def bytes_by_task(self, files: Sequence[WrittenFile]) -> tuple[int, ...]:
+        """The bytes that each task has written, told by the names of its files."""
+        total = [0] * self.plan.tasks
+        for file in files:
+            number = int(file.path.rpartition("/")[2].split("-")[0].removesuffix(".parquet"))
+            total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
+        return tuple(total)
+
     def _write(self, rows: pa.Table, value: int, name: str) -> WrittenFile:
         written = self.writer.write(rows, self._records[value], name)
         self.written.add(rows.num_rows)
