@@ -14,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, CubeSpec, EquijoinSpec)
 Place = tuple[str | int, ...]
 
 
@@ -41,6 +42,11 @@ def load_catalog_spec(path: Path | str) -> CatalogSpec:
 def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
     """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
     return _load_named(Path(path), CrossmatchSpec)
+
+
+def load_cube_spec(path: Path | str) -> CubeSpec:
+    """Read the `<name>.yaml` of a cube; the same rules as for a catalog's."""
+    return _load_named(Path(path), CubeSpec)
 
 
 def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
