@@ -86,6 +86,10 @@ def test_pure_packages_do_no_io(package: str) -> None:
     assert offenders((LIBRARY / package).rglob("*.py"), *IO) == []
 
 
+def test_planning_of_cubes_does_no_io() -> None:
+    assert offenders((LIBRARY / "cube").glob("*.py"), *IO, "hipslake.cube.store") == []
+
+
 @pytest.mark.parametrize(
     "path",
     sorted([*AIRFLOW_SIDE.rglob("*.py"), *(PROJECT / "dags").glob("*.py")]),
