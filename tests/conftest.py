@@ -11,12 +11,17 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 from hipslake.storage import Storage
+from hypothesis import HealthCheck, settings
 
 from tests import airflow_home
 
 if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
+
+# Machines are shared, and the first example pays for imports: property tests have no clock.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
 
 
 LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
