@@ -189,8 +189,12 @@ class _Sink:
                 seconds=self.phases.seconds,
             )
         write_id = claim(self.table)
-        with heartbeat(self.table, write_id) as beating:
-            return self._sink(write_id, beating)
+        try:
+            with heartbeat(self.table, write_id) as beating:
+                return self._sink(write_id, beating)
+        except ConflictError:
+            finish(self.table, write_id, ())  # it was overtaken, and nothing of it stands
+            raise
 
     def _sink(self, write_id: str, beating: Heartbeat) -> SinkOutcome:
         work = writes_of(self.table).sub(write_id)
@@ -222,7 +226,8 @@ class _Sink:
         removed = [*replaced.files, *(file for file, _ in replaced.partly)]
         with self.phases("commit"):
             committed = self._commit(files, removed, write_id, counted, beating)
-            finish(committed, write_id, [file.path for file in files])
+            paths = [file.path for file in files]
+            finish(committed.table, write_id, paths, attempts=committed.attempts)
         return SinkOutcome(
             table=self.spec.table,
             location=self.table.location(),

@@ -13,7 +13,7 @@ from hipslake.errors import SpecError
 from hipslake.tables.transforms import hash_values, is_hashable
 
 FILTER_BITS = 1 << 26
-"""Of the filter, 8 MiB: holding a million keys it lets pass 1 of 100,000 others, holding ten million 1 of 30."""
+"""Of the filter, 8 MiB: with a million keys it lets pass 1 of 100,000 others, with ten million 1 of 30."""
 
 _PROBES = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table
-from hipslake.tables.commit import WRITE_PROPERTY, Committed, commit_uuid
+from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
 from hipslake.tables.writing import DATA
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
 from hipslake.versions.write_id import is_write_id, write_time
@@ -45,23 +45,25 @@ def heartbeat(table: Table, write_id: str) -> Heartbeat:
     return Heartbeat(writes_of(table), write_id, rest=False)
 
 
-def finish(committed: Committed, write_id: str, kept: Collection[str]) -> None:
+def finish(table: Table, write_id: str, kept: Collection[str], *, attempts: int | None = None) -> None:
     """Remove a write's working files, data files that are not kept, and what failed commits have left.
 
     Parameters
     ----------
-    committed : Committed
-        The write's.
+    table : Table
+        As it is after the commit.
     write_id : str
     kept : collection of str
         Paths of the data files that were committed: all others are leftovers of failed tasks.
+    attempts : int, optional
+        How often the catalog was asked to commit; after the first time nothing can be left.
     """
-    table = committed.table
     _delete_but(table, write_id, kept)
-    snapshot = table.snapshot_by_id(committed.snapshot_id)
-    if committed.attempts > 1 and snapshot is not None:
-        manifests = (manifest.manifest_path for manifest in snapshot.manifests(table.io))
-        _delete_metadata(table, write_id, {snapshot.manifest_list, *manifests})
+    if attempts != 1:
+        named = {entry.metadata_file for entry in table.metadata.metadata_log}
+        if (snapshot := snapshot_of(table, write_id)) is not None:
+            named |= {snapshot.manifest_list, *(m.manifest_path for m in snapshot.manifests(table.io))}
+        _delete_metadata(table, write_id, named)
     writes_of(table).delete_tree(write_id)
 
 
