@@ -12,6 +12,7 @@ PROJECT = Path(__file__).parents[1]
 LIBRARY = PROJECT / "include" / "hipslake"
 AIRFLOW_SIDE = PROJECT / "plugins" / "hipslake_airflow"
 PURE = ("sphere", "planning", "joins")
+PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
 IO = {
     "fsspec",
     "s3fs",
@@ -88,6 +89,11 @@ def test_pure_packages_do_no_io(package: str) -> None:
 
 def test_planning_of_cubes_does_no_io() -> None:
     assert offenders((LIBRARY / "cube").glob("*.py"), *IO, "hipslake.cube.store") == []
+
+
+def test_the_planning_of_tables_does_no_io() -> None:
+    modules = (LIBRARY / "tables" / f"{name}.py" for name in PURE_OF_TABLES)
+    assert offenders(modules, *IO, "pyiceberg.catalog", "sqlalchemy") == []
 
 
 @pytest.mark.parametrize(
