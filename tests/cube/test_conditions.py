@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hipslake.cube.conditions import C, Condition, Conjunction
 from hipslake.errors import ConditionError, ConditionTypeError
@@ -176,3 +179,12 @@ def test_an_interval_without_bounds_asks_for_nothing() -> None:
 def test_conditions_are_told_as_they_were_written() -> None:
     told = str((C("i") >= 1) & C("s").isin(["a", "b"]) & C("f").in_interval(1.0) & C("b").not_null())
     assert told == "(i >= 1) & (s in ['a', 'b']) & (f.in_interval(1.0, None)) & (b is not null)"
+
+
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_zero_is_found_whatever_its_sign_in_memory_and_in_files(zero: float, tmp_path: Path) -> None:
+    rows = pa.table({"f": [zero, zero]})
+    pq.write_table(rows, tmp_path / "zero.parquet")
+    expression = C("f").isin([0.0, 2.5]).expression(rows.schema.field("f"))
+    assert rows.filter(expression).num_rows == 2
+    assert ds.dataset(tmp_path / "zero.parquet").to_table(filter=expression).num_rows == 2

@@ -165,7 +165,11 @@ class IsIn(Condition):
     def expression(self, field: pa.Field) -> pc.Expression:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         scalars = [_typed(value, field, self).as_py() for value in self.values]
-        return pc.field(field.name).isin(pa.array(scalars, kind))
+        found = pc.field(field.name).isin(pa.array(scalars, kind))
+        # Arrow 26 looks floats up by their bits, and takes a row group that is all 0.0 for one of -0.0.
+        if pa.types.is_floating(kind) and 0.0 in scalars:
+            found = found | (pc.field(field.name) == pc.scalar(pa.scalar(0.0, kind)))
+        return found
 
     def __str__(self) -> str:
         return f"{self.column} in [{', '.join(map(repr, self.values))}]"
