@@ -11,7 +11,7 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 LIBRARY = PROJECT / "include" / "hipslake"
 AIRFLOW_SIDE = PROJECT / "plugins" / "hipslake_airflow"
-PURE = ("sphere", "planning", "joins")
+PURE = ("sphere", "planning", "joins", "clustering")
 IO = {
     "fsspec",
     "s3fs",
