@@ -15,9 +15,10 @@ from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec, TableSpec)
 Place = tuple[str | int, ...]
 
 
@@ -46,6 +47,11 @@ def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
 def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
     """Read the `<name>.yaml` of an equi-join; the same rules as for a catalog's."""
     return _load_named(Path(path), EquijoinSpec)
+
+
+def load_table_spec(path: Path | str) -> TableSpec:
+    """Read the `<name>.yaml` of a table; the same rules as for a catalog's."""
+    return _load_named(Path(path), TableSpec)
 
 
 def join_type(path: Path) -> str | None:
