@@ -11,7 +11,7 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 LIBRARY = PROJECT / "include" / "hipslake"
 AIRFLOW_SIDE = PROJECT / "plugins" / "hipslake_airflow"
-PURE = ("sphere", "planning", "joins")
+PURE = ("sphere", "planning", "joins", "clustering")
 PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
 IO = {
     "fsspec",
