@@ -114,6 +114,35 @@ def test_ids_beyond_signed_numbers_are_found(tmp_path: Path) -> None:
     assert catalog.find("id", [-1, 2**64, 2**63 + 20]).num_rows == 0
 
 
+LIMITS = sorted(
+    {number + step for number in (-(2**63), -(2**31), 0, 2**31, 2**63, 2**64) for step in (-1, 0, 1)}
+)
+
+
+def within(numbers: list[int], kind: pa.DataType) -> list[int]:
+    """Those of some numbers that a type holds, by Python's own arithmetic."""
+    limits = np.iinfo(kind.to_pandas_dtype())
+    return [number for number in numbers if limits.min <= number <= limits.max]
+
+
+@pytest.mark.parametrize("held", [pa.int32(), pa.int64(), pa.uint32(), pa.uint64()], ids=str)
+def test_numbers_at_the_limits_of_their_types_are_found(tmp_path: Path, held: pa.DataType) -> None:
+    ids = within(LIMITS, held)
+    table = objects_table(rows=len(ids))
+    catalog = Lake(tmp_path).ingest("objects", table.set_column(0, "id", pa.array(ids, held)), index=["id"])
+
+    def found(values: object) -> list[int]:
+        return sorted(catalog.find("id", values, ["id"])["id"].to_pylist())
+
+    assert found(LIMITS) == ids
+    for given in (pa.int32(), pa.int64(), pa.uint32(), pa.uint64()):
+        asked = within(LIMITS, given)
+        expected = [number for number in asked if number in ids]
+        assert found(pa.array([*asked, None, *asked], given)) == expected
+        assert found(np.array(asked, given.to_pandas_dtype())) == expected
+        assert found(pa.array(asked, given).dictionary_encode()) == expected
+
+
 def test_an_index_is_verified(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     catalog = lake.ingest("sources", sources_table(objects_table(), rows=2000), **INDEX)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.reading import Part, parts, read_parts
+from hipslake.catalog.parts import Part, parts
+from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.model import Origin
@@ -19,7 +20,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.catalog import Catalog
+    from hipslake.catalog.surface.opened import OpenedCatalog
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,14 @@ class Export:
 
     Attributes
     ----------
-    catalog : Catalog
+    catalog : OpenedCatalog
     uri : str
     kind : ExportFormat
     selection : Selection
     origin : Origin
     """
 
-    catalog: Catalog
+    catalog: OpenedCatalog
     uri: str
     kind: ExportFormat
     selection: Selection
@@ -44,7 +45,7 @@ class Export:
     @classmethod
     def of(
         cls,
-        catalog: Catalog,
+        catalog: OpenedCatalog,
         uri: str,
         *,
         region: Region | str | None = None,

@@ -59,6 +59,12 @@ class PartitionSidecar(Sidecar):
     writes: tuple[str, ...]  # the writes that its files lie in
 
 
+def table_of(rows: Sequence[Frozen], schema: pa.Schema) -> pa.Table:
+    """Models as a table: a column for each of their fields that the schema names."""
+    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
+    return pa.table(columns, schema=schema)
+
+
 def curve_sorted(partitions: pa.Table) -> pa.Table:
     """The partitions along the NESTED curve, as `PARTITION_SCHEMA`; other columns are dropped."""
     table = partitions.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA)

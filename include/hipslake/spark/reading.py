@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.reading import parts
+from hipslake.catalog.parts import parts
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import select
@@ -25,7 +25,7 @@ from hipslake.sphere.regions import Region
 from hipslake.storage import Storage
 
 if TYPE_CHECKING:
-    from hipslake.catalog.catalog import Catalog
+    from hipslake.catalog.surface.opened import OpenedCatalog
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _MOST_RANGES = 50  # of `_healpix_29` that are written into the plan of a query
 
 
 def read_spark(
-    catalog: Catalog,
+    catalog: OpenedCatalog,
     spark: SparkSession,
     *,
     columns: Sequence[str] | None = None,
@@ -50,7 +50,7 @@ def read_spark(
 
     Parameters
     ----------
-    catalog : Catalog
+    catalog : OpenedCatalog
     spark : SparkSession
     columns, pixels, group, region
         As for `Catalog.read`.
@@ -93,7 +93,7 @@ def read_spark(
     return joined.select(*map(_quoted, selection.schema.names))
 
 
-def _reader(spark: SparkSession, catalog: Catalog, group: str, path: str) -> DataFrameReader:
+def _reader(spark: SparkSession, catalog: OpenedCatalog, group: str, path: str) -> DataFrameReader:
     """A reader that gives every column of a group, null where a file is older than the column."""
     if len(catalog.metadata.increments) == 1:
         return spark.read

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,7 +48,7 @@ class ExportRequest(Request):
 
     def fingerprint(self) -> str:
         """Return the digest of what is asked for, whenever that was."""
-        return hashlib.sha256(self.model_dump_json(exclude={"created"}).encode()).hexdigest()
+        return self.digest(without={"created"})
 
     @property
     def output_uri(self) -> str:

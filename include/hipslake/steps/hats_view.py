@@ -6,7 +6,6 @@ older writes; here they get a second name in the newest write, where HATS reader
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -42,7 +41,7 @@ class HatsViewRequest(Request):
 
     def fingerprint(self) -> str:
         """Return the digest of the request: it is about the catalog, also after a run that had no input."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        return self.digest()
 
 
 class HatsViewReport(Report):

@@ -8,7 +8,7 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import ClassVar, TypeVar
 
@@ -46,6 +46,16 @@ class Request(Frozen):
         inputs = self.folder.inputs().fingerprint if self.reads_sources else ""
         text = "\n".join([inputs, self.folder.run().write_id, self.step, knobs])
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def digest(self, *, without: Collection[str] = ()) -> str:
+        """Return the digest of the request alone.
+
+        Parameters
+        ----------
+        without : collection of str
+            Fields that do not count.
+        """
+        return hashlib.sha256(self.model_dump_json(exclude=set(without)).encode()).hexdigest()
 
 
 class Failure(Frozen):

@@ -2,55 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import shutil
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import AwareDatetime
 
-from hipslake import __version__
-from hipslake.errors import CatalogFormatError, NoSpaceError, SpecError, StepError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.errors import SpecError
 from hipslake.specs.yaml_file import load_catalog_spec
-from hipslake.steps.attempts import has_committed
+from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.object_pixels import freeze_objects
-from hipslake.steps.published import names_write
-from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.run import FrozenRun, RunFolder, Window, catalog_uri, now_utc
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.run import RunFolder, Window, catalog_uri
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import claim_write, is_marked
 from hipslake.versions.log import VersionLog
-from hipslake.versions.orphans import sweep_orphans
-
-log = logging.getLogger(__name__)
-
-MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
 
-class ResolveRequest(Request):
+class ResolveRequest(FirstRequest):
     """Start a run of a catalog spec."""
 
-    step: ClassVar[str] = "resolve"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants the spec read again
-
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
-    threshold: str | None = None  # overrides the spec's
     layout: str | None = None  # overrides the spec's
-    force: bool = False
     wait_minutes: float = 60.0
     window: Window = Window()
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
 class ResolveReport(Report):
@@ -87,21 +59,12 @@ def run(request: ResolveRequest) -> ResolveReport:
         catalog.check_writable()
         check_free_space(catalog)
         version = VersionLog(catalog).newest()
-    frozen = FrozenRun(
-        dag_id=request.dag_id,
-        run_id=request.run_id,
-        run_uri=request.run_uri,
-        warehouse=request.warehouse,
-        catalog=spec.name,
-        spec=spec,
-        spec_file=request.spec_file,
-        write_id=choose_write_id(request.folder, spec, catalog),
-        window=request.window,
-        objects=freeze_objects(spec, request.warehouse),
-        wait_minutes=request.wait_minutes,
-        force=request.force,
-        created=now_utc(),
-        library_version=__version__,
+    frozen = request.frozen(spec, catalog).model_copy(
+        update={
+            "window": request.window,
+            "objects": freeze_objects(spec, request.warehouse),
+            "wait_minutes": request.wait_minutes,
+        }
     )
     request.folder.write(RunFolder.RUN, frozen)
     with phases("sweep"):
@@ -174,39 +137,3 @@ def _time(text: str, what: str) -> AwareDatetime:
 def _utc(moment: datetime) -> datetime:
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return datetime.fromtimestamp(aware.timestamp(), UTC)
-
-
-def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
-    """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
-    if folder.storage.is_file(RunFolder.RUN):
-        with suppress(StepError):  # another library version froze it, in a form of its own
-            earlier = folder.run()
-            same = earlier.spec == spec and earlier.library_version == __version__
-            kept = same and not is_marked(catalog, earlier.write_id)
-            if kept and not names_write(catalog, earlier.write_id) and not has_committed(folder, catalog):
-                return earlier.write_id
-    return claim_write(catalog, datetime.now(UTC))
-
-
-def swept_orphans(catalog: Storage, write_id: str) -> list[str]:
-    """Sweep what dead runs have left; an old version that cannot be read stops that, but not the run."""
-    try:
-        return sweep_orphans(catalog, keep={write_id})
-    except CatalogFormatError as error:
-        log.warning("What dead runs have left stays where it is: %s", error)
-        return []
-
-
-def check_free_space(storage: Storage) -> None:
-    """Check that a local warehouse has some room left; object stores have no such number."""
-    if not storage.is_local:
-        return
-    place = Path(storage.root)
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < MIN_FREE_BYTES:
-        raise NoSpaceError(
-            f"{place}: only {free >> 20} MiB are free, and a run needs {MIN_FREE_BYTES >> 20} MiB at least; "
-            "free some space, or move the warehouse with HIPSLAKE_WAREHOUSE"
-        )

@@ -21,33 +21,20 @@ from hipslake.specs.join import JoinSpec, SideSpec
 from hipslake.specs.source import SourceSpec
 from hipslake.steps.crossmatch import FrozenCrossmatch
 from hipslake.steps.equijoin import FrozenEquijoin
+from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.joining import FROZEN, FrozenSide
 from hipslake.steps.published import version_made_of
-from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve import check_free_space, choose_write_id, swept_orphans
-from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage import Storage
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT
 
 
-class ResolveJoinRequest(Request):
+class ResolveJoinRequest(FirstRequest):
     """Start a run of a join spec."""
 
-    step: ClassVar[str] = "resolve"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
-    reusable: ClassVar[bool] = False  # who clears the first task wants the spec and the versions read again
-
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
-    threshold: str | None = None  # overrides the spec's
-    force: bool = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
 
 
 class ResolveJoinReport(Report):
@@ -141,20 +128,7 @@ def freeze(
     with phases("warehouse"):
         catalog.check_writable()
         check_free_space(catalog)
-    frozen = FrozenRun(
-        dag_id=request.dag_id,
-        run_id=request.run_id,
-        run_uri=request.run_uri,
-        warehouse=request.warehouse,
-        catalog=spec.name,
-        spec=outcome,
-        spec_file=request.spec_file,
-        write_id=choose_write_id(folder, outcome, catalog),
-        association=association,
-        force=request.force,
-        created=now_utc(),
-        library_version=__version__,
-    )
+    frozen = request.frozen(outcome, catalog).model_copy(update={"association": association})
     inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     folder.write(RunFolder.RUN, frozen)

@@ -5,7 +5,6 @@ A run of its own in one step, so its request holds all that it depends on.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from datetime import datetime, timedelta
 from typing import ClassVar
@@ -40,7 +39,7 @@ class VacuumRequest(Request):
 
     def fingerprint(self) -> str:
         """Return the digest of the request; there is nothing else."""
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        return self.digest()
 
 
 class VacuumReport(Report):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import ClassVar
 
 from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
@@ -31,7 +30,7 @@ class VerifyRequest(Request):
         """Return the run's fingerprint, or, for a published version, that of the request itself."""
         if self.catalog_uri is None:
             return super().fingerprint()
-        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()
+        return self.digest()
 
 
 class VerifyReport(Report):

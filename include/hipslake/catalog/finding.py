@@ -1,0 +1,169 @@
+"""Rows by the values of an indexed column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from numpy.typing import NDArray
+
+from hipslake.catalog.metadata import CatalogMetadata, Index
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
+from hipslake.catalog.reading import read_parts
+from hipslake.catalog.selection import select
+from hipslake.errors import IndexMissingError, SchemaMismatchError
+from hipslake.joins.keys import key_kind
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.storage import Storage
+
+
+def find_rows(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    column: str,
+    values: Any,
+    columns: Sequence[str] | None = None,
+    group: str | None = None,
+) -> pa.Table:
+    """The rows with some values of an indexed column, ordered by (`_healpix_29`, `_row`).
+
+    Parameters
+    ----------
+    storage, metadata, column, values
+        As for `find_values`.
+    columns : sequence of str, optional
+        All if not given.
+    group : str, optional
+        The column group to read alone.
+
+    Raises
+    ------
+    IndexMissingError, SchemaMismatchError
+        As of `find_values`; or there is no such column.
+    """
+    select(metadata, [column])
+    where, wanted = find_values(storage, metadata, column, values)
+    selection = select(metadata, columns, pc.field(column).isin(wanted), group)
+    tables = list(read_parts(storage, metadata, selection, where)) if len(where.start) else []
+    return pa.concat_tables(tables) if tables else selection.schema.empty_table()
+
+
+def find_values(
+    storage: Storage, metadata: CatalogMetadata, column: str, values: Any
+) -> tuple[Intervals, pa.Array]:
+    """Where on the curve the rows with some values of a column can lie, and the values in the column's type.
+
+    Rows of increments that the index does not cover are looked for wherever these increments have rows.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    column : str
+    values : value, iterable or array
+        Nulls are equal to nothing.
+
+    Raises
+    ------
+    IndexMissingError
+        The column has no index; the message says how to build it.
+    SchemaMismatchError
+        The values are not of the column's type.
+    """
+    field = metadata.schema_of(metadata.group_with(column)).field(column)
+    index = metadata.index_of(column)
+    if index is None:
+        known = ", ".join(index.column for index in metadata.indices) or "none"
+        raise IndexMissingError(
+            f"column {column!r} of catalog {metadata.catalog}, version {metadata.version}, has no index "
+            f"(indexed: {known}); write 'index: [{column}]' into its spec and ingest again, or run the DAG "
+            f"catalog_index__{metadata.catalog}, which builds it for the published version"
+        )
+    wanted = _as_column(values, field, metadata)
+    h29 = _entries(storage, index, wanted)
+    stretches = [(h29, h29 + 1)]
+    for increment in metadata.increments:
+        if increment.write_id not in set(index.writes):
+            covered = read_sidecar(storage, increment.coverage, COVERAGE_SCHEMA)
+            order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
+            stretches.append((starts(order, npix), stops(order, npix)))
+    return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
+
+
+def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int64]:
+    """The pixels of the entries with some values; only files that may hold them are opened."""
+    if not len(wanted):
+        return np.empty(0, np.int64)
+    least, greatest = pc.min(wanted), pc.max(wanted)  # typed: as plain numbers they would be int64
+    low, high = least.as_py(), greatest.as_py()
+    paths = [storage.arrow_path(f.path) for f in index.files if f.first <= high and f.last >= low]
+    if not paths:
+        return np.empty(0, np.int64)
+    dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
+    # Row groups are skipped by the bounds before the set is looked at.
+    inside = (pc.field(index.column) >= least) & (pc.field(index.column) <= greatest)
+    found = dataset.to_table([HEALPIX_COLUMN], filter=inside & pc.field(index.column).isin(wanted))
+    return found[HEALPIX_COLUMN].to_numpy()
+
+
+def _as_column(values: Any, field: pa.Field, metadata: CatalogMetadata) -> pa.Array:
+    """Distinct values in the type of a column; those that it cannot hold are equal to none of its rows."""
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    where = f"values of column {field.name!r} of catalog {metadata.catalog}"
+    text = key_kind(kind, where) == "text"
+    try:
+        given = _array_of(values, None if text else kind)
+        if pa.types.is_dictionary(given.type):
+            given = given.dictionary_decode()
+    except (pa.ArrowException, OverflowError, TypeError) as error:
+        raise SchemaMismatchError(
+            f"{where} are {kind}, and not all of what was given is ({str(error).splitlines()[0]})"
+        ) from None
+    if given.null_count == len(given):
+        return pa.array([], kind)
+    if text != (key_kind(given.type, where) == "text"):
+        raise SchemaMismatchError(f"{where} are {kind}, and {given.type} was given")
+    given = given.drop_null().unique()
+    return given.cast(kind) if text else _fitting(given, kind)
+
+
+def _fitting(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Those integers that a type can hold, in that type.
+
+    Arrow takes the bounds to a type that both have in common, and int64 and uint64 have none. So they are
+    bounds that the type of the numbers holds as well.
+    """
+    own, wanted = (np.iinfo(each.to_pandas_dtype()) for each in (numbers.type, kind))
+    low = pa.scalar(max(own.min, wanted.min), numbers.type)
+    high = pa.scalar(min(own.max, wanted.max), numbers.type)
+    inside = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+    return numbers.filter(inside).cast(kind)
+
+
+def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
+    """What a user may give: one value, any number of them, or an array.
+
+    `numbers` is the type of a column of integers; those that it cannot hold may be left out.
+    """
+    dimensions = getattr(values, "ndim", None)  # of numpy and pandas
+    if dimensions is not None:
+        values = pa.array(values) if dimensions else values.item()
+    if isinstance(values, pa.ChunkedArray):
+        return values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values
+    single = isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable)
+    listed = [values] if single else list(values)
+    try:
+        return pa.array(listed)
+    except OverflowError:  # a number beyond int64, and maybe beyond every type of Arrow
+        if numbers is None:
+            raise
+        limits = np.iinfo(numbers.to_pandas_dtype())
+        return pa.array([v for v in listed if v is None or limits.min <= v <= limits.max], numbers)

@@ -1,0 +1,31 @@
+"""metadata.json: everything that a reader needs to know of one version of a catalog.
+
+`python -m hipslake.catalog.metadata` prints its JSON Schema, kept in `docs/metadata.schema.json`.
+"""
+
+from hipslake.catalog.metadata.columns import Association, CoPartitioned, PlacingObjects, Position
+from hipslake.catalog.metadata.increments import Increment, Rejects, SourceEntry, Sources
+from hipslake.catalog.metadata.indices import Index, IndexFile
+from hipslake.catalog.metadata.leaves import Column, GroupMetadata, Margin, Partition
+from hipslake.catalog.metadata.version import FORMAT, FORMAT_VERSION, CatalogMetadata, json_schema
+
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "Association",
+    "CatalogMetadata",
+    "CoPartitioned",
+    "Column",
+    "GroupMetadata",
+    "Increment",
+    "Index",
+    "IndexFile",
+    "Margin",
+    "Partition",
+    "PlacingObjects",
+    "Position",
+    "Rejects",
+    "SourceEntry",
+    "Sources",
+    "json_schema",
+]

@@ -1,0 +1,185 @@
+"""One version of a catalog, and how its metadata.json is read and written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pydantic import AwareDatetime, Field, ValidationError
+
+from hipslake.catalog.layouts import LayoutPaths, layout_paths
+from hipslake.catalog.metadata.columns import Association, CoPartitioned, Position
+from hipslake.catalog.metadata.increments import Increment
+from hipslake.catalog.metadata.indices import Index
+from hipslake.catalog.metadata.leaves import GroupMetadata, Margin
+from hipslake.catalog.metadata.text import render
+from hipslake.errors import CatalogFormatError
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import Layout
+from hipslake.storage import Storage
+
+FORMAT: Final = "hipslake"
+FORMAT_VERSION: Final = 1
+
+
+class CatalogMetadata(Frozen):
+    """One version of a catalog. Immutable; a new version is a new file."""
+
+    format: Literal["hipslake"] = FORMAT
+    format_version: Literal[1] = FORMAT_VERSION
+    catalog: str
+    version: int = Field(ge=1)
+    parent: int | None = Field(default=None, description="the newest version when this one was committed")
+    restored: int | None = Field(default=None, description="the version that a rollback brought back")
+    write_id: str
+    created: AwareDatetime
+    fingerprint: str
+    library_version: str
+    description: str = ""
+    attribution: str = Field(default="", description="licence and credit of the data")
+    layout: Layout
+    gathers: bool = Field(default=False, description="whether a leaf may have several files")
+    position: Position
+    total_rows: int
+    total_bytes: int
+    groups: tuple[GroupMetadata, ...] = Field(min_length=1, description="the first one is the primary")
+    increments: tuple[Increment, ...] = Field(min_length=1, description="ascending by ordinal")
+    co_partitioned: tuple[CoPartitioned, ...] = Field(default=(), description="verified before each commit")
+    margins: tuple[Margin, ...] = ()
+    indices: tuple[Index, ...] = ()
+    association: Association | None = Field(default=None, description="of a cross-match that asked for it")
+    spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
+
+    def group(self, name: str | None = None) -> GroupMetadata:
+        """The group of this name, or the primary one.
+
+        Raises
+        ------
+        KeyError
+            There is none of this name; the message lists those that there are.
+        """
+        if name is None:
+            return self.groups[0]
+        for group in self.groups:
+            if group.name == name:
+                return group
+        known = ", ".join(group.name for group in self.groups)
+        raise KeyError(f"catalog {self.catalog} has no column group {name!r}; it has {known}")
+
+    def group_with(self, column: str) -> str:
+        """The first group that stores a column; `KeyError` if none does."""
+        for group in self.groups:
+            if column in group.to_arrow().names:
+                return group.name
+        raise KeyError(f"catalog {self.catalog} has no column {column!r}")
+
+    def mark_of(self, column: str) -> CoPartitioned | None:
+        """How a column is co-partitioned; None if it is not."""
+        return next((mark for mark in self.co_partitioned if mark.column == column), None)
+
+    @property
+    def increment_writes(self) -> tuple[str, ...]:
+        """The write of every increment: who has the same ones has the same rows, however they are filed."""
+        return tuple(sorted(increment.write_id for increment in self.increments))
+
+    def index_of(self, column: str) -> Index | None:
+        """The index of a column, or None."""
+        return next((index for index in self.indices if index.column == column), None)
+
+    def schema_of(self, group: str | None = None) -> pa.Schema:
+        """The exact schema of a group's leaf files."""
+        return self.group(group).to_arrow()
+
+    def partitions(self, group: str | None, storage: Storage) -> pa.Table:
+        """The partitions of a group as `PARTITION_SCHEMA`, along the curve.
+
+        Parameters
+        ----------
+        group : str or None
+            None is the primary group.
+        storage : Storage
+            At the catalog's root; touched only where sidecars hold the table.
+        """
+        return self.group(group).table(storage)
+
+    def source_files(self, storage: Storage) -> pa.Table:
+        """The source files as `SOURCE_SCHEMA`, increment by increment, in source order."""
+        return pa.concat_tables(increment.sources.table(storage) for increment in self.increments)
+
+    @property
+    def paths(self) -> LayoutPaths:
+        """Where the files of the version's own write lie."""
+        return layout_paths(self.layout, gathers=self.gathers)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows of all source files together."""
+        return sum(increment.sources.rows for increment in self.increments)
+
+    @property
+    def rows_rejected(self) -> int:
+        """Rows that were quarantined, of all increments."""
+        return sum(increment.rejects.rows for increment in self.increments)
+
+    @property
+    def with_files(self) -> tuple[GroupMetadata | Margin, ...]:
+        """All that has leaf files: the groups and the margins."""
+        return (*self.groups, *self.margins)
+
+    def margin(self, arcsec: float) -> Margin | None:
+        """The margin of a distance, or None."""
+        return next((margin for margin in self.margins if margin.radius_arcsec == arcsec), None)
+
+    def increment(self, key: str | None) -> Increment | None:
+        """The increment of a key, or None."""
+        return next((increment for increment in self.increments if increment.key == key), None)
+
+    def to_json(self) -> bytes:
+        """The bytes of metadata.json: the same metadata gives the same bytes."""
+        return (render(self.model_dump(mode="json", exclude_none=True)) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes | str, *, where: str = "metadata.json") -> CatalogMetadata:
+        """Read metadata.json.
+
+        Raises
+        ------
+        CatalogFormatError
+            It is damaged, no metadata of ours, or of a format version that this library does not know.
+        """
+        try:
+            head = json.loads(data)
+        except ValueError as error:
+            raise CatalogFormatError(
+                f"{where}: not JSON ({error}); restore the file or ingest again"
+            ) from error
+        if not isinstance(head, dict) or head.get("format") != FORMAT:
+            raise CatalogFormatError(
+                f"{where}: no metadata of a hipslake catalog ('format' is not '{FORMAT}')"
+            )
+        if head.get("format_version") != FORMAT_VERSION:
+            raise CatalogFormatError(
+                f"{where}: format version {head.get('format_version')!r}, but this library reads "
+                f"{FORMAT_VERSION}; upgrade hipslake"
+            )
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(str(part) for part in first["loc"])
+            raise CatalogFormatError(
+                f"{where}: {key}: {first['msg']} (written by hipslake {head.get('library_version', '?')}); "
+                "restore the file, or upgrade hipslake if it is older"
+            ) from error
+
+
+def json_schema() -> str:
+    """The JSON Schema of metadata.json, as text."""
+    schema = CatalogMetadata.model_json_schema(mode="serialization")
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **schema,
+        "title": "hipslake catalog metadata",
+    }
+    return json.dumps(schema, indent=2) + "\n"
