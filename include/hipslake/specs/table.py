@@ -232,6 +232,11 @@ class TableSpec(Frozen):
         return is_templated(self.source.files.uri)
 
     @property
+    def takes_what_is_missing(self) -> bool:
+        """Whether a run sinks all that the table lacks: a catalog says what it has, a pattern of files does not."""
+        return isinstance(self.source, CatalogRowsSpec)
+
+    @property
     def is_range_only(self) -> bool:
         """Whether every partition field is a period of time, or void; so too where there is none."""
         return all(field.transform.is_range_only for field in self.partition)
