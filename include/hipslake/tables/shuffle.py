@@ -143,6 +143,10 @@ class ShufflePlan:
         found: Int64s = self.first_file[value] + rank * self.files[value] // totals[value]
         return found
 
+    def files_apart(self, rows: int) -> int:
+        """How many files a source task makes of its rows of one value, without a shuffle."""
+        return int(_files(np.array([rows], np.int64), self.row_bytes, self.target_bytes)[0])
+
     def explain(self) -> str:
         """Say in words what is done, why, and what comes of it."""
         totals = self.counts.totals
@@ -275,7 +279,7 @@ def _file_rows(totals: Int64s, files: Int64s) -> Int64s:
     return rows
 
 
-def _task_count(sizes: NDArray[np.float64], cores: int, task_bytes: int) -> int:
+def _task_count(sizes: NDArray[np.floating], cores: int, task_bytes: int) -> int:
     """So many tasks that none is too large, yet few enough that the largest file is no more than a share."""
     if not len(sizes):
         return 1
@@ -284,7 +288,7 @@ def _task_count(sizes: NDArray[np.float64], cores: int, task_bytes: int) -> int:
     return int(max(1, min(wanted, total // max(largest, 1e-9))))
 
 
-def _assigned(sizes: NDArray[np.float64], tasks: int) -> Int64s:
+def _assigned(sizes: NDArray[np.floating], tasks: int) -> Int64s:
     """Give each file a task, the largest first, each to the task with the least so far.
 
     With files no larger than the mean of the tasks, no task gets more than twice the mean.

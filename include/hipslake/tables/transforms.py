@@ -84,6 +84,16 @@ def result_type(field: PartitionField, column: pa.DataType) -> pa.DataType:
     return column
 
 
+def is_hashable(kind: pa.DataType) -> bool:
+    """Whether values of a type have a hash: those that can be put into buckets."""
+    return _takes(TransformName.BUCKET, kind)
+
+
+def hash_values(column: pa.Array) -> NDArray[np.uint32]:
+    """The hash of each value that buckets are made of, uint32[n]; at nulls, of anything."""
+    return _hashes(column)
+
+
 def _takes(name: TransformName, kind: pa.DataType) -> bool:
     stamp = pa.types.is_timestamp(kind)
     date = pa.types.is_date(kind)
