@@ -443,7 +443,11 @@ class _Sink:
             removed,
             properties=sunk_properties(
                 Sunk(
-                    key=self.order.key, fingerprint=self.order.fingerprint, rows=counted.rows, write=write_id
+                    key=self.order.key,
+                    fingerprint=self.order.fingerprint,
+                    content=self.order.rows.content,
+                    rows=counted.rows,
+                    write=write_id,
                 )
             ),
             summary={"hipslake.sink": self.order.key},

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -89,7 +89,12 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
             )
         given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
     with reaching(spec.name):
-        return load_catalog(spec.name, **given)
+        # pyiceberg read the environment when it was imported; a task sets it later.
+        return load_catalog(spec.name, **{**_texts(known), **given})
+
+
+def _texts(properties: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if isinstance(value, str)}
 
 
 def _database(uri: str) -> str:
