@@ -154,14 +154,14 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     assert isinstance(source, CatalogRowsSpec)
     whole = source.rows == "all"
     some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(metadata, frozen.spec))
-    orders = [_order(frozen, catalog, increment) for increment in some]
-    wanted = [order for order in orders if frozen.force or not _stands(table, order)]
-    rows = metadata.total_rows if whole else sum(each.rows for each in some if each is not None)
-    share = rows / max(metadata.total_rows, 1) * len(wanted) / max(len(orders), 1)
+    orders = [(_order(frozen, catalog, increment), increment) for increment in some]
+    wanted = [each for each in orders if frozen.force or not _stands(table, each[0])]
+    rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
+    size = round(metadata.total_bytes * rows / max(metadata.total_rows, 1))
     return FrozenOrders.of(
-        wanted,
+        [order for order, _ in wanted],
         library_version=frozen.library_version,
-        total_bytes=round(metadata.total_bytes * share) + bytes_looked_through(frozen.spec, table),
+        total_bytes=size + bytes_looked_through(frozen.spec, table),
         why_none="" if wanted else _why_none(frozen, metadata, len(orders)),
     )
 
