@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hipslake.specs.partitioning import PartitionField
-from hipslake.tables.shuffle import SLACK, ShuffleCase, ShufflePlan, ValueCounts, plan_shuffle
+from hipslake.tables.shuffle import FILE_BYTES, SLACK, ShuffleCase, ShufflePlan, ValueCounts, plan_shuffle
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,6 +131,7 @@ def test_every_row_has_a_file_and_every_file_its_even_share(
         assert mine.max() <= SLACK * target / 10.0 + 1
     assert (value == owner[file]).all()
     load = np.bincount(plan.task[file], weights=np.full(len(file), 10.0), minlength=plan.tasks)
+    load += FILE_BYTES * np.bincount(plan.task, minlength=plan.tasks)
     assert np.abs(load - plan.task_bytes).max() <= 1
 
 

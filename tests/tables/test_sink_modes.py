@@ -27,7 +27,9 @@ def night(number: int, ids: list[int], value: float = 0.0) -> pa.Table:
     return pa.table(
         {
             "id": pa.array(ids, pa.int64()),
-            "ts": pa.array([start + dt.timedelta(minutes=n % 1000) for n in range(len(ids))], pa.timestamp("us")),
+            "ts": pa.array(
+                [start + dt.timedelta(minutes=n % 1000) for n in range(len(ids))], pa.timestamp("us")
+            ),
             "value": pa.array([value] * len(ids), pa.float64()),
         }
     )
@@ -106,7 +108,9 @@ def overwriting(lake: Lake, **given: object) -> TableSpec:
 
 
 @pytest.mark.parametrize("partition", [[], ["day(ts)"], ["month(ts)"], ["bucket[3](id)"]])
-def test_an_interval_is_replaced_also_where_its_rows_lie_with_others(lake: Lake, partition: list[str]) -> None:
+def test_an_interval_is_replaced_also_where_its_rows_lie_with_others(
+    lake: Lake, partition: list[str]
+) -> None:
     append = lake.spec(name="other", partition=partition)
     lake.sink(append, pa.concat_tables([night(n, [10 * n, 10 * n + 1], n) for n in range(1, 5)]))
     spec = overwriting(lake, partition=partition)
@@ -129,7 +133,9 @@ def test_a_row_outside_of_its_interval_is_told(lake: Lake) -> None:
 # -- upsert -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("partition", [[], ["year(ts)"], ["bucket[4](id)"], ["band"], ["bucket[3](name)", "band"]])
+@pytest.mark.parametrize(
+    "partition", [[], ["year(ts)"], ["bucket[4](id)"], ["band"], ["bucket[3](name)", "band"]]
+)
 def test_an_upsert_leaves_one_row_per_key_also_where_it_moves_between_partitions(
     lake: Lake, partition: list[str]
 ) -> None:
@@ -183,10 +189,16 @@ def test_two_columns_make_a_key_of_any_types(lake: Lake) -> None:
 
 def test_keys_that_stand_twice_are_an_error_or_the_last_stays(lake: Lake) -> None:
     rows = pa.table(
-        {"id": [1, 2, 1, 2, 1, 3], "at": pa.array([5, 1, 9, None, 9, None]), "x": ["a", "b", "c", "d", "e", "f"]}
+        {
+            "id": [1, 2, 1, 2, 1, 3],
+            "at": pa.array([5, 1, 9, None, 9, None]),
+            "x": ["a", "b", "c", "d", "e", "f"],
+        }
     )
     error = lake.spec(mode="upsert", key="id")
-    with pytest.raises(InputError, match=r"3 rows of the source have the key of another one, such as id = [12];"):
+    with pytest.raises(
+        InputError, match=r"3 rows of the source have the key of another one, such as id = [12];"
+    ):
         lake.sink(error, rows)
     last = lake.spec(mode="upsert", key="id", duplicates="last by at")
     done = lake.sink(last, rows)
@@ -229,14 +241,16 @@ def test_any_run_of_upserts_is_what_a_dictionary_would_hold(
 ) -> None:
     lake = Lake(tmp_path_factory.mktemp("lake"))
     spec = lake.spec(
-        mode="upsert", key="id", duplicates="last by at", partition=["truncate[2](part)"], target_file_size="1 KiB"
+        mode="upsert",
+        key="id",
+        duplicates="last by at",
+        partition=["truncate[2](part)"],
+        target_file_size="1 KiB",
     )
     model: dict[int, tuple[int, int]] = {}
     for batch in batches:
         schema = pa.schema([("id", pa.int64()), ("part", pa.int64()), ("at", pa.int64())])
-        table = pa.Table.from_pylist(
-            [{"id": a, "part": b, "at": c} for a, b, c in batch], schema=schema
-        )
+        table = pa.Table.from_pylist([{"id": a, "part": b, "at": c} for a, b, c in batch], schema=schema)
         step = -(-max(len(batch), 1) // files)
         lake.sink(spec, *[table.slice(at, step) for at in range(0, max(len(batch), 1), step)])
         latest: dict[int, tuple[int, int]] = {}

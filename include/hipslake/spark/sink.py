@@ -248,6 +248,7 @@ class _Sink:
             files_removed=len(removed),
             files_read=replaced.read,
             bytes=sum(file.bytes for file in files),
+            task_bytes=task.bytes_by_task(files),
             attempts=committed.attempts,
             seconds=self.phases.seconds,
         )

@@ -261,8 +261,8 @@ class WriteTask:
         for batch, value, rank in self._ranked(number):
             file = self.plan.file_of(value, rank)
             target = self.plan.task[file]
-            order = np.lexsort((file, target))
-            if not (np.diff(order) == 1).all():
+            if not (_ascends(file) and _ascends(target)):
+                order = np.lexsort((file, target))
                 batch, file, target = batch.take(pa.array(order)), file[order], target[order]
             marked = pa.RecordBatch.from_arrays([*batch.columns, pa.array(file)], schema=schema)
             for first, last in runs_of(target):
@@ -304,6 +304,14 @@ class WriteTask:
                 written.append(self._write(rows.slice(start, stop - start), value, name))
         yield described(written)
 
+    def bytes_by_task(self, files: Sequence[WrittenFile]) -> tuple[int, ...]:
+        """The bytes that each task has written, told by the names of its files."""
+        total = [0] * self.plan.tasks
+        for file in files:
+            number = int(file.path.rpartition("/")[2].split("-")[0].removesuffix(".parquet"))
+            total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
+        return tuple(total)
+
     def _write(self, rows: pa.Table, value: int, name: str) -> WrittenFile:
         written = self.writer.write(rows, self._records[value], name)
         self.written.add(rows.num_rows)
@@ -315,14 +323,14 @@ class WriteTask:
         for batch, value in self._valued(number):
             if not batch.num_rows:
                 continue
-            order = np.argsort(value, kind="stable")
-            among = value[order]
-            begin = np.searchsorted(among, among)
-            rank = np.empty(len(value), np.int64)
-            rank[order] = np.arange(len(value)) - begin
-            rank += ranks[value]
-            yield batch, value, rank
-            distinct, rows = np.unique(among, return_counts=True)
+            distinct, rows = np.unique(value, return_counts=True)
+            if len(distinct) == 1:
+                yield batch, value, np.arange(ranks[value[0]], ranks[value[0]] + len(value))
+            else:
+                order = np.argsort(value, kind="stable")
+                rank = np.empty(len(value), np.int64)
+                rank[order] = np.arange(len(value)) - np.repeat(np.cumsum(rows) - rows, rows)
+                yield batch, value, rank + ranks[value]
             ranks[distinct] += rows
 
     def _valued(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
@@ -368,6 +376,10 @@ def without(batches: Iterator[pa.RecordBatch], dropped: NDArray[np.int64] | None
         else:
             position += batch.num_rows
             yield batch
+
+
+def _ascends(numbers: NDArray[np.int64]) -> bool:
+    return bool((numbers[1:] >= numbers[:-1]).all())
 
 
 def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:

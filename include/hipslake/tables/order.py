@@ -96,5 +96,6 @@ class SinkOutcome(Frozen):
     files_removed: int = 0
     files_read: int = 0  # of the table, to look for old versions
     bytes: int = 0  # of the files added
+    task_bytes: tuple[int, ...] = ()  # of the files that each task has written
     attempts: int = 1  # at the commit
     seconds: dict[str, float] = Field(default_factory=dict)

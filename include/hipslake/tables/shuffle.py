@@ -23,6 +23,9 @@ TASK_BYTES = 128 << 20
 SLACK = 1.25
 """How far above the target size a file may be, so that slightly more than one file's rows stay in one."""
 
+FILE_BYTES = 2 << 10
+"""What a file weighs besides its rows, about: it counts where there are thousands of small ones."""
+
 _TASKS_PER_CORE = 2
 _MOST_UNSHUFFLED = 2.0  # times the files of a shuffle that are a fair price for none
 
@@ -134,7 +137,7 @@ class ShufflePlan:
             rows = np.zeros(self.tasks, np.int64)
             np.add.at(rows, self.counts.source, self.counts.rows)
             return (rows * self.row_bytes).astype(np.int64)
-        sizes = _file_rows(self.counts.totals, self.files) * self.row_bytes
+        sizes = _file_sizes(self.counts.totals, self.files, self.row_bytes)
         return np.bincount(self.task, weights=sizes, minlength=self.tasks).astype(np.int64)
 
     def file_of(self, value: Int64s, rank: Int64s) -> Int64s:
@@ -255,7 +258,7 @@ def plan_shuffle(
     else:
         fields = names
         reason = f"Shuffled by partition ({by}), so that each value's rows meet in few files."
-    sizes = _file_rows(totals, files) * row_bytes
+    sizes = _file_sizes(totals, files, row_bytes)
     tasks = _task_count(sizes, cores, max(task_bytes, target_bytes))
     return ShufflePlan(
         case, True, fields, counts, row_bytes, target_bytes, files,
@@ -277,6 +280,10 @@ def _file_rows(totals: Int64s, files: Int64s) -> Int64s:
     stop = -(-(number + 1) * total // count)
     rows: Int64s = stop - start
     return rows
+
+
+def _file_sizes(totals: Int64s, files: Int64s, row_bytes: float) -> NDArray[np.floating]:
+    return _file_rows(totals, files) * row_bytes + FILE_BYTES
 
 
 def _task_count(sizes: NDArray[np.floating], cores: int, task_bytes: int) -> int:

@@ -35,6 +35,8 @@ DATA = "data"
 """The folder of a table's location in which data files lie."""
 
 _ROW_GROUP_ROWS = 1 << 18
+_SAMPLE_ROWS = 1 << 14
+_MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
 _USED_PROPERTIES = ("write.parquet.", "write.metadata.")
 
 
@@ -136,7 +138,7 @@ class FileWriter:
         path = f"{name}.parquet"
         with (
             self.storage.open(path, "wb") as file,
-            pq.ParquetWriter(file, self.arrow_schema, **self._options) as writer,
+            pq.ParquetWriter(file, self.arrow_schema, **self._options_for(rows)) as writer,
         ):
             writer.write_table(rows, row_group_size=self._row_group_rows)
             writer.close()
@@ -164,7 +166,7 @@ class FileWriter:
         """What a row weighs as it will be written, in bytes, found by encoding some."""
         sink = pa.BufferOutputStream()
         rows = self.sorted(rows.cast(self.arrow_schema))
-        with pq.ParquetWriter(sink, self.arrow_schema, **self._options) as writer:
+        with pq.ParquetWriter(sink, self.arrow_schema, **self._options_for(rows)) as writer:
             writer.write_table(rows, row_group_size=self._row_group_rows)
             writer.close()
             footer = writer.writer.metadata
@@ -192,6 +194,14 @@ class FileWriter:
             "sorting_columns": sorting or None,
         }
 
+    def _options_for(self, rows: pa.Table) -> dict[str, Any]:
+        """How a file is encoded; columns whose values hardly ever repeat get no dictionary: it would only cost."""
+        sample = rows.slice(0, _SAMPLE_ROWS)
+        if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
+            return self._options  # there, columns of the file are not those of the table
+        repeating = [field.name for field in self.arrow_schema if _repeats(sample[field.name])]
+        return {**self._options, "use_dictionary": repeating or False}
+
     @property
     def _row_group_rows(self) -> int:
         return int(dict(self.properties).get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
@@ -215,6 +225,13 @@ class FileWriter:
             if pa.types.is_floating(column.type):
                 counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
         return counts
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return False  # UUIDs
+    return pc.count_distinct(values, mode="all").as_py() <= len(values) * _MOST_DISTINCT
 
 
 def _hex(values: dict[int, bytes] | None) -> dict[int, str]:
