@@ -1,11 +1,11 @@
-"""The DAGs that feed Iceberg tables: one for every spec, from catalogs and from files, and whole runs of them."""
+"""The DAGs that feed Iceberg tables: their forms, and whole runs of them, from catalogs and from files."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.steps.nights import FIRST, Survey, night_rows
 
 Load = Callable[[], dict[str, Any]]
 NIGHTS = 'source: {catalog: stars, rows: increment}\npartition: ["healpix[1]"]\nsort: [mag]\n'
-PEERS = Path(__file__).with_name("peers_table.py")
+PEERS = Path(__file__).parents[1] / "tables" / "read_by_peers.py"
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ CASES = [
 
 
 def sample(seed: int = 3) -> pa.Table:
-    """Rows of the RFC's table: id bigint, data string, category string, ts timestamp; three years, some nulls."""
+    """Rows of the RFC's table: id bigint, data string, category string, ts timestamp; three years."""
     rng = np.random.default_rng(seed)
     days = rng.integers(0, 3 * 365, ROWS)
     ts = [datetime(1969, 1, 1) + timedelta(days=int(day)) for day in days]
@@ -149,46 +149,41 @@ def sample(seed: int = 3) -> pa.Table:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("case", "partition", "mode"), CASES)
+@pytest.mark.peers
 def test_the_tables_of_the_rfc_have_exactly_the_files_that_the_plan_promised(
-    airflow: Path,
-    load: Load,
-    tables: Path,
-    tmp_path: Path,
-    peers_python: str,
-    case: int,
-    partition: list[str],
-    mode: str,
+    airflow: Path, load: Load, tables: Path, tmp_path: Path, peers_python: str
 ) -> None:
     rows = sample()
     (tmp_path / "landing").mkdir()
     for part in range(4):
         pq.write_table(rows.slice(part * 1000, 1000), tmp_path / "landing" / f"{part}.parquet")
-    key = "mode: upsert\nkey: id\n" if mode == "upsert" else ""
-    source = f"source: {{files: {{uri: '{tmp_path}/landing/*.parquet', format: parquet}}}}\n"
-    write_spec(tables, f"{source}partition: {json.dumps(partition)}\n{key}")
-    run = load()["iceberg_sink__sample"].test(run_conf={"wait_minutes": 0})
-    assert states(run) == dict.fromkeys(("resolve", "wait", "inputs", "sink"), "success")
+    for case, partition, mode in CASES:
+        key = "mode: upsert\nkey: id\n" if mode == "upsert" else ""
+        source = f"source: {{files: {{uri: '{tmp_path}/landing/*.parquet', format: parquet}}}}\n"
+        write_spec(tables, f"{source}partition: {json.dumps(partition)}\n{key}", f"case{case}")
+    dags, asked = load(), []
+    for case, *_ in CASES:
+        run = dags[f"iceberg_sink__case{case}"].test(run_conf={"wait_minutes": 0})
+        assert states(run) == dict.fromkeys(("resolve", "wait", "inputs", "sink"), "success")
+        table, report = table_of(tables, f"case{case}"), report_of(tables, run)
+        files = live_files(table)
+        [interval] = report.intervals
+        assert (interval.case, interval.expected_files) == (case, len(files))
+        assert f"Expected files: {len(files)}," in report.text
+        if case in (2, 4):  # one per partition value
+            assert len(files) == table.inspect.partitions().num_rows
+        assert table.scan().to_arrow().sort_by("id").equals(rows.sort_by("id"))
+        (tmp_path / f"case{case}").mkdir()
+        asked += [table.metadata_location, str(tmp_path / f"case{case}")]
+    subprocess.run([peers_python, str(PEERS), *asked], check=True)
+    for case, *_ in CASES:
+        for peer in ("polars", "duckdb"):
+            found = pq.read_table(tmp_path / f"case{case}" / f"{peer}.parquet").sort_by("id")
+            assert found.cast(rows.schema).equals(rows.sort_by("id")), (case, peer)
 
-    table, report = table_of(tables), report_of(tables, run)
-    files = [file.file_path for file in live_files(table)]
-    [interval] = report.intervals
-    assert (interval.case, interval.expected_files) == (case, len(files))
-    assert f"{len(files)} file" in report.text
-    if case in (2, 4):  # one per partition value
-        assert len(files) == table.inspect.partitions().num_rows
-    expected = rows.sort_by("id")
-    assert table.scan().to_arrow().sort_by("id").equals(expected)
-    read = tmp_path / "expected.parquet"
-    pq.write_table(expected, read)
-    told = subprocess.run(
-        [peers_python, str(PEERS), str(read), *files], check=True, capture_output=True, text=True
-    )
-    assert json.loads(told.stdout) == {"duckdb": True, "polars": True}
-
-    again = load()["iceberg_sink__sample"].test(run_conf={"wait_minutes": 0})
+    again = dags["iceberg_sink__case2"].test(run_conf={"wait_minutes": 0})
     assert states(again)["sink"] == "skipped"
-    assert len(table_of(tables).snapshots()) == 1
+    assert len(table_of(tables, "case2").snapshots()) == 1
 
 
 @pytest.mark.system
