@@ -143,6 +143,8 @@ class IcebergSpec(Frozen):
     def _fits(self) -> IcebergSpec:
         if self.type == "rest" and self.uri is None and self.connection is None:
             raise ValueError("uri: a REST catalog has an address; give uri, or connection")
+        if self.type == "sql" and self.uri is not None and self.connection is not None:
+            raise ValueError("uri: the connection holds the address of the database; leave one of them out")
         if self.uri is not None and re.search(r"://[^/@]*:[^/@]+@", self.uri):
             raise ValueError("uri: holds a password; put it into an Airflow connection and name that")
         return self
