@@ -11,12 +11,47 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 from hipslake.storage import Storage
+from hypothesis import HealthCheck, settings
 
 from tests import airflow_home
 
 if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
+
+# Machines are shared, and the first example pays for imports: property tests have no clock.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
+
+
+LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the folders whose files take minutes.
+
+    Workers take whole files: where the last ones are short, none waits long for another.
+    """
+    rank = {folder: place for place, folder in enumerate(LONG_FIRST)}
+    items.sort(key=lambda item: rank.get(item.path.parent.name, len(LONG_FIRST)))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Draw sky maps a tenth as wide in modules that publish many versions and look at none of their pictures.
+
+    A picture of the true size costs more than all else that is done for a version of some thousand rows. What
+    it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
+    """
+    if request.path.parent.name not in ("catalog", "dags", "steps") or request.path.name == "test_skymap.py":
+        yield
+        return
+    from hipslake.catalog.hats import skymap
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
+        patch.setattr(skymap, "_DPI", skymap._DPI // 10)
+        yield
 
 
 @pytest.fixture(scope="session")

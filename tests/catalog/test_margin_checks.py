@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
+from hipslake.catalog.checks import margins
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
@@ -111,6 +112,16 @@ def test_good_margins_are_found_good(catalog: Catalog) -> None:
 )
 def test_rows_that_are_not_those_of_the_leaves_are_told(catalog: Catalog, change: Change) -> None:
     assert ProblemKind.MARGIN in kinds(catalog, rewritten(catalog, change))
+
+
+@pytest.mark.parametrize("change", [lambda rows, _: rows, with_another_value, with_a_far_row])
+def test_files_too_large_to_be_kept_in_memory_are_judged_alike(
+    catalog: Catalog, change: Change, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = rewritten(catalog, change)
+    kept = verify_catalog(catalog.storage, metadata).problems
+    monkeypatch.setattr(margins, "LARGEST_FILE", 0)
+    assert verify_catalog(catalog.storage, metadata).problems == kept
 
 
 def test_a_margin_without_a_file_for_a_pixel_is_told(catalog: Catalog) -> None:

@@ -62,6 +62,7 @@ class Cluster:
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_LOCAL_DIRS": str(self.place / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",  # they live for a minute
         }
 
     def fill(self) -> None:

@@ -211,9 +211,14 @@ def _rows_in(
     first = np.searchsorted(keys, cells << shift)
     if not len(keys):
         return first[:0], first[:0], first[:0]
-    hit = np.flatnonzero(keys[np.minimum(first, len(keys) - 1)] >> shift == cells)
-    first = first[hit]
-    return hit, first, np.searchsorted(keys, (cells[hit] + 1) << shift) - first
+    final = len(keys) - 1
+    hit = np.flatnonzero(keys[np.minimum(first, final)] >> shift == cells)
+    first, cells = first[hit], cells[hit]
+    count = np.ones(len(hit), np.int64)
+    # Most cells hold one row: only where the next row is in the cell too is its end looked up.
+    several = np.flatnonzero((first < final) & (keys[np.minimum(first + 1, final)] >> shift == cells))
+    count[several] = np.searchsorted(keys, (cells[several] + 1) << shift) - first[several]
+    return hit, first, count
 
 
 def _ascends(keys: NDArray[np.int64]) -> bool:

@@ -1,7 +1,7 @@
 """Whether margins are right: not a row more, not a row less, and each as the leaves have it.
 
 What the margins must hold of a leaf is worked out from the leaf anew, and compared with what their files hold
-of its stretch of the curve. So every leaf and every margin file is read once, and every row is looked at.
+of its stretch of the curve. So every leaf is read once, and every row of leaves and margins is looked at.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
 from hipslake.catalog.checks.findings import MarginFindings, Problem, ProblemKind
+from hipslake.catalog.checks.recent_files import LARGEST_FILE, RecentFiles
 from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.reading import leaf_batches
@@ -26,6 +28,7 @@ from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage import Storage
 
 _EITHER_WAY = 1e-6  # arcseconds around the limit
+_WHOLE_SKY = Pixel(0, 0).interval[0], Pixel(0, 11).interval[1]
 
 
 class MarginChecks:
@@ -46,6 +49,7 @@ class MarginChecks:
         self._standing = Standing.of(metadata.groups[0].table(storage))
         self._tiles = self._standing.tree.tiling()
         self._files = [Standing.of(margin.table(storage)) for margin in metadata.margins]
+        self._recent = RecentFiles(self._whole)
 
     @property
     def leaves(self) -> int:
@@ -110,8 +114,14 @@ class MarginChecks:
             return "", self._schema.empty_table()
         [file] = standing.files(place).to_pylist()
         path, size = file["path"], file["bytes"]
-        batches = leaf_batches(self._storage, path, size, self._schema, pixel.interval)
+        if size > LARGEST_FILE:
+            batches = leaf_batches(self._storage, path, size, self._schema, pixel.interval)
+        else:
+            batches = [within(batch, *pixel.interval) for batch in self._recent.batches(path, size)]
         return path, pa.Table.from_batches(batches, self._schema)
+
+    def _whole(self, path: str, size: int) -> list[pa.RecordBatch]:
+        return leaf_batches(self._storage, path, size, self._schema, _WHOLE_SKY)
 
     def _difference(self, tile: Pixel, arcsec: float, expected: pa.Table, found: pa.Table) -> str:
         if expected.equals(found) or self._encoded(expected) == self._encoded(found):  # NaN is not NaN
