@@ -239,7 +239,7 @@ class TableSpec(Frozen):
 
     @property
     def takes_what_is_missing(self) -> bool:
-        """Whether a run sinks all that the table lacks: a catalog says what it has, a pattern of files does not."""
+        """Whether a run sinks all that the table lacks: a catalog says what it has, files do not."""
         return isinstance(self.source, CatalogRowsSpec)
 
     @property
