@@ -21,7 +21,10 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "fixed": (pa.binary(3), [b"abc", None, b"acb", b"\0\0\0", b"zzz"]),
     "list": (pa.list_(pa.int8()), [[], None, [1, 2], [2, 1], [None]]),
     "fixed list": (pa.list_(pa.float32(), 2), [[0, 1], None, [1, 0], [1, 1], [2, 2]]),
-    "struct": (pa.struct([("x", pa.int8()), ("y", pa.string())]), [{"x": 1, "y": "a"}, None, {"x": 2}, {}, {"y": "a"}]),
+    "struct": (
+        pa.struct([("x", pa.int8()), ("y", pa.string())]),
+        [{"x": 1, "y": "a"}, None, {"x": 2}, {}, {"y": "a"}],
+    ),
     "map": (pa.map_(pa.string(), pa.int8()), [[], None, [("a", 1)], [("a", 2)], [("b", 1)]]),
     "time": (pa.timestamp("us"), [0, None, -1, 1, 2]),
     "nothing": (pa.null(), [None] * 5),

@@ -39,11 +39,15 @@ def write_folder(folder: Path, table: pa.Table, files: int, partition: str = "")
     (folder / partition).mkdir(parents=True, exist_ok=True)
     size = -(-table.num_rows // files)
     for at in range(files):
-        pq.write_table(table.slice(at * size, size), folder / partition / f"{table['id'][0]}-{at:04d}.parquet")
+        pq.write_table(
+            table.slice(at * size, size), folder / partition / f"{table['id'][0]}-{at:04d}.parquet"
+        )
     return folder
 
 
-def request(root: Path, *, run: str = "", full: bool = False, dry_run: bool = False, **given: Any) -> CompactTableRequest:
+def request(
+    root: Path, *, run: str = "", full: bool = False, dry_run: bool = False, **given: Any
+) -> CompactTableRequest:
     """The request of a run of its own, unless one is named."""
     spec = {"name": "sample", "type": "compaction"} | SMALL | given
     return CompactTableRequest(

@@ -56,7 +56,9 @@ def test_clustered_files_skip_and_the_rows_stay(folder: Path, tmp_path: Path, mo
     assert report.after is not None
     assert report.before.files_touched == pytest.approx(60, rel=0.05)
     assert report.before.overlap_depth == pytest.approx(60, rel=0.05)
-    assert report.after.files == report.expected_files == report.added.files == len(files_in(tmp_path / "out"))
+    assert (
+        report.after.files == report.expected_files == report.added.files == len(files_in(tmp_path / "out"))
+    )
     assert report.after.files_touched < 0.5 * report.after.files
     assert report.after.overlap_depth < 2.5
     rows = [pq.read_metadata(path).num_rows for path in files_in(tmp_path / "out")]
@@ -163,11 +165,11 @@ def test_nothing_is_seen_of_rows_that_changed_on_the_way(
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"mode": "zorder", "columns": ["flux"]}, SpecError, "no column flux to cluster by; there are id, ra"),
-        ({"mode": "zorder", "columns": ["night"]}, SpecError, "partitioned by night: each file has one value"),
-        ({"mode": "zorder", "columns": ["tags"]}, InputError, "column tags is list<.*>, whose values have no order"),
-        ({"partitions": "nigth < 3"}, FilterError, "did you mean 'night'"),
-        ({"partitions": "night < 3"}, FilterError, r"compares values of different types; there are night \(string\)"),
+        ({"mode": "zorder", "columns": ["flux"]}, SpecError, "no column flux to cluster by; there are id,
+        ra"), ({"mode": "zorder", "columns": ["night"]}, SpecError, "partitioned by night: each file has one
+        value"), ({"mode": "zorder", "columns": ["tags"]}, InputError, "column tags is list<.*>, whose values
+        have no order"), ({"partitions": "nigth < 3"}, FilterError, "did you mean 'night'"), ({"partitions":
+        "night < 3"}, FilterError, r"compares values of different types; there are night \(string\)"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(
@@ -185,7 +187,9 @@ def test_folders_that_cannot_be_compacted_are_told(folder: Path, tmp_path: Path)
     with pytest.raises(InputError, match="holds no Parquet file"):
         compact(request(tmp_path, **places(tmp_path / "nowhere", tmp_path / "out")))
     pq.write_table(pa.table({"id": ["x"]}), folder / "other.parquet")
-    with pytest.raises(SchemaMismatchError, match=r"other.parquet has other columns than .*: dec: double, id"):
+    with pytest.raises(
+        SchemaMismatchError, match=r"other.parquet has other columns than .*: dec: double, id"
+    ):
         compact(request(tmp_path, **places(folder, tmp_path / "out")))
     (folder / "other.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(CorruptFileError, match="other.parquet is damaged, or is no Parquet file"):

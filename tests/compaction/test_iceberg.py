@@ -135,7 +135,10 @@ def test_clustering_by_a_partition_column_is_told(by_name: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("table", "message"),
-    [("survey.nothing", "has no table 'survey.nothing'; there are survey.sample"), ("nobody.sample", "no table")],
+    [
+        ("survey.nothing", "has no table 'survey.nothing'; there are survey.sample"),
+        ("nobody.sample", "no table"),
+    ],
 )
 def test_unknown_tables_are_told(lake: Lake, table: str, message: str) -> None:
     iceberg = {"uri": CATALOG.format(root=lake.root)}

@@ -1,6 +1,7 @@
 """What polars and DuckDB read of Iceberg tables, as Parquet files. For the peers' interpreter.
 
-`read_by_peers.py METADATA FOLDER [METADATA FOLDER ...]` writes `polars.parquet` and `duckdb.parquet` to each FOLDER.
+`read_by_peers.py METADATA FOLDER [METADATA FOLDER ...]` writes `polars.parquet` and `duckdb.parquet` to
+each FOLDER.
 """
 
 from __future__ import annotations

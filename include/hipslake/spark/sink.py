@@ -7,7 +7,6 @@ are looked up again. It runs on any engine.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,7 +44,7 @@ from hipslake.tables.commit import Change, ChangeKind, Committed, commit
 from hipslake.tables.data_files import check_no_delete_files, live_files
 from hipslake.tables.keys import KeyFilter, check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
-from hipslake.tables.positions import Positions
+from hipslake.tables.positions import NO_POSITIONS, Positions
 from hipslake.tables.rows import Rows, rows_of
 from hipslake.tables.schemas import arrow_schema, stored_schema
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
@@ -66,8 +65,8 @@ _SAMPLES = 3
 def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) -> SinkOutcome:
     """Sink the rows of an order into its table.
 
-    Sunk again, the same rows of the same interval leave the table as it is, whatever was done to it since; other
-    rows of that interval take the place of the first ones.
+    Sunk again, the same rows of the same interval leave the table as it is, whatever was done to it since;
+    other rows of that interval take the place of the first ones.
 
     Parameters
     ----------
@@ -151,8 +150,8 @@ class _Replaced:
 
     files: tuple[DataFile, ...] = ()
     partly: tuple[tuple[DataFile, int], ...] = ()  # with the rows that stay
-    gone: Positions = Positions()
-    dropped: Positions = Positions()
+    gone: Positions = NO_POSITIONS
+    dropped: Positions = NO_POSITIONS
     rows: int = 0  # of the table, that go
     left_out: int = 0  # of the new ones
     read: int = 0  # files
@@ -190,15 +189,19 @@ class _Sink:
                 seconds=self.phases.seconds,
             )
         write_id = claim(self.table)
-        with heartbeat(self.table, write_id) as beating:
-            return self._sink(write_id, beating)
+        try:
+            with heartbeat(self.table, write_id) as beating:
+                return self._sink(write_id, beating)
+        except ConflictError:
+            finish(self.table, write_id, ())  # it was overtaken, and nothing of it stands
+            raise
 
     def _sink(self, write_id: str, beating: Heartbeat) -> SinkOutcome:
         work = writes_of(self.table).sub(write_id)
         writer = FileWriter.of(self.table, self._sort, write_id)
         new = NewRows(self.rows, writer.arrow_schema, self.derived)
         with self.phases("count"):
-            counted = self._count(new, writer, Positions())
+            counted = self._count(new, writer, NO_POSITIONS)
         with self.phases("find"):
             replaced = self._replaced(new, counted, work)
             if replaced.left_out:
@@ -223,7 +226,8 @@ class _Sink:
         removed = [*replaced.files, *(file for file, _ in replaced.partly)]
         with self.phases("commit"):
             committed = self._commit(files, removed, write_id, counted, beating)
-            finish(committed.table, write_id, [file.path for file in files])
+            paths = [file.path for file in files]
+            finish(committed.table, write_id, paths, attempts=committed.attempts)
         return SinkOutcome(
             table=self.spec.table,
             location=self.table.location(),
@@ -364,8 +368,10 @@ class _Sink:
         other = sorted(file.file_path for file, _ in replaced.partly if file.spec_id != spec_id)
         if other:
             raise PlanError(
-                f"table {self.spec.table}: {len(other)} files to be rewritten, such as {other[0]}, are of an older "
-                "partition spec; rewrite them with the present one first (in Spark: CALL system.rewrite_data_files)"
+                f"table {self.spec.table}: {len(other)} files to be rewritten, such as {other[0]}, are "
+                "of an older "
+                "partition spec; rewrite them with the present one first (in Spark: CALL "
+                "system.rewrite_data_files)"
             )
         counts = counted.values
         kinds = None if counts is None else counts.drop_columns([ROWS, _SOURCE])
@@ -465,7 +471,8 @@ class _Sink:
             found = whole + maybe
         if found:
             raise ConflictError(
-                f"table {self.spec.table}: {len(found)} files that came meanwhile may hold rows to be replaced"
+                f"table {self.spec.table}: {len(found)} files that came meanwhile may hold rows to be "
+                "replaced"
             )
 
     @cached_property
@@ -507,7 +514,8 @@ def _check(name: str, files: list[WrittenFile], plan: ShufflePlan, rows: int) ->
     written = sum(file.rows for file in files)
     if written != rows or len(files) != plan.expected_files:
         raise VerificationError(
-            f"table {name}: {plan.expected_files} files with {rows} rows were to be written, and {len(files)} with "
+            f"table {name}: {plan.expected_files} files with {rows} rows were to be written, and "
+            f"{len(files)} with "
             f"{written} were; nothing is committed. Did a source file change in mid-run? Run it again"
         )
 

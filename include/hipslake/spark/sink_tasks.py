@@ -162,7 +162,8 @@ class CountTask:
         for name in self.key:
             if nulls := batch.column(name).null_count:
                 raise InputError(
-                    f"key: column {name!r} is null in {nulls} rows or more of the source; a row without a key "
+                    f"key: column {name!r} is null in {nulls} rows or more of the source; a row "
+                    "without a key "
                     "cannot replace another. Filter them out, or choose another key"
                 )
         if self.within is not None:
@@ -170,8 +171,10 @@ class CountTask:
             outside = batch.num_rows - (pc.sum(inside).as_py() or 0)
             if outside:
                 raise InputError(
-                    f"interval: {outside} rows or more of the source have a {self.within.column!r} that is null "
-                    f"or outside of {self.within.start} to {self.within.end}; a rerun would add them twice. Filter "
+                    f"interval: {outside} rows or more of the source have a {self.within.column!r} "
+                    "that is null "
+                    f"or outside of {self.within.start} to {self.within.end}; a rerun would add them "
+                    "twice. Filter "
                     "them out, or take mode upsert"
                 )
 

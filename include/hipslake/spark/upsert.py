@@ -1,7 +1,7 @@
 """The join of an upsert: which rows of the table have a key of the new rows, in whatever partition they lie.
 
-Keys go through the exchange, to the task of their hash: those of the new rows, and those old ones that a filter
-over the new keys lets pass. Where two new rows have one key, it is found here too.
+Keys go through the exchange, to the task of their hash: those of the new rows, and those old ones that a
+filter over the new keys lets pass. Where two new rows have one key, it is found here too.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ class IcebergSpec(Frozen):
     """The Iceberg catalog that a table stands in.
 
     By default an SQL catalog on SQLite, in the state folder (`HIPSLAKE_STATE`); SQLite is for warehouses on
-    disks, and for writers on one machine. Secrets do not stand here: pyiceberg takes them from the environment
+    disks, and for writers on one machine. Secrets do not stand here: pyiceberg takes them from the
+    environment
     (`PYICEBERG_CATALOG__<NAME>__TOKEN`, `..__CREDENTIAL`, `..__URI`), where an Airflow connection puts them.
     """
 
@@ -199,11 +200,13 @@ class TableSpec(Frozen):
             raise ValueError("duplicates: only mode upsert has a key that could stand twice; leave it out")
         if (self.mode is TableMode.OVERWRITE_INTERVAL) is not (self.interval is not None):
             raise ValueError(
-                "interval: mode overwrite-interval, and no other, needs the column whose time lies in the interval"
+                "interval: mode overwrite-interval, and no other, needs the column whose time lies in "
+                "the interval"
             )
         if self.needs_interval is False and self.mode is TableMode.OVERWRITE_INTERVAL:
             raise ValueError(
-                "source: mode overwrite-interval needs rows of an interval: 'rows: increment' of a catalog, or "
+                "source: mode overwrite-interval needs rows of an interval: 'rows: increment' of a "
+                "catalog, or "
                 "files with the interval in their uri, such as night={{ night }}"
             )
         return self
@@ -220,7 +223,8 @@ class TableSpec(Frozen):
         times = Counter(field.source for field in self.partition if field.transform.is_time)
         if twice := sorted(name for name, count in times.items() if count > 1):
             raise ValueError(
-                f"partition: {', '.join(twice)} is divided by two periods; the finer one holds the coarser, keep it"
+                f"partition: {', '.join(twice)} is divided by two periods; the finer one holds the "
+                "coarser, keep it"
             )
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirectio
 from pyiceberg.table.sorting import SortField as IcebergSortField
 from pyiceberg.transforms import parse_transform
 from pyiceberg.utils.config import Config
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from hipslake.errors import ConflictError, SchemaMismatchError, SpecError, StorageError
 from hipslake.specs.environment import expand
@@ -89,7 +89,10 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
             )
         given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
     with reaching(spec.name):
-        return load_catalog(spec.name, **given)
+        try:
+            return load_catalog(spec.name, **given)
+        except DatabaseError:  # another process has just made the catalog's tables
+            return load_catalog(spec.name, **given)
 
 
 def _database(uri: str) -> str:
@@ -123,7 +126,8 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, ConnectionError, TimeoutError) as error:
         raise StorageError(
-            f"Iceberg catalog {what!r} cannot be reached or does not answer: {str(error).splitlines()[0]}; look "
+            f"Iceberg catalog {what!r} cannot be reached or does not answer: "
+            f"{str(error).splitlines()[0]}; look "
             "at its address, its keys, and whether it runs"
         ) from error
 
@@ -223,7 +227,8 @@ def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
     for field in spec.partition:
         if field.name != field.column and field.name in stored.names:
             raise SchemaMismatchError(
-                f"partition: the field of {field} is called {field.name!r}, and so is a column; rename the column"
+                f"partition: the field of {field} is called {field.name!r}, and so is a column; rename "
+                "the column"
             )
 
 
@@ -235,12 +240,11 @@ def in_table(field: PartitionField) -> PartitionField:
 def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> Table:
     schema = iceberg_schema(stored)
     namespace = spec.table.rpartition(".")[0]
-    try:
-        with reaching(catalog.name):
-            if not _has(catalog, namespace):
+    with reaching(catalog.name):
+        if not _has(catalog, namespace):
+            # An SQL catalog tells of another run that was first by its database's error.
+            with suppress(NamespaceAlreadyExistsError, IntegrityError):
                 catalog.create_namespace(namespace)
-    except NamespaceAlreadyExistsError:
-        pass
     properties = {
         "format-version": FORMAT_VERSION,
         "write.target-file-size-bytes": str(spec.target_file_size.value),
@@ -308,5 +312,6 @@ def _check_spec(table: Table, spec: TableSpec) -> None:
     if standing != wanted:
         raise SchemaMismatchError(
             f"table {spec.table} is partitioned by {', '.join(standing) or 'nothing'}, the spec says "
-            f"{', '.join(wanted) or 'nothing'}; write into the spec what the table has, or sink into another table"
+            f"{', '.join(wanted) or 'nothing'}; write into the spec what the table has, or sink into "
+            "another table"
         )

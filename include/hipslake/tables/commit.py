@@ -97,8 +97,8 @@ def replace_files(
 ) -> Committed:
     """Put files in the place of others that hold the same rows: one atomic snapshot, as of a compaction.
 
-    A concurrent append survives. Errors as of `commit`: a `ConflictError` where one of the files to be removed
-    is gone by then.
+    A concurrent append survives. Errors as of `commit`: a `ConflictError` where one of the files to be
+    removed is gone by then.
     """
     return commit(catalog, name, Change(ChangeKind.REPLACE, write_id, added, removed))
 
@@ -140,7 +140,8 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
             found = _looked_for(catalog, name, change.write_id, error)
             if found is None and not isinstance(error, SQLAlchemyError):
                 raise CommitStateUnknownError(
-                    f"table {name}: the catalog failed while committing ({error}), and write {change.write_id} is "
+                    f"table {name}: the catalog failed while committing ({error}), and write "
+                    f"{change.write_id} is "
                     "in no snapshot so far; run it again: it finds out"
                 ) from error
         else:
@@ -175,7 +176,7 @@ def _looked_for(catalog: Catalog, name: str, write_id: str, error: Exception) ->
 
 
 def _check_standing(table: Table, change: Change) -> None:
-    """Look whether the table still has the files to be removed, and the spec and columns of those to be added."""
+    """Look whether the table still has the files to be removed, and the spec of those to be added."""
     name = ".".join(table.name())
     if change.removed:
         standing = {file.file_path for file in live_files(table)}
@@ -231,8 +232,8 @@ class _Exchange(_OverwriteFiles):
     """Files for files, named one by one.
 
     pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
-    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each manifest
-    is looked into. It also knows no snapshot that replaces files without changing rows.
+    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
+    manifest is looked into. It also knows no snapshot that replaces files without changing rows.
     """
 
     keeps_rows = False

@@ -22,8 +22,8 @@ from hipslake.specs.base import Frozen
 class WrittenFile(Frozen):
     """A data file as the task that wrote it describes it; small and plain, so that it travels.
 
-    `partition` holds one value per field, in Iceberg's single-value form and hexadecimal; so do the bounds, by
-    field id.
+    `partition` holds one value per field, in Iceberg's single-value form and hexadecimal; so do the
+    bounds, by field id.
     """
 
     path: str
@@ -127,7 +127,8 @@ def check_no_delete_files(table: Table, why: str) -> None:
         live = manifest.has_added_files() or manifest.has_existing_files()
         if manifest.content == ManifestContent.DELETES and live:
             raise PlanError(
-                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} needs them "
+                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} "
+                "needs them "
                 "merged first (in Spark: CALL system.rewrite_data_files with delete-file-threshold 1)"
             )
 
@@ -157,7 +158,8 @@ def bounds_table(files: list[DataFile], schema: Schema, columns: list[str]) -> p
     Returns
     -------
     pyarrow.Table
-        `path`, `spec_id`, `rows`, `bytes`, then `<column>.lower`, `<column>.upper`, `<column>.nulls` for each.
+        `path`, `spec_id`, `rows`, `bytes`, then `<column>.lower`, `<column>.upper`, `<column>.nulls` for
+        each.
     """
     found: dict[str, Any] = {
         "path": [file.file_path for file in files],

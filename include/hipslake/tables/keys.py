@@ -13,7 +13,7 @@ from hipslake.errors import SpecError
 from hipslake.tables.transforms import hash_values, is_hashable
 
 FILTER_BITS = 1 << 26
-"""Of the filter: 8 MiB. It lets pass 1 of 100,000 strange keys where it holds a million, 1 of 30 at 10 million."""
+"""Of the filter, 8 MiB: with a million keys it lets pass 1 of 100,000 others, with ten million 1 of 30."""
 
 _PROBES = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -103,7 +103,7 @@ class KeyFilter:
 def joint_codes(
     old: pa.Table, new: pa.Table, key: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the keys of two tables alike: equal keys, and only they, have equal numbers; int64 for either."""
+    """Number the keys of two tables alike: equal keys, and only they, have equal numbers, int64."""
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
     for name in key:
         column = pa.chunked_array([*old[name].chunks, *new[name].chunks], new.schema.field(name).type)

@@ -1,4 +1,4 @@
-"""Rows that stand in a table's data files: read by field id, so that renamed and added columns come out right."""
+"""Rows of a table's data files: read by field id, so that renamed and added columns come out right."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
 
 
 def _name_in(stored: pa.Schema, by_id: dict[bytes | None, str], field: pa.Field) -> str | None:
-    """What a column of the table is called in a file. Files that were added from elsewhere may know no ids."""
+    """What a column of the table is called in a file. Files from elsewhere may know no ids."""
     if None in by_id:
         return field.name if field.name in stored.names else None
     return by_id.get((field.metadata or {}).get(_FIELD_ID))

@@ -1,4 +1,4 @@
-"""Positions of rows that are left out, per file or part of a source: kept beside the write, not in its tasks."""
+"""Positions of rows that are left out, per file or part of a source: kept beside the write."""
 
 from __future__ import annotations
 
@@ -48,6 +48,9 @@ class Positions:
         with Storage(self.root).open(_name(number)) as file, pa.ipc.open_file(file) as stored:
             positions: NDArray[np.int64] = stored.read_all()["position"].to_numpy()
         return positions
+
+
+NO_POSITIONS = Positions()
 
 
 def _name(number: int) -> str:

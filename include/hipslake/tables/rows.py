@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -79,7 +80,7 @@ class _RowsOfFiles:
         most = max(_TASKS_PER_CORE * engine.cores, -(-len(splits) // 16))
         count = min(len(splits), most, max(1, -(-size // TASK_BYTES)))
         bounds = [len(splits) * task // count for task in range(count + 1)] if count else [0]
-        tasks = tuple(tuple(splits[a:b]) for a, b in zip(bounds[:-1], bounds[1:], strict=True))
+        tasks = tuple(tuple(splits[a:b]) for a, b in pairwise(bounds))
         return cls(source, schema, tasks)
 
     @property

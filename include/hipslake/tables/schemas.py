@@ -74,7 +74,8 @@ def stored_type(column: str, kind: pa.DataType) -> pa.DataType:
     if kind in _ICEBERG:
         return kind
     raise SchemaMismatchError(
-        f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out (columns: ...), or "
+        f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out "
+        "(columns: ...), or "
         "store it as a number or a string"
     )
 
@@ -107,7 +108,8 @@ def stored_schema(
             made = result_type(field, source.field(field.source).type)
             if fields.setdefault(field.column, made) != made:
                 raise SchemaMismatchError(
-                    f"column {field.column!r} of the source is not the pixel that {field} stands for; rename it"
+                    f"column {field.column!r} of the source is not the pixel that {field} stands for; "
+                    "rename it"
                 )
     return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
 
@@ -185,14 +187,16 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
             narrowing = (old, field.type) in _WIDER
             what = "is narrower, and would lose values" if narrowing else "is another type"
             raise SchemaMismatchError(
-                f"table {table}: column {field.name!r} is of type {old} there and {field.type} in the source; the "
+                f"table {table}: column {field.name!r} is of type {old} there and {field.type} in the "
+                "source; the "
                 f"table's {what}. Change the source, leave the column out, or widen it in the table first"
             )
     given = set(stored.names)
     required = sorted(f.name for f in standing.fields if f.required and f.name not in given)
     if required:
         raise SchemaMismatchError(
-            f"table {table} requires column {', '.join(required)}, which the source lacks; add it to the source"
+            f"table {table} requires column {', '.join(required)}, which the source lacks; add it to "
+            "the source"
         )
     return missing
 
@@ -219,7 +223,7 @@ def _shape(kind: pa.DataType) -> str:
 def conformed(
     batch: pa.RecordBatch, schema: pa.Schema, derived: Iterable[PartitionField] = ()
 ) -> pa.RecordBatch:
-    """Rows of a source as a table keeps them: its columns in its order; what the source lacks is null or made.
+    """Rows of a source as a table keeps them; what the source lacks is null or made.
 
     Raises
     ------
@@ -248,7 +252,8 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type, safe=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
-            f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the table keeps "
+            f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the "
+            "table keeps "
             f"it: {error}; round it in the source, or leave the column out"
         ) from None
 

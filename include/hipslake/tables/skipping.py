@@ -1,4 +1,4 @@
-"""Which data files may hold certain rows, told by their partition and their bounds: the others are not read."""
+"""Which data files may hold certain rows, told by their bounds: the others are not read."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def files_with_keys(
     table : pyiceberg.table.Table
     key : sequence of str
     ranges : sequence of pyarrow.Table
-        Per key column the least and the greatest values of some of the keys, row by row; each table is a box that
-        some of the keys lie in.
+        Per key column the least and the greatest values of some of the keys, row by row; each table is a
+        box that some of the keys lie in.
     """
     if not ranges:
         return []

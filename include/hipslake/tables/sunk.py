@@ -23,7 +23,7 @@ class Sunk(Frozen):
 
 
 def sunk_properties(sunk: Sunk) -> dict[str, str]:
-    """The property that a commit sets: one per key, so that concurrent sinks do not overwrite each other's."""
+    """The property that a commit sets: one per key, so that sinks do not overwrite each other's."""
     return {_name(sunk.key): sunk.model_dump_json()}
 
 
@@ -42,7 +42,8 @@ def known_sink(table: Table, key: str) -> Sunk | None:
         return Sunk.model_validate_json(text)
     except ValidationError as error:
         raise PlanError(
-            f"table {'.'.join(table.name())}: property {_name(key)!r} does not say what was sunk ({error}); remove "
+            f"table {'.'.join(table.name())}: property {_name(key)!r} does not say what was sunk "
+            f"({error}); remove "
             "it, if nothing of that interval is in the table"
         ) from None
 

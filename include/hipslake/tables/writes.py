@@ -1,8 +1,8 @@
 """Writes of a table: the folders that a write works in, and what of them is swept when it died.
 
 A write's data files lie in `<location>/data/<write id>/`, its working files and its heartbeat in
-`<location>/_writes/<write id>/`. When it has committed, or given up, the latter goes. So a write that left one
-behind with a silent heartbeat is dead, and what of its files no snapshot names is an orphan.
+`<location>/_writes/<write id>/`. When it has committed, or given up, the latter goes. So a write that left
+one behind with a silent heartbeat is dead, and what of its files no snapshot names is an orphan.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table
-from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid
+from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
 from hipslake.tables.writing import DATA
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
 from hipslake.versions.write_id import is_write_id, write_time
@@ -45,17 +45,25 @@ def heartbeat(table: Table, write_id: str) -> Heartbeat:
     return Heartbeat(writes_of(table), write_id, rest=False)
 
 
-def finish(table: Table, write_id: str, kept: Collection[str]) -> None:
-    """Remove a write's working files, and what of its data files is not kept: leftovers of failed tasks.
+def finish(table: Table, write_id: str, kept: Collection[str], *, attempts: int | None = None) -> None:
+    """Remove a write's working files, data files that are not kept, and what failed commits have left.
 
     Parameters
     ----------
     table : Table
+        As it is after the commit.
     write_id : str
     kept : collection of str
-        Paths of the data files that were committed.
+        Paths of the data files that were committed: all others are leftovers of failed tasks.
+    attempts : int, optional
+        How often the catalog was asked to commit; after the first time nothing can be left.
     """
     _delete_but(table, write_id, kept)
+    if attempts != 1:
+        named = {entry.metadata_file for entry in table.metadata.metadata_log}
+        if (snapshot := snapshot_of(table, write_id)) is not None:
+            named |= {snapshot.manifest_list, *(m.manifest_path for m in snapshot.manifests(table.io))}
+        _delete_metadata(table, write_id, named)
     writes_of(table).delete_tree(write_id)
 
 
@@ -139,8 +147,8 @@ def _delete_but(table: Table, write_id: str, kept: Collection[str]) -> list[str]
     return removed
 
 
-def _delete_metadata(table: Table, write_id: str, named: set[str]) -> list[str]:
-    """Delete the manifests of a dead write, and the metadata file of a commit that it did not come to."""
+def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> list[str]:
+    """Delete a write's manifests that are not named, and the metadata files of commits that it failed at."""
     folder = Storage.at(table.location()).sub("metadata")
     names = {path.rpartition("/")[2] for path in named}
     token, present = str(commit_uuid(write_id)), _version_of(table.metadata_location)
@@ -151,12 +159,27 @@ def _delete_metadata(table: Table, write_id: str, named: set[str]) -> list[str]:
         of_it = token in entry.path
         # What dropped off the log of metadata files long ago is history, and not looked into.
         if entry.path.endswith(".metadata.json") and _version_of(entry.path) > present - _LOG_LENGTH:
-            text = folder.read(entry.path).replace(b'": "', b'":"')
-            of_it = f'"{WRITE_PROPERTY}":"{write_id}"'.encode() in text
+            of_it = _failed_commit(table, write_id, folder, entry.path)
         if of_it:
             folder.delete(entry.path)
             removed.append(f"metadata/{entry.path}")
     return removed
+
+
+def _failed_commit(table: Table, write_id: str, folder: Storage, path: str) -> bool:
+    """Whether a metadata file is of a commit that failed: each try has a snapshot of its own.
+
+    A file in which that write's snapshot is only an older one may be another writer's, who commits right now.
+    """
+    try:
+        told = json.loads(folder.read(path))
+    except (FileNotFoundError, ValueError):
+        return False
+    newest = told.get("current-snapshot-id")
+    if newest is None or table.snapshot_by_id(newest) is not None:
+        return False
+    mine = (s for s in told.get("snapshots", ()) if s["snapshot-id"] == newest)
+    return any(s.get("summary", {}).get(WRITE_PROPERTY) == write_id for s in mine)
 
 
 def _version_of(path: str) -> int:

@@ -25,11 +25,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
 from hipslake.specs.partitioning import SortField
+from hipslake.storage import Storage
 from hipslake.tables.catalogs import sort_order
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.schemas import arrow_schema
 from hipslake.tables.transforms import partition_values
-from hipslake.storage import Storage
 
 DATA = "data"
 """The folder of a table's location in which data files lie."""
@@ -195,7 +195,7 @@ class FileWriter:
         }
 
     def _options_for(self, rows: pa.Table) -> dict[str, Any]:
-        """How a file is encoded; columns whose values hardly ever repeat get no dictionary: it would only cost."""
+        """How a file is encoded; columns whose values hardly repeat get no dictionary."""
         sample = rows.slice(0, _SAMPLE_ROWS)
         if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
             return self._options  # there, columns of the file are not those of the table
