@@ -193,8 +193,10 @@ def compaction_document(spec: CompactionSpec) -> str:
             "same files, the run ends as a conflict and changes nothing."
         )
     if spec.mode is CompactionMode.BINPACK:
-        how = f"Files below {spec.min_bytes:,} bytes are brought together in files of about
-        {spec.target_file_size}."
+        how = (
+            f"Files below {spec.min_bytes:,} bytes are brought together in files of about "
+            f"{spec.target_file_size}."
+        )
     else:
         how = (
             f"Rows are clustered along the {spec.mode} curve by {', '.join(spec.columns)}, in files of "

@@ -209,8 +209,13 @@ def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
     )
     return {
         "partitions": Param(
-            spec.partitions, type=["null", "string"], maxLength=10_000, title="Partitions", description="Which
-            files, by their partition values: night >= '2026-11-01'. Empty: as the spec says.",
+            spec.partitions,
+            type=["null", "string"],
+            maxLength=10_000,
+            title="Partitions",
+            description=(
+                "Which files, by their partition values: night >= '2026-11-01'. Empty: as the spec says."
+            ),
         ),
         "full": Param(False, type="boolean", title="Full", description=all_files),
         "dry_run": Param(

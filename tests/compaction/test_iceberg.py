@@ -128,7 +128,7 @@ def test_partitions_are_kept_apart_and_chosen_by_a_filter(by_name: Lake) -> None
 
 
 def test_clustering_by_a_partition_column_is_told(by_name: Lake) -> None:
-    with pytest.raises(SpecError, match="table survey.sample is partitioned by name"):
+    with pytest.raises(SpecError, match=r"table survey\.sample is partitioned by name"):
         compact(request(by_name, mode="zorder", columns=["ra", "name"]))
     assert compact(request(by_name, mode="zorder", columns=["id"])).added.files == 4  # a bucket has many ids
 

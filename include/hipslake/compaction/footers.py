@@ -43,9 +43,8 @@ class Footer(NamedTuple):
             nulls += statistics.null_count if statistics.has_null_count else 0
             if statistics.has_min_max:
                 found.append((statistics.min, statistics.max))
-            elif not statistics.has_null_count or statistics.null_count < statistics.num_values:
-                if self.metadata.row_group(group).num_rows > (statistics.null_count or 0):
-                    return Bounds(None, None, False)
+            elif statistics.num_values:  # values without bounds: only NaN, or bytes that are too long
+                return Bounds(None, None, False)
         if not found:
             return Bounds(None, None, nulls == self.rows)
         return Bounds(min(low for low, _ in found), max(high for _, high in found), False)
