@@ -4,8 +4,7 @@
 
 * A query without rows is an empty table here, and no frame at all there.
 * After an append, conditions here are asked of the last write of a cell. There they are asked of all writes,
-  so a row that was replaced comes back where only the old one meets them; these answers are kept, to be
-  different.
+  so a row that was replaced comes back where only the old one meets them; these answers are kept, to differ.
 * Null meets no comparison here, as the reference's documentation says. Its readers let null floats pass `!=`.
 * Where a dataset has no rows in a partition, its columns keep their types here; there they become float32.
 * A comparison of texts that breaks inside numpy there is answered here.
