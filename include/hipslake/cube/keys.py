@@ -87,7 +87,8 @@ def sorted_by(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """A table in the order of some columns; rows that are equal there stay in their order."""
     if table.num_rows < 2 or not columns:
         return table
-    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns]))
+    whole = table.combine_chunks()  # rows of one piece are taken several times as fast
+    return whole.take(pc.sort_indices(whole, sort_keys=[(name, "ascending") for name in columns]))
 
 
 def bounds_of(table: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
