@@ -1,9 +1,9 @@
 """A cube of two datasets and 20 partitions, held against kartothek 5.3.0: `make bench-cube`.
 
-Both build the same cube of the same Parquet files, and answer the same queries, in turns, each system in a
-process of its own per turn; the least time of the turns counts. kartothek needs Python 3.8: `--peer` names the
-interpreter of an environment that holds it, made as `tests/cube/oracle/generate.py` says. Without, hipslake is
-measured alone.
+Both build the same cube of the same Parquet files, and answer the same queries, in turns, each system in
+a process of its own per turn; the least time of the turns counts. kartothek needs Python 3.8: `--peer` names
+the interpreter of an environment that holds it, made as `tests/cube/oracle/generate.py` says. Without,
+hipslake is measured alone.
 """
 
 from __future__ import annotations
