@@ -1,4 +1,4 @@
-"""Rows go into Iceberg tables. Every spec in include/specs/tables/ gives one DAG.
+"""Rows go into Iceberg tables. Every spec in include/specs/tables/ that says no other type gives one DAG.
 
 A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec
+from hipslake.specs.yaml_file import find_specs, join_type, load_table_spec
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -27,6 +27,7 @@ from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import TABLE_SPECS
 
 PIPELINE = "iceberg_sink"
+COMPACTION = "compaction"  # the type of specs in the same folder that sink nothing
 PARALLEL_INTERVALS = 4
 SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are sunk before Spark has started
 
@@ -75,4 +76,5 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-globals().update(dags_of(PIPELINE, find_specs(TABLE_SPECS), load_table_spec, iceberg_sink))
+paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) != COMPACTION]
+globals().update(dags_of(PIPELINE, paths, load_table_spec, iceberg_sink))
