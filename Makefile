@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -51,6 +51,9 @@ bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy p
 
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)
+
+bench-tables: setup ## Count the files that queries open in clustered tables
+	@$(with) python -m benchmarks.clustering_quality
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

@@ -8,6 +8,7 @@ are looked up again. It runs on any engine.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,8 +93,12 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     StorageError
         Catalog or store do not answer.
     """
+    with closing(open_catalog(order.spec.iceberg, order.warehouse)) as catalog:
+        return _sunk_into(catalog, order, engine, stale_after)
+
+
+def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: float | None) -> SinkOutcome:
     phases = Phases()
-    catalog = open_catalog(order.spec.iceberg, order.warehouse)
     with phases("prepare"):
         rows = rows_of(order.rows, engine, _standing(catalog, order))
         derived = tuple(
