@@ -44,11 +44,11 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
                 log.error("%s is not sunk: %s", order.key, error)
                 refused.append((order, error))
     if refused:
-        order, error = refused[0]
-        raise type(error)(
-            f"{order.key}: {error}. Of {len(orders)} intervals, {len(orders) - len(refused)} are in the "
+        first, why = refused[0]
+        raise type(why)(
+            f"{first.key}: {why}. Of {len(orders)} intervals, {len(orders) - len(refused)} are in the "
             f"table, and these are not: {', '.join(order.key for order, _ in refused)}"
-        ) from error
+        ) from why
     return _report(orders, outcomes)
 
 
