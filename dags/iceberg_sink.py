@@ -1,4 +1,4 @@
-"""Rows go into Iceberg tables. Every spec in include/specs/tables/ gives one DAG.
+"""Rows go into Iceberg tables. Every spec in include/specs/tables/ that says no other type gives one DAG.
 
 A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own.
 """
