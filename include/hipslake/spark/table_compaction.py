@@ -82,13 +82,16 @@ def run(request: CompactTableRequest, engine: Engine) -> CompactTableReport:
     with phases("plan"):
         table = open_compacted(request)
         plan = planned(request, table)
-    report = plan.report(request, table)
     finished = None if request.dry_run else table.finished()
     if finished is not None:
         log.info("%s: an earlier attempt has committed %s.", table.name, finished)
-        return report.model_copy(
-            update={"version": finished, "text": f"An earlier attempt has committed {finished}."}
+        return CompactTableReport(
+            table=table.name,
+            mode=request.spec.mode,
+            version=finished,
+            text=f"An earlier attempt has committed {finished}.",
         )
+    report = plan.report(request, table)
     if not plan.groups or request.dry_run:
         log.info("%s", report.text)
         return report.model_copy(update={"seconds": phases.seconds})
