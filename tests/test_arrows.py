@@ -87,6 +87,10 @@ def test_pure_packages_do_no_io(package: str) -> None:
     assert offenders((LIBRARY / package).rglob("*.py"), *IO) == []
 
 
+def test_planning_of_cubes_does_no_io() -> None:
+    assert offenders((LIBRARY / "cube").glob("*.py"), *IO, "hipslake.cube.store") == []
+
+
 def test_the_planning_of_tables_does_no_io() -> None:
     modules = (LIBRARY / "tables" / f"{name}.py" for name in PURE_OF_TABLES)
     assert offenders(modules, *IO, "pyiceberg.catalog", "sqlalchemy") == []

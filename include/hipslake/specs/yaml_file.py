@@ -15,11 +15,12 @@ from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec, TableSpec, CompactionSpec)
+Named = TypeVar("Named", CatalogSpec, CompactionSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
 Place = tuple[str | int, ...]
 
 
@@ -43,6 +44,11 @@ def load_catalog_spec(path: Path | str) -> CatalogSpec:
 def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
     """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
     return _load_named(Path(path), CrossmatchSpec)
+
+
+def load_cube_spec(path: Path | str) -> CubeSpec:
+    """Read the `<name>.yaml` of a cube; the same rules as for a catalog's."""
+    return _load_named(Path(path), CubeSpec)
 
 
 def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
