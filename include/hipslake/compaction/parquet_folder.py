@@ -139,6 +139,9 @@ class ParquetFolder:
         names = list(dict.fromkeys(name for values in found for name in values))
         return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
 
+    def close(self) -> None:
+        """Nothing stays open."""
+
     def finished(self) -> str | None:
         if not self._output.list():
             return None
