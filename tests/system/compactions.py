@@ -1,0 +1,22 @@
+"""Compactions in processes of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TARGET = {"table": "64 KiB", "folder": "24 KiB"}
+
+
+def compact_small(root: str, what: str) -> None:
+    """Compact the table or the folder of a test, as a retry of the same run would."""
+    from tests.compaction.compacting import compact, request
+
+    place = Path(root)
+    of_table = {"table": "survey.sample", "iceberg": {"uri": f"sqlite:///{root}/state/iceberg.db"}}
+    of_folder = {"folder": {"uri": f"{root}/stars", "output": f"{root}/warehouse/compacted"}}
+    given = of_table if what == "table" else of_folder
+    compact(
+        request(
+            place, run="one", mode="hilbert", columns=["ra", "dec"], target_file_size=TARGET[what], **given
+        )
+    )
