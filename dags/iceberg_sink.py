@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
+from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_table_spec
+from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -27,7 +28,6 @@ from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import TABLE_SPECS
 
 PIPELINE = "iceberg_sink"
-COMPACTION = "compaction"  # the type of specs in the same folder that sink nothing
 PARALLEL_INTERVALS = 4
 SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are sunk before Spark has started
 
@@ -76,5 +76,5 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) != COMPACTION]
+paths = [path for path in find_specs(TABLE_SPECS) if spec_type(path) != COMPACTION]
 globals().update(dags_of(PIPELINE, paths, load_table_spec, iceberg_sink))

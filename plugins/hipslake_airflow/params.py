@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
+from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.export import ExportFormat
 from hipslake.specs.join import JoinSpec
@@ -50,12 +51,7 @@ def join_params(spec: JoinSpec) -> dict[str, Param]:
     """Return the params of any join of two catalogs."""
     return {
         "threshold": _threshold(f"Empty: as the spec says ({spec.threshold})."),
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description="Publish a new version even if both catalogs, spec and library are unchanged.",
-        ),
+        "force": _force("both catalogs, spec and library are unchanged"),
     }
 
 
@@ -144,18 +140,22 @@ def _threshold(otherwise: str) -> Param:
     )
 
 
+def _force(unchanged: str) -> Param:
+    return Param(
+        False,
+        type="boolean",
+        title="Force",
+        description=f"Publish a new version even if {unchanged}.",
+    )
+
+
 def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
     whole = spec.mode is Mode.REPLACE
     made_of = "files, spec and library are those of the newest version"
     stands = "the interval was appended from the very same files"
     waits = "the spec lets empty intervals pass" if spec.on_empty == "skip" else "the run fails"
     return {
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description=f"Publish a new version even if {made_of if whole else stands}.",
-        ),
+        "force": _force(made_of if whole else stands),
         "wait_minutes": Param(
             60,
             type="number",
@@ -245,6 +245,33 @@ def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
                 "Only log what would be deleted. A run that the schedule of the spec started deletes, "
                 "whatever stands here."
             ),
+        ),
+    }
+
+
+def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
+    """Return the params of a table's compaction."""
+    all_files = (
+        "Also files that are not small, if two fit into one."
+        if spec.mode is CompactionMode.BINPACK
+        else "Also files that are clustered by these columns already, in groups that have reached their size."
+    )
+    return {
+        "partitions": Param(
+            spec.partitions,
+            type=["null", "string"],
+            maxLength=10_000,
+            title="Partitions",
+            description=(
+                "Which files, by their partition values: night >= '2026-11-01'. Empty: as the spec says."
+            ),
+        ),
+        "full": Param(False, type="boolean", title="Full", description=all_files),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only say in the log what would be rewritten.",
         ),
     }
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hipslake.catalog.reading import told
+from hipslake.catalog.leaf_rows import told
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.keys import sorted_by
