@@ -64,7 +64,9 @@ class CompactTableOperator(SparkStepOperator):
 
     def outcome(self, context: Context) -> Report:
         use_iceberg_connection(self.request().spec.iceberg)
-        return super().outcome(context)
+        report: CompactTableReport = super().outcome(context)  # type: ignore[assignment]
+        self.log.info("%s", report.text)
+        return report
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         from hipslake.specs.environment import expand
