@@ -59,6 +59,16 @@ def test_a_spec_of_a_compaction_is_no_sink(load: Load, folder: Path) -> None:
     assert [name for name in load() if name.endswith("__stars")] == ["table_compact__stars"]
 
 
+def test_the_catalog_of_a_table_is_reached_by_its_connection(load: Load, tables: Path) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    (tables / "stars.yaml").write_text(
+        "name: stars\ntype: compaction\ntable: survey.stars\niceberg: {connection: lake}\n"
+    )
+    with pytest.raises(AirflowFailException, match="names the connection 'lake', and there is none"):
+        executed(load()["table_compact__stars"])
+
+
 def test_specs_of_sinks_and_a_missing_folder_give_none(load: Load, specs: Path) -> None:
     assert not [name for name in load() if name.startswith("table_compact")]
     (specs.parent / "tables").mkdir()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.specs.table import IcebergSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_table_spec
+from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files
 from hipslake_demo.landing import write_landing
@@ -21,7 +21,7 @@ from tests.steps.sinks import Lake
 
 
 def test_the_specs_of_tables_that_ship_can_be_read() -> None:
-    paths = [path for path in find_specs(SPECS / "tables") if join_type(path) is None]
+    paths = [path for path in find_specs(SPECS / "tables") if spec_type(path) is None]
     assert [load_table_spec(path).name for path in paths] == ["gaia_dr3"]
 
 

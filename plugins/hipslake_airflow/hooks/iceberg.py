@@ -45,7 +45,7 @@ def use_iceberg_connection(spec: IcebergSpec) -> None:
         connection = BaseHook.get_connection(spec.connection)
     except AirflowNotFoundException:
         raise AirflowFailException(
-            f"The table's spec names the connection {spec.connection!r}, and there is none; "
+            f"The spec names the connection {spec.connection!r}, and there is none; "
             f"{_mend(spec.connection, spec.type)}"
         ) from None
     told = properties_of(connection, spec.type)
