@@ -112,8 +112,8 @@ class Heartbeat:
         self._storage.write(self._path, _heartbeat(state), durable=False)
 
 
-def claim_write(storage: Storage, now: datetime) -> str:
-    """Draw a write id that nobody else has, and leave its folder resting.
+def claim_write(storage: Storage, now: datetime, *, rest: bool = True) -> str:
+    """Draw a write id that nobody else has, and put up the first beat of its folder.
 
     Parameters
     ----------
@@ -121,11 +121,14 @@ def claim_write(storage: Storage, now: datetime) -> str:
         At the root of the catalog.
     now
         The time, with a time zone.
+    rest
+        Whether the folder waits for a later step of the run; else this process is about to write there.
     """
+    state = "resting" if rest else "beating"
     while True:
         write_id = new_write_id(now)
         with suppress(FileNotFoundError):  # swept before its first beat
-            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("resting"))
+            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat(state))
             if fresh and not is_marked(storage, write_id):
                 return write_id
 
