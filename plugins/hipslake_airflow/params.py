@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow.sdk import Param
-from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
+from hipslake.specs.base import NAME_PATTERN
+from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.export import ExportFormat

@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import json
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hipslake.errors import SpecError
+
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 
 
 class Frozen(BaseModel):
     """An immutable model that refuses unknown keys: a typing mistake in a file is an error, not a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class NamedSpec(Frozen):
+    """What a file of `include/specs` holds; its name is the file's, and that of what comes of it."""
+
+    of_no_outcome: ClassVar[frozenset[str]] = frozenset()
+    """Fields that decide when something is done, or what becomes of it later, but not what it is."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    description: str = ""
+
+    def with_overrides(self, **given: Any) -> Self:
+        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
+
+        Raises
+        ------
+        SpecError
+            When a parameter is wrong; the message says what would be right.
+        """
+        data = self.model_dump(mode="json")
+        return self._overridden(data | {name: value for name, value in given.items() if value is not None})
+
+    def fingerprint_text(self) -> str:
+        """Return the canonical JSON of all that decides what is written."""
+        data: dict[str, Any] = self.model_dump(mode="json", exclude=set(self.of_no_outcome))
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    def _overridden(self, data: dict[str, Any]) -> Self:
+        try:
+            return self.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
 
 def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = "") -> str:

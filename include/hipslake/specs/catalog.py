@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen, first_mistake
+from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec
 from hipslake.specs.margin import MarginSpec, margin_name
-from hipslake.specs.position_from import NAME_PATTERN, PositionFromSpec, Unmatched
+from hipslake.specs.position_from import PositionFromSpec, Unmatched
 from hipslake.specs.schedule import check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
@@ -131,11 +129,11 @@ class Unchanged(StrEnum):
     REFERENCE = "reference"  # not at all: HATS readers keep the last version that has a tree
 
 
-class CatalogSpec(Frozen):
+class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
-    name: str = Field(pattern=NAME_PATTERN)
-    description: str = ""
+    of_no_outcome = frozenset({"schedule", "vacuum"})
+
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
     position: PositionSpec
@@ -276,35 +274,21 @@ class CatalogSpec(Frozen):
         """Return the threshold of a group: its own, or else the catalog's."""
         return self.group(group).threshold or self.threshold
 
-    def with_overrides(
-        self, *, threshold: Threshold | str | None = None, layout: Layout | str | None = None
-    ) -> CatalogSpec:
-        """Return this spec with a run's parameters put in, validated again.
+    def with_overrides(self, **given: Any) -> Self:
+        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
 
         A threshold given here holds for every column group, also for one that has its own: who types a number
-        into the form means it. None keeps what the spec says.
+        into the form means it.
 
         Raises
         ------
         SpecError
             When a parameter is wrong; the message says what would be right.
         """
-        data = self.model_dump(mode="json")
-        if threshold is not None:
-            data["threshold"] = str(threshold)
-            for group in data["column_groups"]:
-                group["threshold"] = None
-        if layout is not None:
-            data["layout"] = str(layout)
-        try:
-            return CatalogSpec.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
-
-    def fingerprint_text(self) -> str:
-        """Return the canonical JSON of all that decides what is published; schedules and retention do not."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"schedule", "vacuum"})
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if given.get("threshold") is not None:
+            groups = [group.model_copy(update={"threshold": None}) for group in self.column_groups]
+            given["column_groups"] = [group.model_dump(mode="json") for group in groups]
+        return super().with_overrides(**given)
 
 
 def _repeated(names: Any) -> list[str]:

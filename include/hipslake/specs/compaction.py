@@ -5,11 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen, first_mistake
-from hipslake.specs.position_from import NAME_PATTERN
+from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.schedule import check_cron
 from hipslake.specs.table import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
@@ -42,12 +40,10 @@ def _bytes(given: Threshold) -> Threshold:
 Bytes = Annotated[Threshold, AfterValidator(_bytes)]
 
 
-class CompactionSpec(Frozen):
+class CompactionSpec(NamedSpec):
     """One compaction, of an Iceberg table or of a folder of Parquet files."""
 
-    name: str = Field(pattern=NAME_PATTERN)
     type: Literal["compaction"]
-    description: str = ""
     iceberg: IcebergSpec = IcebergSpec()
     table: str | None = Field(default=None, min_length=1)  # namespace.table
     folder: FolderSpec | None = None
@@ -89,18 +85,3 @@ class CompactionSpec(Frozen):
     def min_bytes(self) -> int:
         """Files below it are small."""
         return self.min_file_size.value if self.min_file_size else max(1, self.target_bytes * 3 // 4)
-
-    def with_overrides(self, **given: Any) -> Self:
-        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
-
-        Raises
-        ------
-        SpecError
-            When a parameter is wrong; the message says what would be right.
-        """
-        data = self.model_dump(mode="json")
-        data |= {name: value for name, value in given.items() if value is not None}
-        try:
-            return self.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None

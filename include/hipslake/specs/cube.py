@@ -8,8 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import Frozen
-from hipslake.specs.position_from import NAME_PATTERN
+from hipslake.specs.base import NAME_PATTERN, Frozen
 from hipslake.specs.vacuum import VacuumSpec
 
 Column = Annotated[str, Field(min_length=1)]

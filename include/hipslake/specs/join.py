@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Self
+from pydantic import Field
 
-from pydantic import Field, ValidationError
-
-from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen, first_mistake
-from hipslake.specs.catalog import NAME_PATTERN, Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.base import Frozen, NamedSpec
+from hipslake.specs.catalog import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
 
 
 class MotionColumns(Frozen):
@@ -39,34 +35,14 @@ class SideSpec(Frozen):
         return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
 
 
-class JoinSpec(Frozen):
+class JoinSpec(NamedSpec):
     """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
 
-    name: str = Field(pattern=NAME_PATTERN)
-    description: str = ""
+    of_no_outcome = frozenset({"vacuum"})
+
     left: SideSpec
     right: SideSpec
     threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
     layout: Layout = Layout.HATS
     parquet: ParquetSpec = ParquetSpec()
     vacuum: VacuumSpec = VacuumSpec()
-
-    def with_overrides(self, **given: Any) -> Self:
-        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
-
-        Raises
-        ------
-        SpecError
-            When a parameter is wrong; the message says what would be right.
-        """
-        data = self.model_dump(mode="json")
-        data |= {name: value for name, value in given.items() if value is not None}
-        try:
-            return self.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
-
-    def fingerprint_text(self) -> str:
-        """Return the canonical JSON of all that decides what is published; retention does not."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"vacuum"})
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

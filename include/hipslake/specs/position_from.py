@@ -7,9 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import Frozen
-
-NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
+from hipslake.specs.base import NAME_PATTERN, Frozen
 
 
 class Unmatched(StrEnum):

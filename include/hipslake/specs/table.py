@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from enum import StrEnum
@@ -13,16 +12,13 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    ValidationError,
     field_validator,
     model_serializer,
     model_validator,
 )
 
-from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen, first_mistake
+from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.partitioning import PartitionField, SortField
-from hipslake.specs.position_from import NAME_PATTERN
 from hipslake.specs.schedule import check_cron
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.template import is_templated
@@ -151,11 +147,11 @@ class IcebergSpec(Frozen):
         return self
 
 
-class TableSpec(Frozen):
+class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    name: str = Field(pattern=NAME_PATTERN)
-    description: str = ""
+    of_no_outcome = frozenset({"schedule"})
+
     source: RowsSpec
     iceberg: IcebergSpec = IcebergSpec()
     table: str  # namespace.table
@@ -246,23 +242,3 @@ class TableSpec(Frozen):
     def is_range_only(self) -> bool:
         """Whether every partition field is a period of time, or void; so too where there is none."""
         return all(field.transform.is_range_only for field in self.partition)
-
-    def with_overrides(self, **given: Any) -> TableSpec:
-        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
-
-        Raises
-        ------
-        SpecError
-            When a parameter is wrong; the message says what would be right.
-        """
-        data = self.model_dump(mode="json")
-        data |= {name: value for name, value in given.items() if value is not None}
-        try:
-            return TableSpec.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
-
-    def fingerprint_text(self) -> str:
-        """Return the canonical JSON of all that decides what is written; schedules do not."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"schedule"})
-        return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

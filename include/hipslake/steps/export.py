@@ -14,7 +14,7 @@ from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import SpecError
 from hipslake.exports.writing import Exported
-from hipslake.specs.catalog import NAME_PATTERN
+from hipslake.specs.base import NAME_PATTERN
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri, now_utc
 from hipslake.storage import Storage
