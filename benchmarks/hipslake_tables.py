@@ -1,0 +1,78 @@
+"""Our side of the table benchmark: the steps of the DAGs, one after the other, without Airflow.
+
+Steps that need no Spark run in this process, the others by `spark-submit`. `seconds` leave out what starting
+Spark and interpreters costs; the whole process has it.
+
+    python -m benchmarks.hipslake_tables --task sink --source S --output O --rows 2M --report report.json
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# What steps of this process import when they come to it: see benchmarks/hipslake_ingest.py.
+import pyiceberg.catalog.sql  # noqa: F401
+from hipslake.steps import resolve_sink, sink, sink_files
+from hipslake.steps.run import run_uri
+
+from benchmarks import table_task as task
+from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
+from benchmarks.pyiceberg_tables import NAME, TABLE, files_of, open_catalog
+
+SINK = f"""\
+name: {NAME}
+source:
+  files: {{{{uri: "{{source}}/*.parquet", format: parquet}}}}
+table: {TABLE}
+{{more}}
+target_file_size: 128 MiB
+properties:
+  write.parquet.compression-codec: zstd
+  write.parquet.compression-level: "{task.LEVEL}"
+"""
+PARTITIONED = f'mode: append\npartition: ["healpix[{task.SKY_ORDER}]", "year({task.TIME})"]'
+UPSERT = f"mode: upsert\nkey: {task.KEY}"
+
+
+def sink_partitioned(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Append the rows to a new table with a partition per sky pixel and year."""
+    return _sink(options, watch, PARTITIONED)
+
+
+def upsert(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Upsert a batch of rows into the table that stands in the output folder."""
+    return _sink(options, watch, UPSERT)
+
+
+def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
+    output = options.output.resolve()
+    os.environ["HIPSLAKE_STATE"] = str(output / "state")
+    warehouse, dag = output / "warehouse", f"iceberg_sink__{NAME}"
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
+    uri = run_uri(str(warehouse), dag, "benchmark")
+    steps = Ingest(uri, output)
+    resolving = resolve_sink.ResolveSinkRequest(
+        run_uri=uri, dag_id=dag, run_id="benchmark", warehouse=str(warehouse), spec_file=str(spec_file)
+    )
+    steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
+    steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
+    steps.in_spark("sink_iceberg", sink.SinkRequest(run_uri=uri), sink.SinkReport)
+    tell(steps, watch)
+    table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
+    return files_of(table)
+
+
+def tell(steps: Ingest, watch: task.Stopwatch) -> None:
+    """Take the phases from the reports of the steps, but for the start of the session."""
+    watch.phases = {
+        f"{step}: {phase}": seconds
+        for step, report in steps.reports.items()
+        for phase, seconds in report.seconds.items()
+        if phase not in SESSION_PHASES
+    }
+
+
+if __name__ == "__main__":
+    task.perform({"sink": sink_partitioned, "upsert": upsert})
