@@ -52,14 +52,19 @@ subprocess.run([sys.executable, "-c", take], stdin=subprocess.PIPE)
 """
 
 
+def runs(number: int) -> bool:
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_who_goes_over_the_ceiling_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     with pytest.raises(CeilingError, match="GiB"):
         run_measured([sys.executable, "-c", CHILD_TAKES], log=tmp_path / "log", ceiling=150 * MIB)
     numbers = [int(line) for line in (tmp_path / "log").read_text().split()]
     assert len(numbers) == 2
-    assert not any(
-        psutil.pid_exists(n) and psutil.Process(n).status() != psutil.STATUS_ZOMBIE for n in numbers
-    )
+    assert not any(map(runs, numbers))
 
 
 def test_who_stays_below_the_ceiling_is_left_alone(tmp_path: Path) -> None:
