@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -52,10 +52,13 @@ bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy p
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)
 
+bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
+	@$(with) python -m benchmarks.tables $(ARGS)
+
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
 
-peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB), which tests and benchmarks compare with
+peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB, polars, delta-rs), which tests and benchmarks compare with
 	@include/setup/setup.sh peers
 
 lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew

@@ -68,7 +68,7 @@ def write(result: dict[str, Any], folder: Path) -> None:
 
 
 def markdown(result: dict[str, Any]) -> str:
-    """Return the page: the machine, how it was measured, a table per task, the bars, and the quality."""
+    """Return the page: the machine, how it was measured, a table per task, and the bars."""
     machine, runs, limits = result["machine"], result["runs"], result["limits"]
     times = sorted(run["at"] for run in runs)
     ceiling = f"{limits['ceiling'] / GIB:g} GiB"
@@ -106,8 +106,6 @@ def markdown(result: dict[str, Any]) -> str:
         shown = measured if isinstance(measured, str) else f"{measured:.2f}"
         passed = "pass" if verdict["passed"] else "**FAIL**"
         lines.append(f"| {verdict['what']} | {shown} | {verdict['bar']} | {passed} |")
-    if result["quality"]:
-        lines += ["", result["quality"]]
     return "\n".join(lines)
 
 
@@ -128,7 +126,9 @@ def _about(task: str, limits: dict[str, Any]) -> str:
             f"By {columns}, into about {limits['files']} files. DuckDB, polars and pyarrow sort by the "
             "columns one after the other. Then the mean number of files that a query touches, of "
             f"{QUERIES:,} seeded queries of each kind, judged by the minima and maxima in the footers. A "
-            "sort is best where its first column is asked for, and touches everything where it is not."
+            "sort is best where its first column is asked for, and touches everything where it is not. "
+            "How curves and sorts place rows of other kinds, also with Delta's own range ids, is on the page "
+            "of [clustering quality](clustering.md), made in the same run."
         )
     return (
         "Keys of which half stand in the table, into ten times as many rows of 3 columns, not partitioned. "

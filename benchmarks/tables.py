@@ -18,8 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import clustering_quality as quality
 from benchmarks import machine, table_page
-from benchmarks.processes import ROOT, run_measured
+from benchmarks.bars import Verdict
+from benchmarks.processes import ROOT
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
 from benchmarks.table_runs import CLUSTER, DONE, SINK, SYSTEMS, UPSERT, Bench, Limits, title
@@ -74,12 +76,12 @@ def warm_up(bench: Bench, options: Any) -> None:
         bench.run(task, system, WARM_UP_ROWS)
 
 
-def clustering_quality(folder: Path) -> str:
-    """Run the clustering-quality benchmark; its section of the page."""
-    output = folder / "clustering_quality.md"
-    command = [sys.executable, "-m", "benchmarks.clustering_quality", f"--output={output}"]
-    run_measured(command, log=folder / "clustering_quality.log")
-    return output.read_text()
+def clustering_quality() -> tuple[str, list[Verdict]]:
+    """Judge where rows are put by the curves, without any table; the page, and the bars."""
+    results = {case.name: quality.touched(case) for case in quality.cases()}
+    judged = list(quality.verdicts(results))
+    bars = [Verdict(f"quality: {what}", "yes" if passed else "no", "yes", passed) for what, passed in judged]
+    return quality.page(results, judged), bars
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -100,13 +102,17 @@ def main(argv: list[str] | None = None) -> int:
     if not options.no_warm_up:
         warm_up(bench, options)
     runs = run_all(bench, options, kept, file)
-    quality = clustering_quality(folder) if CLUSTER in options.tasks else ""
+    judged = list(verdicts(runs))
+    if CLUSTER in options.tasks:
+        page, bars = clustering_quality()
+        judged += bars
+        options.results.mkdir(parents=True, exist_ok=True)
+        (options.results / quality.KEPT.name).write_text(page)
     result = {
         "machine": machine.describe(options.peers_python, ours=OURS, peers=PEERS),
         "limits": options.limits._asdict(),
         "runs": runs,
-        "verdicts": [verdict._asdict() for verdict in verdicts(runs)],
-        "quality": quality,
+        "verdicts": [verdict._asdict() for verdict in judged],
     }
     table_page.write(result, options.results)
     print(table_page.markdown(result))

@@ -290,7 +290,6 @@ def test_the_page_tells_runs_that_failed_and_the_sweep_is_drawn(tmp_path: Path) 
         "limits": Limits()._asdict(),
         "runs": RUNS,
         "verdicts": [verdict._asdict() for verdict in verdicts(RUNS)],
-        "quality": "## Quality",
     }
     page = markdown(result)
     assert "some processor, 2 cores, 8 GiB" in page
