@@ -30,7 +30,7 @@ SIZES = [2_000_000, 5_000_000, 20_000_000, 80_000_000]
 UPSERT_SIZES = [1_000_000, 10_000_000]
 QUICK, QUICK_UPSERT = [2_000_000], [1_000_000]
 REPEATS = 3
-LONG_ROWS = 20_000_000  # above, one run says enough: differences are larger than its noise
+SHORT_ROWS = 2_000_000  # of a sweep: above, one run says enough, since sizes bear each other out
 WARM_UP_ROWS = 100_000
 OURS = ("pyspark", "pyiceberg", "pyarrow", "numpy")
 PEERS = ("deltalake", "duckdb", "polars", "pyarrow", "pyiceberg")
@@ -41,7 +41,8 @@ def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
     """All runs, as (task, rows, system, repeat): what is compared runs close together."""
     for task in options.tasks:
         for rows in options.upsert_rows if task == UPSERT else options.rows:
-            for repeat in range(options.repeats or (1 if rows > LONG_ROWS else REPEATS)):
+            default = REPEATS if task == UPSERT or rows <= SHORT_ROWS else 1
+            for repeat in range(options.repeats or default):
                 for system in SYSTEMS[task]:
                     if options.systems is None or system in options.systems:
                         yield task, rows, system, repeat
@@ -135,7 +136,7 @@ def _options(argv: list[str] | None) -> Any:
     parser.add_argument(
         "--repeats",
         type=int,
-        help=f"runs of each cell; default: {REPEATS}, and 1 for more than {format_count(LONG_ROWS)} rows",
+        help=f"runs of each cell; default: {REPEATS}, but 1 of sweeps above {format_count(SHORT_ROWS)} rows",
     )
     parser.add_argument("--quick", action="store_true", help="2M rows, upsert into 1M, one run of each")
     parser.add_argument(
