@@ -16,6 +16,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 INTERVAL_SECONDS = 1.0  # weighing walks page tables: at five times a second it takes 4% of a core
+SHORTEST_INTERVAL_SECONDS = 0.05
 KILL_SECONDS = 30.0
 BLOCK_BYTES = 512  # of getrusage(2)
 CEILING_INTERVAL_SECONDS = 0.1  # what a ceiling needs is a counter of the kernel
@@ -131,11 +132,16 @@ class _Scale(threading.Thread):
     def run(self) -> None:
         started = weighed = time.perf_counter()
         self._weigh()
-        while not self._ended.wait(INTERVAL_SECONDS if self._ceiling is None else CEILING_INTERVAL_SECONDS):
+        interval = SHORTEST_INTERVAL_SECONDS
+        while not self._ended.wait(
+            interval if self._ceiling is None else min(interval, CEILING_INTERVAL_SECONDS)
+        ):
             now = time.perf_counter()
-            if now - weighed >= INTERVAL_SECONDS:
+            if now - weighed >= interval:
                 self._weigh()
                 weighed = now
+                # What ends within a second has a peak too; it is small yet, and weighed in no time.
+                interval = min(INTERVAL_SECONDS, max(SHORTEST_INTERVAL_SECONDS, (now - started) / 5))
             self.verdict = self._judge(now - started)
             if self.verdict is not None:
                 _kill(self._root)

@@ -73,6 +73,11 @@ def test_who_stays_below_the_ceiling_is_left_alone(tmp_path: Path) -> None:
     assert usage.peak_bytes < 150 * MIB
 
 
+def test_a_program_that_ends_at_once_is_weighed_too(tmp_path: Path) -> None:
+    take = 'block = bytearray(b"x") * (60 << 20); sum(range(10_000_000))'
+    assert run_measured([sys.executable, "-c", take], log=tmp_path / "log").peak_bytes > 60 * MIB
+
+
 def test_who_takes_too_long_is_ended(tmp_path: Path) -> None:
     with pytest.raises(TimeLimitError, match="took more than"):
         run_measured([sys.executable, "-c", "while True: pass"], log=tmp_path / "log", time_limit=0.5)
