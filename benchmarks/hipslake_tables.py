@@ -13,7 +13,7 @@ from typing import Any
 
 # What steps of this process import when they come to it: see benchmarks/hipslake_ingest.py.
 import pyiceberg.catalog.sql  # noqa: F401
-from hipslake.steps import resolve_sink, sink, sink_files
+from hipslake.steps import compact_table, resolve_sink, sink, sink_files
 from hipslake.steps.run import run_uri
 
 from benchmarks import table_task as task
@@ -32,6 +32,14 @@ properties:
   write.parquet.compression-level: "{task.LEVEL}"
 """
 PARTITIONED = f'mode: append\npartition: ["healpix[{task.SKY_ORDER}]", "year({task.TIME})"]'
+COMPACTION = f"""\
+name: {NAME}
+type: compaction
+folder: {{{{uri: "{{source}}", output: "{{output}}"}}}}
+mode: {{curve}}
+columns: [{", ".join(task.CLUSTER_COLUMNS)}]
+target_file_size: {{file_size}} B
+"""
 UPSERT = f"mode: upsert\nkey: {task.KEY}"
 
 
@@ -59,12 +67,34 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
     steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
     steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
     steps.in_spark("sink_iceberg", sink.SinkRequest(run_uri=uri), sink.SinkReport)
-    tell(steps, watch)
+    _tell(steps, watch)
     table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
     return files_of(table)
 
 
-def tell(steps: Ingest, watch: task.Stopwatch) -> None:
+def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Cluster the files of the source along a curve, into a new folder."""
+    output, dag = options.output.resolve(), f"table_compact__{NAME}"
+    size = sum(path.stat().st_size for path in options.source.iterdir())
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(
+        COMPACTION.format(
+            source=options.source.resolve(),
+            output=output / "data",
+            curve=options.curve,
+            file_size=size // options.files,
+        )
+    )
+    warehouse = str(output / "warehouse")
+    uri = run_uri(warehouse, dag, "benchmark")
+    steps = Ingest(uri, output)
+    request = compact_table.request_of(spec_file, run_uri=uri, warehouse=warehouse)
+    steps.in_spark("compact_table", request, compact_table.CompactTableReport)
+    _tell(steps, watch)
+    return task.parquet_files(output / "data")
+
+
+def _tell(steps: Ingest, watch: task.Stopwatch) -> None:
     """Take the phases from the reports of the steps, but for the start of the session."""
     watch.phases = {
         f"{step}: {phase}": seconds
@@ -75,4 +105,4 @@ def tell(steps: Ingest, watch: task.Stopwatch) -> None:
 
 
 if __name__ == "__main__":
-    task.perform({"sink": sink_partitioned, "upsert": upsert})
+    task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert})
