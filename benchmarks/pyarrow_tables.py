@@ -30,7 +30,7 @@ def sink(options: Any, watch: task.Stopwatch) -> list[str]:
         file_options=ds.ParquetFileFormat().make_write_options(
             compression="zstd", compression_level=task.LEVEL
         ),
-        min_rows_per_group=1 << 16,  # or every batch that meets a partition makes a row group there
+        min_rows_per_group=1 << 14,  # or every batch makes row groups of a few rows; more takes more memory
         max_rows_per_group=task.ROW_GROUP_ROWS,
     )
     watch.lap("write")
