@@ -200,6 +200,15 @@ def test_peers_leave_the_rows_of_the_source(tmp_path: Path, peers_python: str) -
     assert not (tmp_path / "output").exists()
 
 
+@pytest.mark.slow
+def test_ours_leave_the_rows_of_the_source(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, sys.executable, Limits(files=4))
+    for task, system in ((SINK, OURS), (CLUSTER, OURS), (CLUSTER, HILBERT), (UPSERT, OURS)):
+        run = bench.run(task, system, 3000)
+        assert run["outcome"] == DONE, run
+        assert run["right"], run
+
+
 def test_a_peer_over_the_ceiling_is_told(tmp_path: Path, peers_python: str) -> None:
     run = Bench(tmp_path, peers_python, Limits(ceiling=20 * MIB)).run(CLUSTER, PYARROW, 3000)
     assert run["outcome"] == OVER
