@@ -11,7 +11,8 @@ import pytest
 PROJECT = Path(__file__).parents[1]
 LIBRARY = PROJECT / "include" / "hipslake"
 AIRFLOW_SIDE = PROJECT / "plugins" / "hipslake_airflow"
-PURE = ("sphere", "planning", "joins")
+PURE = ("sphere", "planning", "joins", "clustering")
+PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
 IO = {
     "fsspec",
     "s3fs",
@@ -84,6 +85,15 @@ def test_spark_jobs_import_the_library_only() -> None:
 @pytest.mark.parametrize("package", PURE)
 def test_pure_packages_do_no_io(package: str) -> None:
     assert offenders((LIBRARY / package).rglob("*.py"), *IO) == []
+
+
+def test_planning_of_cubes_does_no_io() -> None:
+    assert offenders((LIBRARY / "cube").glob("*.py"), *IO, "hipslake.cube.store") == []
+
+
+def test_the_planning_of_tables_does_no_io() -> None:
+    modules = (LIBRARY / "tables" / f"{name}.py" for name in PURE_OF_TABLES)
+    assert offenders(modules, *IO, "pyiceberg.catalog", "sqlalchemy") == []
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hipslake.catalog.catalog import Catalog
+    from hipslake.cube.conditions import C
+    from hipslake.cube.store.cube import Cube
 
 __version__ = "0.1.0"
-__all__ = ["Catalog", "__version__"]
+__all__ = ["C", "Catalog", "Cube", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
@@ -16,4 +18,12 @@ def __getattr__(name: str) -> Any:
         from hipslake.catalog.catalog import Catalog
 
         return Catalog
+    if name == "Cube":
+        from hipslake.cube.store.cube import Cube
+
+        return Cube
+    if name == "C":
+        from hipslake.cube.conditions import C
+
+        return C
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

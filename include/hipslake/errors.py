@@ -28,6 +28,18 @@ class FilterError(SpecError):
     """A filter is not understood, or its text names a column that there is not."""
 
 
+class CubeError(SpecError):
+    """A cube's spec breaks its own rules, or a query or an operation asks for what the cube does not have."""
+
+
+class ConditionError(CubeError):
+    """A condition of a query says nothing that a cube could look for."""
+
+
+class ConditionTypeError(ConditionError, TypeError):
+    """A condition compares a column with a value of another type, or stands for a truth value."""
+
+
 class InputError(HipslakeError):
     """The source data cannot be ingested as it is."""
 
@@ -50,6 +62,11 @@ class SchemaMismatchError(InputError):
 
 class ReservedColumnError(InputError):
     """A source column has a name that the catalog needs for itself, or two names differ only by case."""
+
+
+class CubeRowsError(InputError):
+    """Rows offered to a cube break its rules: a missing column, a cell that comes twice, a null "
+    "coordinate."""
 
 
 class BadRowsError(InputError):

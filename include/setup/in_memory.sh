@@ -16,11 +16,17 @@ has_room() {
 # Tests write little programs and run them: a file system that forbids it (noexec) will not do.
 can_execute() { printf '#!/bin/sh\n' >"$1/run" && chmod +x "$1/run" && "$1/run"; } 2>/dev/null
 
-if has_room && folder=$(mktemp -d "$files/hipslake-XXXXXX"); then
-  trap 'rm -rf -- "$folder"' EXIT
-  if can_execute "$folder"; then
-    rm -- "$folder/run"
-    export TMPDIR=$folder
+main() {
+  if has_room && folder=$(mktemp -d "$files/hipslake-XXXXXX"); then
+    trap 'rm -rf -- "$folder"' EXIT
+    if can_execute "$folder"; then
+      rm -- "$folder/run"
+      chmod 711 "$folder" # as in /tmp, servers that tests start as other users find their own folders here
+      export TMPDIR=$folder
+    fi
   fi
-fi
-"$@"
+  "$@"
+}
+
+main "$@"
+exit # here, so that a change of this file while it runs does no harm

@@ -133,17 +133,17 @@ def test_how_the_curve_is_cut_changes_nothing(a: Catalog, b: Catalog) -> None:
     match = Crossmatch.of(
         (a.storage, a.metadata), (b.storage, b.metadata), MatchOptions(radius_arcsec=600, neighbours="all")
     )
-    whole = pa.Table.from_batches(match.matched(0, 12 << 58), match.schema)
+    whole = pa.Table.from_batches(match.batches(0, 12 << 58), match.schema)
     for most_rows in (1, 77, 10_000):
         plan = plan_stretches(a.storage, a.metadata, most_rows, only=match.only)
         parts = [
             batch
             for stretch in zip(plan.start.tolist(), plan.stop.tolist(), strict=True)
-            for batch in match.matched(*stretch)
+            for batch in match.batches(*stretch)
         ]
         assert pa.Table.from_batches(parts, match.schema).equals(whole)
     for cut in np.linspace(0, 12 << 58, 9).astype(np.int64)[1:-1].tolist():  # through the middle of leaves
-        parts = [*match.matched(0, cut), *match.matched(cut, 12 << 58)]
+        parts = [*match.batches(0, cut), *match.batches(cut, 12 << 58)]
         assert pa.Table.from_batches(parts, match.schema).equals(whole)
 
 

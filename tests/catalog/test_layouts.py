@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 
+import pyarrow as pa
 import pytest
 from hipslake.catalog.layouts import HATS, HATS_FOLDERS, HIPSCAT, LayoutPaths, layout_paths
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.pixels import Pixel
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 WRITE = "20261121T0330-7f3a"
@@ -30,6 +31,24 @@ def test_paths_are_those_of_the_formats() -> None:
     assert HIPSCAT.partition_path(WRITE, "details", Pixel(2, 5)) == f"{WRITE}/Norder=2/Npix=5/details.parquet"
     assert layout_paths("hats") is HATS
     assert layout_paths("hipscat") is HIPSCAT
+
+
+writes = st.sampled_from([WRITE, WRITE + "0", "w", "20261122T0330-é"])
+
+
+@settings(deadline=None)
+@given(leaves=st.lists(st.tuples(writes, pixels), max_size=9), cut=st.integers(0, 9))
+def test_files_of_other_writes_keep_their_place_in_the_tree(
+    leaves: list[tuple[str, Pixel]], cut: int
+) -> None:
+    files = [HATS.partition_path(write_id, "main", pixel) for write_id, pixel in leaves]
+    paths, in_tree = HATS.of_other_writes(WRITE, pa.chunked_array([files[:cut], files[cut:]], pa.string()))
+    pairs = zip(paths.to_pylist(), in_tree.to_pylist(), strict=True)
+    assert sorted(pairs) == sorted(
+        (HATS.partition_path(write_id, "main", pixel), HATS.partition_path(WRITE, "main", pixel))
+        for write_id, pixel in leaves
+        if write_id != WRITE
+    )
 
 
 @every

@@ -37,11 +37,12 @@ def test_the_defaults_lie_in_the_checkout_wherever_it_is_sourced(tmp_path: Path)
     environment = sourced(SCRIPT, tmp_path)
     assert environment["HIPSLAKE_LANDING"] == str(ROOT / ".data" / "landing")
     assert environment["HIPSLAKE_WAREHOUSE"] == str(ROOT / ".data" / "warehouse")
+    assert environment["HIPSLAKE_STATE"] == str(ROOT / ".data" / "state")
     assert environment["AIRFLOW_HOME"] == str(ROOT / ".airflow")
     assert environment["PATH"].startswith(f"{ROOT}/.venv/bin:")
 
 
-@pytest.mark.parametrize("name", ["HIPSLAKE_LANDING", "HIPSLAKE_WAREHOUSE", "AIRFLOW_HOME"])
+@pytest.mark.parametrize("name", ["HIPSLAKE_LANDING", "HIPSLAKE_WAREHOUSE", "HIPSLAKE_STATE", "AIRFLOW_HOME"])
 @pytest.mark.parametrize(
     ("given", "meant"),
     [

@@ -1,4 +1,4 @@
-"""Gaia and Hipparcos, published in a folder: the catalogs of the demo."""
+"""Gaia and Hipparcos, published without Spark: the catalogs of the demo."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ SPECS = PROJECT / "include" / "specs"
 
 
 def publish_real_catalogs(folder: Path) -> Path:
-    """Ingest both; return the warehouse."""
+    """Land and ingest both; return the warehouse."""
+    write_landing(folder / "landing")
+    for name in ("gaia_dr3", "hipparcos_hats"):
+        publish_real_catalog(name, folder / "landing", folder / "warehouse")
+    return folder / "warehouse"
+
+
+def publish_real_catalog(name: str, landing: Path, warehouse: Path) -> Path:
+    """Ingest what has landed of one; return its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HIPSLAKE_LANDING", str(folder / "landing"))
-        write_landing(folder / "landing")
-        warehouse = folder / "warehouse"
-        for name in ("gaia_dr3", "hipparcos_hats"):
-            _ingest(in_process.start(warehouse, SPECS / "catalogs" / f"{name}.yaml", name))
-    return warehouse
+        patch.setenv("HIPSLAKE_LANDING", str(landing))
+        _ingest(in_process.start(warehouse, SPECS / "catalogs" / f"{name}.yaml", name))
+    return warehouse / "catalogs" / name
 
 
 def _ingest(folder: RunFolder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -38,15 +39,23 @@ radius_arcsec: 60
 """
 
 
-@pytest.fixture
-def warehouse(tmp_path: Path) -> Path:
-    """Two catalogs, the second near the first."""
+@pytest.fixture(scope="module")
+def two_catalogs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with two catalogs, the second near the first; made once, copied for every test."""
     ra, dec = sky(3000)
     rng = np.random.default_rng(1)
-    root = tmp_path / "warehouse" / "catalogs"
+    place = tmp_path_factory.mktemp("two")
+    root = place / "warehouse" / "catalogs"
     published(root, "a", rows_at(ra, dec), threshold="200 rows")
     near = np.clip(dec[:2000] + 0.01 * rng.normal(size=2000), -90, 90)
     published(root, "b", rows_at(ra[:2000], near), threshold="300 rows", margin_arcsec=60.0)
+    return place / "warehouse"
+
+
+@pytest.fixture
+def warehouse(two_catalogs: Path, tmp_path: Path) -> Path:
+    """Two catalogs that a test may change."""
+    shutil.copytree(two_catalogs, tmp_path / "warehouse", symlinks=True)
     return tmp_path / "warehouse"
 
 

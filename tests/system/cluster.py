@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pyspark
+from hipslake.spark.settings import java_options
 
 from tests.system.trees import Tree, started
 
@@ -62,6 +63,7 @@ class Cluster:
             "SPARK_LOCAL_IP": LOOPBACK,
             "SPARK_LOCAL_DIRS": str(self.place / "scratch"),
             "SPARK_DAEMON_MEMORY": "256m",
+            "JDK_JAVA_OPTIONS": " ".join(java_options()),  # executors too: all of them live for a minute
         }
 
     def fill(self) -> None:

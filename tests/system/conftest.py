@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import airflow_home
+from tests.steps.real_skies import publish_real_catalog
 from tests.system.dag_runs import Lake
 
 
@@ -34,6 +35,12 @@ def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("landing")
     write_landing(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def plain_gaia(tmp_path_factory: pytest.TempPathFactory, landing: Path) -> Path:
+    """The folder of Gaia as this process ingests it, without Airflow and Spark."""
+    return publish_real_catalog("gaia_dr3", landing, tmp_path_factory.mktemp("plain") / "warehouse")
 
 
 @pytest.fixture(scope="session")

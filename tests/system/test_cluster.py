@@ -43,13 +43,13 @@ def test_its_workers_have_third_party_packages_only(cluster: Cluster, tmp_path: 
     assert "No module named 'hipslake'" in can_import("hipslake").stderr
 
 
-def test_a_catalog_made_by_the_cluster_is_the_one_made_locally(
-    cluster: Cluster, lake: Lake, tmp_path: Path
+def test_a_catalog_made_by_the_cluster_is_the_one_made_by_one_process(
+    cluster: Cluster, airflow: Path, landing: Path, plain_gaia: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "logs").mkdir()
-    remote = Lake(lake.landing, tmp_path / "warehouse", tmp_path / "logs")
+    remote = Lake(landing, tmp_path / "warehouse", tmp_path / "logs")
     remote.ingest("gaia_dr3", spark=cluster.connection, **cluster.client)
-    assert_same_catalog(remote.catalog("gaia_dr3"), lake.catalog("gaia_dr3"))
+    assert_same_catalog(remote.catalog("gaia_dr3"), plain_gaia)
     shipped = sorted(cluster.work.glob("app-*/*/hipslake.zip"))
     assert len(shipped) == 4, "two jobs on two workers"
     assert "hipslake/spark/write_tasks.py" in zipfile.ZipFile(shipped[0]).namelist()

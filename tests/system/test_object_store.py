@@ -18,7 +18,6 @@ from hipslake.storage import Storage
 
 from tests.stores.s3_server import S3Server, running_s3
 from tests.system.agreeing import difference, source
-from tests.system.dag_runs import Lake
 from tests.system.environment import environment
 from tests.system.stores import on_s3, watched_commands
 from tests.system.trees import started
@@ -89,8 +88,8 @@ def test_plain_pyarrow_reads_its_files(ingest: Ingest, landing: Path) -> None:
     assert difference(rows, source(landing, CATALOG), "source_id") == ""
 
 
-def test_it_is_the_catalog_that_a_local_warehouse_gets(ingest: Ingest, lake: Lake) -> None:
-    local, remote = Catalog.open(lake.catalog(CATALOG)), Catalog.open(ingest.root)
+def test_it_is_the_catalog_that_a_local_warehouse_gets(ingest: Ingest, plain_gaia: Path) -> None:
+    local, remote = Catalog.open(plain_gaia), Catalog.open(ingest.root)
     assert remote.pixels == local.pixels
     sums = [
         catalog.metadata.partitions(None, catalog.storage).select(["order", "npix", "sha256"])

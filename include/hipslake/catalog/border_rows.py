@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.placement import icrs_of
-from hipslake.catalog.reading import told
+from hipslake.catalog.reading import range_of, told
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec
@@ -100,10 +100,7 @@ class _LeafFile:
 
     def meets(self, number: int, border: Intervals) -> bool:
         """Whether a row group may hold rows of the border, by what it says of `_healpix_29`."""
-        statistics = self.parquet.metadata.row_group(number).column(0).statistics
-        if statistics is None or not statistics.has_min_max:
-            return True
-        return bool(border.touch(np.array([statistics.min]), np.array([statistics.max + 1]))[0])
+        return len(border.within(*range_of(self.parquet.metadata.row_group(number)))) > 0
 
     def columns(self, number: int, position: PositionSpec) -> pa.Table:
         """What tells where the rows lie."""

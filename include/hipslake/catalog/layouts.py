@@ -9,6 +9,9 @@ import hashlib
 import re
 from typing import NamedTuple, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
@@ -62,9 +65,37 @@ class HatsLayout:
         folder = f"Norder={order}/Dir={npix // _DIR_PIXELS * _DIR_PIXELS}"
         return f"{write_id}/{group}/dataset/{folder}/Npix={npix}{self._file(write_id)}"
 
-    def path_in_tree(self, write_id: str, path: str) -> str:
-        """Where a leaf file, of any write, stands in the HATS tree of a write."""
-        return f"{write_id}/{path.partition('/')[2]}"
+    def of_other_writes(
+        self, write_id: str, paths: pa.ChunkedArray
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """The leaf files of other writes, and where they stand in the HATS tree of this one.
+
+        Parameters
+        ----------
+        write_id : str
+        paths : pyarrow.ChunkedArray
+            string[n]; leaf files of any write.
+
+        Returns
+        -------
+        paths, in_tree : pyarrow.ChunkedArray
+            string[m] each, in the order of `paths` where all writes have names of one length.
+
+        Examples
+        --------
+        >>> _, in_tree = HATS.of_other_writes("new", pa.chunked_array([["new/main/a", "old/main/b"]]))
+        >>> in_tree.to_pylist()
+        ['new/main/b']
+        """
+        is_other = pc.invert(pc.starts_with(paths, f"{write_id}/"))
+        end = pc.find_substring(paths, "/")  # of the first folder: few lengths, so few passes
+        others: list[pa.Array] = []
+        in_tree: list[pa.Array] = []
+        for length in end.unique().to_pylist():
+            found = paths.filter(pc.and_(is_other, pc.equal(end, length)))
+            others += found.chunks
+            in_tree += pc.binary_replace_slice(found, 0, length, write_id).chunks
+        return pa.chunked_array(others, paths.type), pa.chunked_array(in_tree, paths.type)
 
     def path_in_dataset(self, path: str) -> str:
         """A leaf file as `_metadata` names it: relative to the group's `dataset/`."""

@@ -162,7 +162,7 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
 
 def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
     """The row groups that may hold rows of some intervals; of these, those that are wanted."""
-    ranges = [_range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+    ranges = [range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
     found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
     if wanted is None or not found:
         return found
@@ -170,7 +170,7 @@ def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | Non
     return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
 
 
-def _range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
+def range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
     """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
     statistics = row_group.column(0).statistics
     if statistics is None or not statistics.has_min_max:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hipslake.errors import SpecError
 from hipslake.specs.crossmatch import MatchOptions
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,11 @@ class MatchColumns:
     left: dict[str, str]
     right: dict[str, str]
     schema: pa.Schema
+
+    @property
+    def outcome(self) -> pa.Schema:
+        """What the join gives: `_healpix_29` of the left row, then these columns."""
+        return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *self.schema])
 
 
 def match_columns(

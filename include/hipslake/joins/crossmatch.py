@@ -16,11 +16,6 @@ from hipslake.specs.crossmatch import MatchOptions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 
-def outcome_schema(columns: MatchColumns) -> pa.Schema:
-    """What a match gives: `_healpix_29` of the left row, then the columns of the match."""
-    return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *columns.schema])
-
-
 def matched(
     left: pa.Table,
     here: Positions,
@@ -47,12 +42,12 @@ def matched(
     Yields
     ------
     pyarrow.RecordBatch
-        Of `outcome_schema`: rows in the order of the left side, and by rank for each of them.
+        Of `columns.outcome`: rows in the order of the left side, and by rank for each of them.
     """
     kept = [left.select([HEALPIX_COLUMN, *columns.left]).combine_chunks()]
     if columns.right:
         kept.append(right.select(list(columns.right)).combine_chunks())
-    schema = outcome_schema(columns)
+    schema = columns.outcome
     found = match(
         here,
         there,

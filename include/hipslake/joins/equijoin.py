@@ -104,12 +104,7 @@ def equijoined(
     arrays = left.select([HEALPIX_COLUMN, *columns.left]).take(pa.array(mine)).columns
     if columns.right:
         arrays += right.select(list(columns.right)).take(where).columns
-    return pa.Table.from_arrays(arrays, schema=outcome_schema(columns))
-
-
-def outcome_schema(columns: MatchColumns) -> pa.Schema:
-    """What a join gives: `_healpix_29` of the left row, then its columns."""
-    return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *columns.schema])
+    return pa.Table.from_arrays(arrays, schema=columns.outcome)
 
 
 def matching_rows(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[Places, Places]:

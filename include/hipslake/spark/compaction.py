@@ -155,16 +155,11 @@ def _draft(
         else group
         for group in newest.groups
     )
-    return newest.model_copy(
-        update={
-            "version": newest.version + 1,
-            "parent": newest.version,
-            "write_id": write_id,
-            "created": now_utc(),
-            "library_version": frozen.library_version,
-            "total_bytes": sum(group.bytes for group in groups),
-            "groups": groups,
-        }
+    return newest.followed_by(
+        write_id,
+        library_version=frozen.library_version,
+        total_bytes=sum(group.bytes for group in groups),
+        groups=groups,
     )
 
 

@@ -110,15 +110,7 @@ def _with_indices(
     assert newest is not None  # versions do not go away
     built = {index.column for index in indices}
     others = [index for index in newest.indices if index.column not in built]
-    return newest.model_copy(
-        update={
-            "version": newest.version + 1,
-            "parent": newest.version,
-            "write_id": write_id,
-            "created": now_utc(),
-            "indices": (*others, *indices),
-        }
-    )
+    return newest.followed_by(write_id, indices=(*others, *indices))
 
 
 def _report(

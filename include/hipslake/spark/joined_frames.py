@@ -13,10 +13,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.keyed import PIECE_ROWS, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
 from hipslake.catalog.joining.stretches import Stretches
-from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -25,27 +25,17 @@ _TASKS_PER_CORE = 4
 _LEFT_KEY, _RIGHT_KEY = "hipslake left key", "hipslake right key"  # no columns of ours have spaces
 
 
-def joined_leaf_by_leaf(spark: SparkSession, join: Equijoin) -> DataFrame:
+def leaf_by_leaf(spark: SparkSession, join: KeyedJoin) -> DataFrame:
     """The outcome of a join whose keys are co-partitioned; its plan has no exchange.
 
     Parameters
     ----------
     spark : SparkSession
-    join : Equijoin
+    join : KeyedJoin
+        An equi-join, or a nesting of sources in their objects.
     """
-    return by_stretches(spark, join.joined, join.pieces(), from_arrow_schema(_as_spark_has_it(join.schema)))
-
-
-def nested_leaf_by_leaf(spark: SparkSession, series: TimeSeries) -> DataFrame:
-    """Objects with their sources nested; the plan has no exchange.
-
-    Parameters
-    ----------
-    spark : SparkSession
-    series : TimeSeries
-    """
-    schema = from_arrow_schema(_as_spark_has_it(series.schema))
-    return by_stretches(spark, series.joined, series.pieces(), schema)
+    schema = from_arrow_schema(_as_spark_has_it(join.schema))
+    return by_stretches(spark, join.table, join.stretches(join.task_rows), schema)
 
 
 Rows = Callable[[int, int], pa.Table]

@@ -340,16 +340,7 @@ def _draft(
         raise ConflictError(f"column group {base.groups[0].name!r} has changed")
     if any(newest.margin(margin.radius_arcsec) for margin in margins):
         raise ConflictError("another run has made the same margin")
-    return newest.model_copy(
-        update={
-            "version": newest.version + 1,
-            "parent": newest.version,
-            "write_id": write_id,
-            "created": now_utc(),
-            "library_version": library_version,
-            "margins": (*newest.margins, *margins),
-        }
-    )
+    return newest.followed_by(write_id, library_version=library_version, margins=(*newest.margins, *margins))
 
 
 def _told(report: MarginReport, order: MarginOrder, files: pa.Table) -> MarginReport:

@@ -9,7 +9,11 @@ from pathlib import Path
 from hipslake.errors import SpecError
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
-DEFAULTS = {"HIPSLAKE_LANDING": ".data/landing", "HIPSLAKE_WAREHOUSE": ".data/warehouse"}
+DEFAULTS = {
+    "HIPSLAKE_LANDING": ".data/landing",
+    "HIPSLAKE_WAREHOUSE": ".data/warehouse",
+    "HIPSLAKE_STATE": ".data/state",
+}
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -21,8 +25,8 @@ def expand(uri: str) -> str:
     Parameters
     ----------
     uri
-        A path or URL, with `${NAME}` for environment variables. `HIPSLAKE_LANDING` and
-        `HIPSLAKE_WAREHOUSE` default to folders of the checkout.
+        A path or URL, with `${NAME}` for environment variables. `HIPSLAKE_LANDING`,
+        `HIPSLAKE_WAREHOUSE` and `HIPSLAKE_STATE` default to folders of the checkout.
 
     Raises
     ------

@@ -14,10 +14,12 @@ from pydantic import BaseModel, ValidationError
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, EquijoinSpec)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
 Place = tuple[str | int, ...]
 
 
@@ -43,9 +45,19 @@ def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
     return _load_named(Path(path), CrossmatchSpec)
 
 
+def load_cube_spec(path: Path | str) -> CubeSpec:
+    """Read the `<name>.yaml` of a cube; the same rules as for a catalog's."""
+    return _load_named(Path(path), CubeSpec)
+
+
 def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
     """Read the `<name>.yaml` of an equi-join; the same rules as for a catalog's."""
     return _load_named(Path(path), EquijoinSpec)
+
+
+def load_table_spec(path: Path | str) -> TableSpec:
+    """Read the `<name>.yaml` of a table; the same rules as for a catalog's."""
+    return _load_named(Path(path), TableSpec)
 
 
 def join_type(path: Path) -> str | None:

@@ -136,8 +136,8 @@ def _build_tree(
 
 def _elsewhere(write_id: str, table: pa.Table) -> list[tuple[str, str]]:
     """The leaf files of other writes, each with its path in the tree of this one."""
-    pairs = ((path, HATS.path_in_tree(write_id, path)) for path in table["path"].to_pylist())
-    return [(path, target) for path, target in pairs if path != target]
+    paths, targets = HATS.of_other_writes(write_id, table["path"])
+    return list(zip(paths.to_pylist(), targets.to_pylist(), strict=True))
 
 
 def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:

@@ -188,7 +188,7 @@ def extra_files(
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
     if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
-        known += [_tree_paths(metadata.write_id, table) for table in tables.values()]
+        known += [HATS.of_other_writes(metadata.write_id, table["path"])[1] for table in tables.values()]
     known.append(pa.array([path for index in metadata.indices for path in index.paths], pa.string()))
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
@@ -196,10 +196,6 @@ def extra_files(
         yield Problem.of(
             ProblemKind.EXTRA_FILE, path, "lies among the data, but metadata.json does not name it"
         )
-
-
-def _tree_paths(write_id: str, table: pa.Table) -> pa.Array:
-    return pa.array([HATS.path_in_tree(write_id, path) for path in table["path"].to_pylist()], pa.string())
 
 
 def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

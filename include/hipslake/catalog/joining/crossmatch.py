@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.sides import Side, margin_files
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
 from hipslake.catalog.metadata import CatalogMetadata
@@ -28,7 +29,7 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import Homes, homes, near
 from hipslake.joins.columns import MatchColumns, match_columns
-from hipslake.joins.crossmatch import matched, outcome_schema
+from hipslake.joins.crossmatch import matched
 from hipslake.joins.grid import Positions
 from hipslake.specs.crossmatch import MatchOptions, check_epoch
 from hipslake.specs.join import MotionColumns
@@ -47,7 +48,7 @@ _ARCSEC = np.pi / 180 / 3600
 
 
 @dataclass(frozen=True)
-class Crossmatch:
+class Crossmatch(CatalogJoin):
     """Two catalogs and how their rows match.
 
     Attributes
@@ -146,15 +147,15 @@ class Crossmatch:
         )
 
     @property
-    def schema(self) -> pa.Schema:
-        """The outcome, `_healpix_29` first."""
-        return outcome_schema(self.columns)
-
-    @property
     def task_rows(self) -> int:
         """How many left rows are matched at once: as many as fit into a bounded memory."""
         width = sum(_width(field.type) for side in (self.left, self.right) for field in side.stretches.schema)
         return int(min(max(_TASK_BYTES // max(width, 1), _LEAST_ROWS), _MOST_ROWS))
+
+    @property
+    def left_catalog(self) -> str:
+        """Name of the left catalog."""
+        return self.left.metadata.catalog
 
     @property
     def described(self) -> str:
@@ -190,11 +191,10 @@ class Crossmatch:
         margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
         return homes(leaves, PixelTree(*margins.T))
 
-    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    def batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """The outcome for the left rows in [start, stop), order-29 pixels.
 
-        Ordered by `_healpix_29`, the order of the left side, and nearness: the same stretch gives the same
-        rows, and stretches one after another the same as all of them at once.
+        Ordered by `_healpix_29`, the order of the left side, and nearness.
         """
         pieces = self._pieces(start, stop)
         rows: pa.Table | None = None

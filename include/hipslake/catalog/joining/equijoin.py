@@ -2,83 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hipslake.catalog.co_partitioning import check_joinable
+from hipslake.catalog.joining.keyed import Keyed, KeyedJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.alignment import overlaps
 from hipslake.joins.columns import MatchColumns
-from hipslake.joins.equijoin import (
-    JoinKind,
-    equijoin_columns,
-    equijoined,
-    outcome_schema,
-    suffixes_of,
-)
-from hipslake.joins.keys import key_kind
+from hipslake.joins.equijoin import JoinKind, equijoin_columns, equijoined, suffixes_of
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
-BATCH_ROWS = 1 << 16
-PIECE_ROWS = 500_000  # of either side that are joined at once, about
-
-
-class Keyed(NamedTuple):
-    """A side of a join: a catalog, its key, the columns that are kept of it, and which rows take part."""
-
-    storage: Storage
-    metadata: CatalogMetadata
-    key: str
-    kept: tuple[str, ...]
-    filter: ds.Expression | None = None  # rows that do not pass are not joined; None: all are
-    also: tuple[str, ...] = ()  # read as well, but not kept
-
-    @classmethod
-    def of(
-        cls,
-        storage: Storage,
-        metadata: CatalogMetadata,
-        key: str,
-        columns: Sequence[str] | None,
-        filters: Any = None,
-    ) -> Keyed:
-        """A side whose columns are known to be there; `SchemaMismatchError` names those that are not."""
-        chosen = select(metadata, [key], filters)
-        if columns is None:
-            whole = joined_schema(metadata).names
-            columns = [name for name in whole if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
-        select(metadata, columns)
-        return cls(storage, metadata, key, tuple(columns), chosen.filter)
-
-    @property
-    def stretches(self) -> Stretches:
-        """Reads the key, the columns that are kept and those that are needed besides, of rows that pass."""
-        needed = [
-            name for name in dict.fromkeys([self.key, *self.kept, *self.also]) if name != HEALPIX_COLUMN
-        ]
-        return Stretches(self.storage, self.metadata, needed, self.filter)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that are kept."""
-        whole = joined_schema(self.metadata)
-        return pa.schema([whole.field(name) for name in self.kept])
-
 
 @dataclass(frozen=True)
-class Equijoin:
+class Equijoin(KeyedJoin):
     """Two catalogs that are joined where keys are equal. Small, so that it travels with tasks.
 
     Attributes
@@ -146,10 +92,9 @@ class Equijoin:
             for side, key, kept, passing in zip((left, right), on, columns, filters, strict=True)
         )
         mine = mine._replace(kept=tuple(name for name in mine.kept if name != HEALPIX_COLUMN))  # always there
-        kinds = [_kind_of(side) for side in (mine, theirs)]
-        if kinds[0] != kinds[1]:
+        if mine.kind != theirs.kind:
             raise SchemaMismatchError(
-                f"{left[1].catalog}.{on[0]} is {kinds[0]} and {right[1].catalog}.{on[1]} is {kinds[1]}; "
+                f"{left[1].catalog}.{on[0]} is {mine.kind} and {right[1].catalog}.{on[1]} is {theirs.kind}; "
                 "ingest one of them in the type of the other"
             )
         if not shuffle:
@@ -171,21 +116,9 @@ class Equijoin:
         )
 
     @property
-    def schema(self) -> pa.Schema:
-        """The outcome, `_healpix_29` first."""
-        return outcome_schema(self.columns)
-
-    def pieces(self, most_rows: int = PIECE_ROWS) -> StretchPlan:
-        """The stretches that are joined one by one, along the curve: where leaves of both sides meet.
-
-        For a left or an anti-join also where the right side has no leaf. Of each side, a piece has about
-        `most_rows` rows at most, unless a single row group has more.
-        """
-        return aligned(
-            plan_stretches(self.left.storage, self.left.metadata, most_rows),
-            plan_stretches(self.right.storage, self.right.metadata, most_rows),
-            keep_left=self.how != "inner",
-        )
+    def left_catalog(self) -> str:
+        """Name of the left catalog."""
+        return self.left.metadata.catalog
 
     @property
     def described(self) -> str:
@@ -196,20 +129,18 @@ class Equijoin:
             " Do the filters leave anything?" if filtered else ""
         )
 
-    @property
-    def task_rows(self) -> int:
-        """Rows of either side that are joined at once."""
-        return PIECE_ROWS
-
     def stretches(self, most_rows: int) -> StretchPlan:
-        """As `pieces`."""
-        return self.pieces(most_rows)
+        """Where leaves of both sides meet; for a left or an anti-join also where the right side has no leaf.
 
-    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """As `joined`, batch by batch."""
-        yield from batches_of(self.joined(start, stop))
+        Of each side, a stretch has about `most_rows` rows at most, unless a single row group has more.
+        """
+        return aligned(
+            plan_stretches(self.left.storage, self.left.metadata, most_rows),
+            plan_stretches(self.right.storage, self.right.metadata, most_rows),
+            keep_left=self.how != "inner",
+        )
 
-    def joined(self, start: int, stop: int) -> pa.Table:
+    def table(self, start: int, stop: int) -> pa.Table:
         """The outcome for the left rows in [start, stop), order-29 pixels, in their order."""
         left, right = self.sides(start, stop)
         return equijoined(left, right, self.on, self.how, self.columns)
@@ -226,11 +157,6 @@ class Equijoin:
     @cached_property
     def _right(self) -> Stretches:
         return self.right.stretches
-
-
-def batches_of(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows of a table in batches of bounded size."""
-    yield from table.combine_chunks().to_batches(BATCH_ROWS)
 
 
 def aligned(left: StretchPlan, right: StretchPlan, *, keep_left: bool) -> StretchPlan:
@@ -262,8 +188,3 @@ def aligned(left: StretchPlan, right: StretchPlan, *, keep_left: bool) -> Stretc
         rows = np.concatenate([rows, np.ones(len(alone), np.int64)])
     along = np.argsort(start)
     return StretchPlan(start[along], stop[along], rows[along])
-
-
-def _kind_of(side: Keyed) -> str:
-    kind = joined_schema(side.metadata).field(side.key).type
-    return key_kind(kind, f"{side.metadata.catalog}.{side.key}")

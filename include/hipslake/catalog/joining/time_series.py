@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.joining.equijoin import PIECE_ROWS, Equijoin, Keyed, batches_of
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.keyed import KeyedJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
@@ -24,7 +25,7 @@ _NESTED = " nested"  # columns of the sources stand in a struct: they never meet
 
 
 @dataclass(frozen=True)
-class TimeSeries:
+class TimeSeries(KeyedJoin):
     """Two catalogs, and how the rows of one are nested in those of the other. Travels with tasks.
 
     Attributes
@@ -98,45 +99,27 @@ class TimeSeries:
         return cls(join, time, name, keep_empty)
 
     @property
-    def schema(self) -> pa.Schema:
-        """The outcome: `_healpix_29`, the columns of the objects, and the list."""
-        place = joined_schema(self.join.left.metadata).field(HEALPIX_COLUMN)
-        return pa.schema([place, *self.join.left.schema, nested_field(self.join.right.schema, self.name)])
-
-    @property
-    def left(self) -> Keyed:
-        """The objects."""
-        return self.join.left
-
-    @property
     def columns(self) -> MatchColumns:
-        """The columns of the outcome, without `_healpix_29`."""
-        kept = {name: name for name in self.join.left.kept}
-        return MatchColumns(kept, {}, pa.schema(list(self.schema)[1:]))
+        """The columns of the objects, and the list; without `_healpix_29`."""
+        objects, sources = self.join.left, self.join.right
+        kept = {name: name for name in objects.kept}
+        return MatchColumns(kept, {}, pa.schema([*objects.schema, nested_field(sources.schema, self.name)]))
+
+    @property
+    def left_catalog(self) -> str:
+        """Name of the catalog of objects."""
+        return self.join.left_catalog
 
     @property
     def described(self) -> str:
         """The nesting in words, and what to look at where it finds nothing."""
         return f"with nested {self.join.right.metadata.catalog}: do the filters leave anything?"
 
-    @property
-    def task_rows(self) -> int:
-        """Rows of either side that are joined at once."""
-        return PIECE_ROWS
-
     def stretches(self, most_rows: int) -> StretchPlan:
-        """As `pieces`."""
-        return self.pieces(most_rows)
+        """Where objects are, whether or not they have sources."""
+        return self.join.stretches(most_rows)
 
-    def matched(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """As `joined`, batch by batch."""
-        yield from batches_of(self.joined(start, stop))
-
-    def pieces(self, most_rows: int = PIECE_ROWS) -> StretchPlan:
-        """The stretches of the curve that are nested one by one."""
-        return self.join.pieces(most_rows)
-
-    def joined(self, start: int, stop: int) -> pa.Table:
+    def table(self, start: int, stop: int) -> pa.Table:
         """The objects in [start, stop), order-29 pixels, in their order, with their sources."""
         left, right = self.join.sides(start, stop)
         kept = self.join.right.kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -134,6 +135,20 @@ class CatalogMetadata(Frozen):
     def increment(self, key: str | None) -> Increment | None:
         """The increment of a key, or None."""
         return next((increment for increment in self.increments if increment.key == key), None)
+
+    def followed_by(self, write_id: str, **changes: Any) -> CatalogMetadata:
+        """The version that comes after this one.
+
+        Parameters
+        ----------
+        write_id : str
+            The write that makes it.
+        **changes
+            Fields in which it differs.
+        """
+        now = datetime.now(UTC).replace(microsecond=0)
+        numbers = {"version": self.version + 1, "parent": self.version}
+        return self.model_copy(update={**numbers, "write_id": write_id, "created": now, **changes})
 
     def to_json(self) -> bytes:
         """The bytes of metadata.json: the same metadata gives the same bytes."""

@@ -15,8 +15,7 @@ from hipslake.errors import SpecError
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.joining.equijoin import Equijoin
-    from hipslake.catalog.joining.time_series import TimeSeries
+    from hipslake.catalog.joining.join import CatalogJoin
     from hipslake.specs.join import MotionColumns
 
 
@@ -88,7 +87,6 @@ class CatalogJoins(OpenedCatalog):
             What is asked for does not go together, or the other catalog has no sufficient margin.
         """
         from hipslake.catalog.joining.crossmatch import Crossmatch
-        from hipslake.catalog.joining.stretch_plan import plan_stretches
         from hipslake.specs.crossmatch import match_options, motion_columns
 
         options = match_options(
@@ -108,11 +106,7 @@ class CatalogJoins(OpenedCatalog):
             region=None if region is None else region_of(region),
             filters=(filters, other_filters),
         )
-        plan = plan_stretches(self.storage, self.metadata, match.task_rows, only=match.only)
-        stretches = zip(plan.start.tolist(), plan.stop.tolist(), strict=True)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            found = pool.map(lambda stretch: list(match.matched(*stretch)), stretches)
-            return pa.Table.from_batches([batch for batches in found for batch in batches], match.schema)
+        return _whole(match)
 
     def join(
         self,
@@ -185,9 +179,9 @@ class CatalogJoins(OpenedCatalog):
             filters=(filters, other_filters),
         )
         if spark is not None:
-            from hipslake.spark.joined_frames import joined_by_shuffle, joined_leaf_by_leaf
+            from hipslake.spark.joined_frames import joined_by_shuffle, leaf_by_leaf
 
-            return joined_by_shuffle(spark, join) if shuffle else joined_leaf_by_leaf(spark, join)
+            return joined_by_shuffle(spark, join) if shuffle else leaf_by_leaf(spark, join)
         if shuffle:
             raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
         return _whole(join)
@@ -254,15 +248,15 @@ class CatalogJoins(OpenedCatalog):
             keep_empty=keep_empty,
         )
         if spark is not None:
-            from hipslake.spark.joined_frames import nested_leaf_by_leaf
+            from hipslake.spark.joined_frames import leaf_by_leaf
 
-            return nested_leaf_by_leaf(spark, series)
+            return leaf_by_leaf(spark, series)
         return _whole(series)
 
 
-def _whole(join: Equijoin | TimeSeries) -> pa.Table:
+def _whole(join: CatalogJoin) -> pa.Table:
     """The outcome in the order of the left catalog; its stretches are joined side by side."""
-    pieces = join.pieces()
+    stretches = join.stretches(join.task_rows)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(join.joined, pieces.start.tolist(), pieces.stop.tolist()))
+        found = list(pool.map(join.table, stretches.start.tolist(), stretches.stop.tolist()))
     return pa.concat_tables([join.schema.empty_table(), *found])

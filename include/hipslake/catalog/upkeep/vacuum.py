@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hipslake.catalog.hats.properties import primary_table_url
 from hipslake.catalog.layouts import HATS
@@ -81,8 +81,35 @@ def vacuum_catalog(
     CatalogFormatError
         A version, a sidecar or a pin cannot be read, so it is not known what it needs; nothing is deleted.
     """
+    return vacuum(storage, retention, CatalogVersions(), now=now, dry_run=dry_run)
+
+
+class VersionContent(Protocol):
+    """What a vacuum has to know of the metadata of whatever it vacuums."""
+
+    def version(self, data: bytes, where: str) -> Any:
+        """The metadata, with `write_id` and `created`."""
+
+    def needed(self, storage: Storage, metadata: Iterator[Any], folders: Collection[str]) -> NeededFiles:
+        """The files in some write folders that some versions name."""
+
+
+class CatalogVersions:
+    """What is known of the versions of a catalog."""
+
+    def version(self, data: bytes, where: str) -> CatalogMetadata:
+        return CatalogMetadata.from_json(data, where=where)
+
+    def needed(self, storage: Storage, metadata: Iterator[Any], folders: Collection[str]) -> NeededFiles:
+        return needed_files(storage, metadata, folders)
+
+
+def vacuum(
+    storage: Storage, retention: Retention, content: VersionContent, *, now: datetime, dry_run: bool
+) -> VacuumOutcome:
+    """Vacuum a catalog, or whatever else keeps a log of versions; parameters as for `vacuum_catalog`."""
     versions = VersionLog(storage)
-    standing = _standing(storage, versions)
+    standing = _standing(storage, versions, content)
     removed = _sweep(storage, dry_run=dry_run)
     # A real run has swept the pins of dead writes by now.
     dead = [each for each in pinning_writes(storage) if not is_live(storage, each)] if dry_run else []
@@ -95,7 +122,8 @@ def vacuum_catalog(
     postponed = ""
     try:
         _check_pins(pinned_versions(storage, without=dead) & gone.keys())
-        removed += _clear(storage, versions, gone, {each.path for each in removed}, dry_run=dry_run)
+        swept = {each.path for each in removed}
+        removed += _clear(storage, versions, content, gone, swept, dry_run=dry_run)
     except _PostponedError as why:
         log.warning("Files of vacuumed versions are left for the next vacuum: %s.", why)
         postponed = str(why)
@@ -120,7 +148,13 @@ def _check_pins(held: Collection[int]) -> None:
 
 
 def _clear(
-    storage: Storage, versions: VersionLog, gone: Mapping[int, str], swept: Collection[str], *, dry_run: bool
+    storage: Storage,
+    versions: VersionLog,
+    content: VersionContent,
+    gone: Mapping[int, str],
+    swept: Collection[str],
+    *,
+    dry_run: bool,
 ) -> list[Removed]:
     """Delete what vacuumed versions have written and no living version names.
 
@@ -135,10 +169,10 @@ def _clear(
         Folders that are gone already, or, in a dry run, would be.
     """
     try:
-        living = [_version(storage, versions, number) for number in _all_but(versions, gone)]
+        living = [_version(storage, versions, content, number) for number in _all_but(versions, gone)]
         stays = {each.write_id for each in living} | _writes_of_pointers(storage)
         folders = _folders(storage, set(gone.values()) - stays - {*swept})
-        needed = _needed(storage, versions, living, folders)
+        needed = _needed(storage, versions, content, living, folders)
     except (VersionNotFoundError, FileNotFoundError):
         if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
             raise _PostponedError("another vacuum is at work") from None
@@ -155,24 +189,24 @@ class _Version(NamedTuple):
     created: datetime
 
 
-def _standing(storage: Storage, versions: VersionLog) -> list[_Version]:
+def _standing(storage: Storage, versions: VersionLog, content: VersionContent) -> list[_Version]:
     """The versions that can be opened, ascending."""
     found = []
     for number in versions.numbers():
         with suppress(VersionNotFoundError):  # vacuumed since it was listed
-            found.append(_version(storage, versions, number))
+            found.append(_version(storage, versions, content, number))
     if not found:
         raise CatalogNotFoundError(f"{storage.uri()}: no version is published here; check the path")
     return found
 
 
-def _version(storage: Storage, versions: VersionLog, number: int) -> _Version:
-    metadata = _metadata(storage, versions, number)
+def _version(storage: Storage, versions: VersionLog, content: VersionContent, number: int) -> _Version:
+    metadata = _metadata(storage, versions, content, number)
     return _Version(number, metadata.write_id, metadata.created)
 
 
-def _metadata(storage: Storage, versions: VersionLog, number: int) -> CatalogMetadata:
-    return CatalogMetadata.from_json(versions.read(number), where=f"{storage.uri()}, version {number}")
+def _metadata(storage: Storage, versions: VersionLog, content: VersionContent, number: int) -> Any:
+    return content.version(versions.read(number), f"{storage.uri()}, version {number}")
 
 
 def _expired(
@@ -221,8 +255,12 @@ def _folders(storage: Storage, writes: Collection[str]) -> list[str]:
 
 
 def _needed(
-    storage: Storage, versions: VersionLog, living: Sequence[_Version], folders: Collection[str]
+    storage: Storage,
+    versions: VersionLog,
+    content: VersionContent,
+    living: Sequence[_Version],
+    folders: Collection[str],
 ) -> NeededFiles:
     """What living versions name in some folders."""
-    metadata = (_metadata(storage, versions, each.number) for each in living)
-    return needed_files(storage, metadata if folders else (), folders)
+    metadata = (_metadata(storage, versions, content, each.number) for each in living)
+    return content.needed(storage, metadata if folders else iter(()), folders)

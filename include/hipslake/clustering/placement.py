@@ -1,0 +1,134 @@
+"""Which file each row goes to: runs of the curve that hold about equal numbers of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.clustering.curves import Curve
+from hipslake.clustering.ranges import RangeBounds
+
+NOISE_BITS = 31
+
+
+@dataclass(frozen=True)
+class FileBounds:
+    """Where on a curve a file ends and the next one starts.
+
+    Attributes
+    ----------
+    keys : uint64[b]
+        Distinct keys at which a file ends, ascending.
+    ends : int64[c]
+        Where files end: (2 * place in `keys` + 1) << 31 | noise, up to which rows belong to the file.
+        Distinct, ascending.
+    files : int64[c + 1]
+        The file of what lies up to each end, and behind the last.
+    """
+
+    keys: NDArray[np.uint64]
+    ends: NDArray[np.int64]
+    files: NDArray[np.int64]
+
+    @classmethod
+    def of_sample(cls, keys: NDArray[np.uint64], noise: NDArray[np.int64], num_files: int) -> FileBounds:
+        """Cut a sample into files of equal numbers of rows.
+
+        Parameters
+        ----------
+        keys, noise : uint64[m], int64[m]
+            Of the sampled rows; noise in [0, 2**31).
+        num_files : int
+        """
+        size = len(keys)
+        order = np.lexsort((noise, keys))
+        last = -(-np.arange(1, num_files) * size // num_files) - 1
+        rows = order[last] if size else order
+        distinct, place = np.unique(keys[rows], return_inverse=True)
+        packed = (2 * place.astype(np.int64) + 1) << NOISE_BITS | noise[rows]
+        ends, first = np.unique(packed, return_index=True)
+        return cls(distinct, ends, np.append(first, len(rows)).astype(np.int64))
+
+    def files_of(self, keys: NDArray[np.uint64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of the file of each row, from its key and its noise in [0, 2**31)."""
+        # Odd where the key is one at which a file ends, and even between two of those.
+        place = np.searchsorted(self.keys, keys, "left") + np.searchsorted(self.keys, keys, "right")
+        return self.files[np.searchsorted(self.ends, place << NOISE_BITS | noise, side="left")]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Range ids, a curve, and where files end on it: all that a task needs to place its rows.
+
+    Attributes
+    ----------
+    bounds : RangeBounds
+    curve : Curve
+    files : FileBounds
+    add_noise : bool
+        Rows with equal keys may go to several files.
+    seed : int
+    """
+
+    bounds: RangeBounds
+    curve: Curve
+    files: FileBounds
+    add_noise: bool
+    seed: int
+
+    @classmethod
+    def plan(
+        cls, bounds: RangeBounds, curve: Curve, num_files: int, *, add_noise: bool = True, seed: int = 0
+    ) -> Placement:
+        """Place the sample of some ranges into files.
+
+        Parameters
+        ----------
+        bounds : RangeBounds
+            With its sample.
+        curve : Curve
+        num_files : int
+            At least 1.
+        add_noise : bool
+            Without it all rows with the same key go to one file, and other files may stay empty.
+        seed : int
+            Of the noise.
+        """
+        keys = bounds.keys_of_ids(bounds.sample_ids, curve)
+        noise = noise_of(np.arange(len(keys)), seed) if add_noise else np.zeros(len(keys), np.int64)
+        return cls(
+            bounds.without_sample(), curve, FileBounds.of_sample(keys, noise, num_files), add_noise, seed
+        )
+
+    def place(
+        self, rows: pa.Table | pa.RecordBatch, numbers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return the file and the key of each row.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table or RecordBatch
+        numbers : int64[n]
+            Tells equal rows apart: the noise of a row comes of its number, so that a task that runs twice
+            places its rows twice alike.
+
+        Returns
+        -------
+        int64[n], uint64[n]
+        """
+        keys = self.bounds.keys(rows, self.curve)
+        noise = noise_of(numbers, self.seed) if self.add_noise else np.zeros(len(keys), np.int64)
+        return self.files.files_of(keys, noise), keys
+
+
+def noise_of(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Evenly distributed numbers in [0, 2**31): SplitMix64 (Steele, Lea and Flood 2014), its highest bits."""
+    state = np.uint64(seed & (2**64 - 1)) ^ np.uint64(0x5851F42D4C957F2D)
+    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + state
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return (mixed >> np.uint64(64 - NOISE_BITS)).astype(np.int64)

@@ -1,0 +1,192 @@
+"""What the rows and the datasets of a cube have to be, checked apart from whoever writes them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.cube.dataset import listed
+from hipslake.cube.keys import codes, runs, sorted_by
+from hipslake.errors import CubeError, CubeRowsError
+from hipslake.specs.cube import CubeColumns
+
+_PLAIN = (
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_date,
+    pa.types.is_timestamp,
+    pa.types.is_floating,
+)
+
+
+def check_schema(
+    cube: CubeColumns, name: str, schema: pa.Schema, partition_columns: Sequence[str] | None = None
+) -> None:
+    """Refuse a schema that is none for a dataset of a cube.
+
+    Parameters
+    ----------
+    cube : CubeColumns
+    name : str
+        Of the dataset.
+    schema : pyarrow.Schema
+        With the partition columns.
+    partition_columns : sequence of str, optional
+        By which the dataset's files are cut; by default those of the cube.
+
+    Raises
+    ------
+    CubeRowsError
+        A column is missing, comes twice, cannot be a key, or is a partition column that does not cut.
+    """
+    partitions = cube.partition_columns if partition_columns is None else tuple(partition_columns)
+    twice = {each for each in schema.names if schema.names.count(each) > 1}
+    if twice:
+        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
+    dimensions = [each for each in cube.dimension_columns if each in schema.names]
+    lacking = set(cube.dimension_columns) - set(dimensions)
+    if name == cube.seed and lacking:
+        raise CubeRowsError(
+            f"the seed {name!r} has no dimension column {listed(lacking)}; it needs them all, as it says "
+            "which cells there are"
+        )
+    if not dimensions:
+        raise CubeRowsError(
+            f"dataset {name!r} has none of the dimension columns ({', '.join(cube.dimension_columns)}); it "
+            "needs one at least to be joined by"
+        )
+    missing = set(partitions) - set(schema.names)
+    if missing:
+        raise CubeRowsError(
+            f"dataset {name!r} has no partition column {listed(missing)}; add it, or name the "
+            "partition_columns that it has in its spec"
+        )
+    uncut = (set(cube.partition_columns) - set(partitions)) & set(schema.names)
+    if uncut:
+        raise CubeRowsError(
+            f"dataset {name!r} has the partition column {listed(uncut)}, but is not cut by it; add it to its "
+            "partition_columns, or leave the column out"
+        )
+    for each in (*partitions, *dimensions, *cube.index_columns):
+        if each in schema.names and not any(fits(schema.field(each).type) for fits in _PLAIN):
+            raise CubeRowsError(
+                f"dataset {name!r}: column {each!r} is {schema.field(each).type}, which cannot be compared; "
+                "use integers, texts, booleans, dates or times"
+            )
+
+
+def check_no_nulls(cube: CubeColumns, name: str, rows: pa.Table, partition_columns: Sequence[str]) -> None:
+    """Refuse rows with null, or NaN, in a partition, dimension or index column.
+
+    Raises
+    ------
+    CubeRowsError
+        Names the first such column, and how many rows.
+    """
+    for role, columns in (
+        ("partition", partition_columns),
+        ("dimension", cube.dimension_columns),
+        ("index", cube.index_columns),
+    ):
+        for column in sorted(set(columns) & set(rows.column_names)):
+            floats = pa.types.is_floating(rows.schema.field(column).type)
+            nulls = pc.sum(pc.is_null(rows.column(column), nan_is_null=floats)).as_py() or 0
+            if nulls:
+                raise CubeRowsError(
+                    f"dataset {name!r}: {role} column {column!r} is null in {nulls} of {rows.num_rows} rows; "
+                    "fill or leave out these rows"
+                )
+
+
+def check_cells(name: str, rows: pa.Table, cell: Sequence[str]) -> pa.Table:
+    """Refuse a cell that comes twice; return the rows in the order of their cells.
+
+    Parameters
+    ----------
+    name : str
+        Of the dataset.
+    rows : pyarrow.Table
+    cell : sequence of str
+        The partition and dimension columns of the dataset.
+
+    Raises
+    ------
+    CubeRowsError
+        Shows one such cell, and the columns in which its rows differ.
+    """
+    ordered = sorted_by(rows, cell)
+    bounds = runs(codes(ordered, cell))
+    sizes = np.diff(bounds)
+    if len(sizes) == ordered.num_rows:
+        return ordered
+    first = int(np.argmax(sizes > 1))
+    twins = ordered.slice(int(bounds[first]), int(sizes[first]))
+    key = ", ".join(f"{column}={twins.column(column)[0].as_py()!r}" for column in cell)
+    differ = [each for each in rows.column_names if each not in cell and _differs(twins.column(each))]
+    raise CubeRowsError(
+        f"dataset {name!r}: {int((sizes > 1).sum())} cells come more than once, such as {key} with "
+        f"{twins.num_rows} rows, which "
+        + (f"differ in {listed(differ)}" if differ else "are alike")
+        + "; keep one row per cell"
+    )
+
+
+def check_datasets(cube: CubeColumns, schemas: Mapping[str, pa.Schema]) -> None:
+    """Refuse datasets that are no cube together.
+
+    Raises
+    ------
+    CubeError
+        The seed is missing, an index column is nowhere, two datasets have a payload column each, or a shared
+        column differs in type.
+    """
+    if cube.seed not in schemas:
+        raise CubeError(
+            f"the seed {cube.seed!r} is missing; there is {listed(schemas) or 'no dataset'}. The seed says "
+            "which cells there are"
+        )
+    owners: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(schemas):
+        for column in cube.payload(schemas[name].names):
+            owners[column].append(name)
+    shared = {column: names for column, names in owners.items() if len(names) > 1}
+    if shared:
+        raise CubeError(
+            "a payload column belongs to one dataset, but "
+            + "; ".join(f"{column!r} is in {' and '.join(names)}" for column, names in sorted(shared.items()))
+            + "; rename it in one, or leave it out"
+        )
+    for column in (*cube.partition_columns, *cube.dimension_columns):
+        kinds = {name: schemas[name].field(column).type for name in schemas if column in schemas[name].names}
+        if len(set(kinds.values())) > 1:
+            raise CubeError(
+                f"column {column!r} joins datasets, but is "
+                + ", ".join(f"{kind} in {name}" for name, kind in sorted(kinds.items()))
+                + "; convert it to one type"
+            )
+
+
+def check_index_columns(cube: CubeColumns, schemas: Mapping[str, pa.Schema]) -> None:
+    """Refuse an index column that no dataset has.
+
+    Raises
+    ------
+    CubeError
+    """
+    known: Iterable[str] = {name for schema in schemas.values() for name in schema.names}
+    strange = set(cube.index_columns) - set(known)
+    if strange:
+        raise CubeError(f"index_columns: no dataset has {listed(strange)}; the columns are {listed(known)}")
+
+
+def _differs(column: pa.ChunkedArray) -> bool:
+    values = column.to_pylist()
+    return any(value != values[0] for value in values)

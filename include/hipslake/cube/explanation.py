@@ -1,0 +1,98 @@
+"""A planned query in words and tables: every stage up to the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hipslake.cube.drawing import draw, widths_of
+from hipslake.cube.fates import INCLUDED, partition_fates
+from hipslake.cube.partitions import PartitionTables, with_index, without_index
+from hipslake.cube.plan import QueryPlan
+
+
+def explain(plan: QueryPlan) -> str:
+    """All tables of a planned query, stage by stage, with what was dropped and why."""
+    return "\n\n".join(_sections(plan)) + "\n"
+
+
+def _sections(plan: QueryPlan) -> Iterator[str]:
+    yield from _intention(plan)
+    for name in [plan.cube.seed, *plan.others]:
+        yield f"## Partitions of {name}"
+        yield from _partitions(plan.tables[name], plan.intention.partition_by)
+    yield "## Alignment"
+    yield "inputs:"
+    for name in [plan.cube.seed, *plan.others]:
+        yield draw(plan.tables[name].compact)
+    yield "output:"
+    yield draw(plan.aligned)
+    fates = partition_fates(plan)
+    dropped = fates.filter([fate != INCLUDED for fate in fates.column("fate").to_pylist()])
+    if dropped.num_rows:
+        yield "dropped:"
+        yield draw(dropped)
+    if plan.intention.partition_by:
+        yield "## Groups"
+        yield f"partition-by: {', '.join(plan.intention.partition_by)}"
+        widths = widths_of(plan.aligned)
+        for number, group in enumerate(plan.groups, start=1):
+            yield f"group {number}:"
+            yield draw(group.partitions, widths=widths)
+    yield "## Joins in every partition"
+    yield "\n".join(_joins(plan))
+
+
+def _intention(plan: QueryPlan) -> Iterator[str]:
+    intention = plan.intention
+    yield "\n".join(
+        [
+            f"columns   = [{', '.join(intention.output_columns)}]",
+            f"condition = {intention.conditions if intention.conditions.conditions else 'none'}",
+            f"cells     = [{', '.join(intention.dimension_columns)}]",
+        ]
+    )
+
+
+def _partitions(tables: PartitionTables, partition_by: tuple[str, ...]) -> Iterator[str]:
+    dataset, labels = tables.dataset, tables.dataset.labels
+    yield draw(tables.physical)
+    kept = tables.physical
+    physical = tables.conditions.on(dataset.partition_columns)
+    if physical.columns:
+        kept = physical.meeting(kept)
+        yield f"condition = {physical}"
+        yield draw(kept)
+    for column in sorted(tables.conditions.columns & dataset.secondary):
+        condition = tables.conditions.on([column])
+        joined = with_index(kept, tables.indices[column], labels)
+        met = condition.meeting(joined)
+        kept = without_index(met, [column], labels)
+        yield f"condition = {condition}"
+        for what, table in (
+            ("join index information:", joined),
+            ("filter:", met),
+            ("remove index information:", kept),
+        ):
+            yield what
+            yield draw(table)
+    added = [name for name in partition_by if name in dataset.secondary]
+    if added:
+        yield f"partition-by = {', '.join(added)}"
+        yield draw(tables.grouped)
+    yield "compacted:"
+    yield draw(tables.compact)
+
+
+def _joins(plan: QueryPlan) -> Iterator[str]:
+    seed = plan.cube.seed
+    yield f"{seed}: the cells"
+    span = set(plan.cube.dimension_columns) & plan.datasets[seed].columns
+    if span != set(plan.intention.dimension_columns):
+        yield f"{seed}: projected to {', '.join(plan.intention.dimension_columns)}"
+    for name in plan.others:
+        how = "inner join" if name in plan.intention.restricted else "left join"
+        shared = [each for each in plan.intention.dimension_columns if each in plan.datasets[name].columns]
+        yield f"{name}: {how} on {', '.join(shared)}"
+    for name, conditions in plan.intention.after.items():
+        if conditions.columns:
+            yield f"{name}: of its rows those with {conditions}"

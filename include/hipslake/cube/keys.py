@@ -1,0 +1,115 @@
+"""Rows as numbers: what finds equal rows of two tables by several columns, without a loop over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+_MOST_CODES = 1 << 62
+
+
+def paired_codes(
+    left: pa.Table, right: pa.Table, columns: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the rows of two tables: equal where the rows are equal in some columns, and only there.
+
+    Parameters
+    ----------
+    left, right : pyarrow.Table
+    columns : sequence of str
+        Both have them, of the same types and without nulls. With none, all rows are equal.
+
+    Returns
+    -------
+    int64[left], int64[right]
+    """
+    rows = left.num_rows
+    if len(columns) == 1 and pa.types.is_signed_integer(left.schema.field(columns[0]).type):
+        mine, others = (_numbers(table.column(columns[0])) for table in (left, right))
+        return mine, others
+    codes = np.zeros(rows + right.num_rows, np.int64)
+    distinct = 1
+    for name in columns:
+        kind = left.schema.field(name).type
+        both = pa.chunked_array([*left.column(name).chunks, *right.column(name).chunks], kind)
+        encoded = both.combine_chunks().dictionary_encode()
+        size = max(1, len(encoded.dictionary))
+        if distinct * size > _MOST_CODES:
+            codes, distinct = _renumbered(codes)
+        codes = codes * size + encoded.indices.to_numpy().astype(np.int64)
+        distinct *= size
+    return codes[:rows], codes[rows:]
+
+
+def codes(table: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
+    """Numbers of the rows of one table; as for `paired_codes`."""
+    return paired_codes(table, table.slice(0, 0), columns)[0]
+
+
+def places_in(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For every number on the left, where it stands first on the right; -1 where it does not.
+
+    Examples
+    --------
+    >>> places_in(np.array([7, 8, 9]), np.array([9, 7])).tolist()
+    [1, -1, 0]
+    """
+    if len(left) == len(right) and np.array_equal(left, right):  # datasets of the same cells are the rule
+        first = np.arange(len(left))
+        if len(left) < 2 or bool(np.all(np.diff(left) > 0)):
+            return first
+    found = pc.index_in(pa.array(left), value_set=pa.array(right))
+    places: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return places
+
+
+def matches(left: NDArray[np.int64], right: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """All pairs of equal numbers: their places on the left, ascending, and on the right, ascending for each.
+
+    Examples
+    --------
+    >>> [side.tolist() for side in matches(np.array([2, 1, 3]), np.array([1, 2, 1]))]
+    [[0, 1, 1], [1, 0, 2]]
+    """
+    order = np.argsort(right, kind="stable")
+    ranked = right[order]
+    low, high = (np.searchsorted(ranked, left, side=side) for side in ("left", "right"))
+    counts = high - low
+    mine = np.repeat(np.arange(len(left)), counts)
+    offset = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return mine, order[np.repeat(low, counts) + offset]
+
+
+def sorted_by(table: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """A table in the order of some columns; rows that are equal there stay in their order."""
+    if table.num_rows < 2 or not columns:
+        return table
+    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns]))
+
+
+def runs(sorted_codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where runs of equal numbers begin, and after them the length: int64[runs + 1].
+
+    Examples
+    --------
+    >>> runs(np.array([5, 5, 2])).tolist()
+    [0, 2, 3]
+    """
+    if not len(sorted_codes):
+        return np.zeros(1, np.int64)
+    begins = np.flatnonzero(np.diff(sorted_codes) != 0) + 1
+    return np.concatenate([[0], begins, [len(sorted_codes)]]).astype(np.int64)
+
+
+def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = column.to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def _renumbered(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    values, numbers = np.unique(codes, return_inverse=True)
+    return numbers.astype(np.int64), max(1, len(values))

@@ -1,0 +1,143 @@
+"""A planned query: all stages up to the one that opens files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from hipslake.cube.alignment import align
+from hipslake.cube.conditions import Conjunction
+from hipslake.cube.dataset import CubeDataset, labels_column
+from hipslake.cube.grouping import Group, regroup
+from hipslake.cube.intention import Intention
+from hipslake.cube.joining import joined, with_constants
+from hipslake.cube.partitions import PartitionTables, partition_tables
+from hipslake.specs.cube import CubeColumns
+
+
+class PartitionRead(NamedTuple):
+    """What is read for one partition of one group."""
+
+    group: int
+    values: dict[str, Any]  # of the partition columns
+    labels: dict[str, list[str]]  # of the files, per dataset
+    conditions: dict[str, Conjunction]  # that rows have to meet, per dataset
+
+
+@dataclass(frozen=True)
+class QueryPlan:
+    """A query, planned.
+
+    Attributes
+    ----------
+    cube : CubeColumns
+    datasets : dict of str to CubeDataset
+        Those that take part.
+    intention : Intention
+    tables : dict of str to PartitionTables
+        Stage 2, per dataset.
+    aligned : pyarrow.Table
+        Stage 3.
+    """
+
+    cube: CubeColumns
+    datasets: dict[str, CubeDataset]
+    intention: Intention
+    tables: dict[str, PartitionTables]
+    aligned: pa.Table
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """Stage 4."""
+        return list(regroup(self.aligned, self.intention.partition_by))
+
+    @property
+    def others(self) -> list[str]:
+        """The datasets beside the seed, in the order in which they are joined: restricted ones first."""
+        rest = [name for name in self.intention.load if name != self.cube.seed]
+        return sorted(rest, key=lambda name: (name not in self.intention.restricted, name))
+
+    @property
+    def files(self) -> int:
+        """How many files are opened, each counted for every partition that needs it."""
+        columns = (self.aligned.column(labels_column(name)) for name in self.intention.load)
+        return sum(len(column.combine_chunks().flatten()) for column in columns)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of the outcome."""
+        fields = {}
+        for name in [*reversed(self.others), self.cube.seed]:
+            nullable = name != self.cube.seed and name not in self.intention.restricted
+            for field in self.datasets[name].schema:
+                fields[field.name] = field.with_nullable(nullable or field.nullable)
+        return pa.schema([fields[name] for name in self.intention.output_columns])
+
+    def loaded_schema(self, dataset: str) -> pa.Schema:
+        """Of the rows that are read of a dataset."""
+        schema = self.datasets[dataset].schema
+        return pa.schema([schema.field(name) for name in self.intention.load[dataset]])
+
+    def reads(self) -> Iterator[PartitionRead]:
+        """What is read, group by group, in the order of the partition columns."""
+        for number, group in enumerate(self.groups):
+            conditions = {
+                name: self.intention.after[name] & group.conditions(sorted(dataset.secondary))
+                for name, dataset in self.datasets.items()
+            }
+            values = group.partitions.select(self.cube.partition_columns).to_pylist()
+            labels = {
+                name: group.partitions.column(labels_column(name)).to_pylist() for name in self.intention.load
+            }
+            for row, partition in enumerate(values):
+                files = {name: lists[row] or [] for name, lists in labels.items()}
+                yield PartitionRead(number, partition, files, conditions)
+
+    def join(self, read: PartitionRead, rows: Mapping[str, pa.Table]) -> pa.Table:
+        """Stage 5: the rows of one partition, joined.
+
+        Parameters
+        ----------
+        read : PartitionRead
+        rows : mapping of str to pyarrow.Table
+            Per dataset, the columns that the intention loads, of the rows that meet the conditions.
+        """
+        inner = self.intention.restricted
+        found = joined(
+            rows[self.cube.seed],
+            [rows[name] for name in self.others if name in inner],
+            [rows[name] for name in self.others if name not in inner],
+            self.intention.dimension_columns,
+        )
+        return with_constants(found, read.values, self.schema)
+
+
+def plan_query(
+    cube: CubeColumns,
+    datasets: Mapping[str, CubeDataset],
+    intention: Intention,
+    indices: Mapping[str, Mapping[str, pa.Table]],
+) -> QueryPlan:
+    """Plan a query; no file of a dataset is opened.
+
+    Parameters
+    ----------
+    cube : CubeColumns
+    datasets : mapping of str to CubeDataset
+    intention : Intention
+        From `hipslake.cube.intention.intend`, of these datasets.
+    indices : mapping of str to mapping of str to pyarrow.Table
+        Per dataset and column, those of `intention.needed_indices`: the column, and the labels.
+    """
+    taking_part = {name: datasets[name] for name in intention.load}
+    tables = {
+        name: partition_tables(dataset, intention, indices.get(name, {}))
+        for name, dataset in taking_part.items()
+    }
+    others = {name: table.compact for name, table in tables.items() if name != cube.seed}
+    aligned = align(tables[cube.seed].compact, others, intention.restricted)
+    return QueryPlan(cube, taking_part, intention, tables, aligned)

@@ -1,0 +1,1 @@
+"""Cubes on disk: versions, files, indices, and the operations that change them."""

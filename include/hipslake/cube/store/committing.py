@@ -1,0 +1,158 @@
+"""One version more: the work of an operation, done again on whatever is the newest, until the commit "
+"stands."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import hipslake
+from hipslake.catalog.committing import wait_for_others
+from hipslake.cube.dataset import listed
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.errors import CommitStateUnknownError, ConflictError, CubeError, HipslakeError
+from hipslake.specs.cube import CubeColumns
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import Pin, pin_path
+
+log = logging.getLogger(__name__)
+
+_TRIES = 10  # each does the work again
+
+Work = Callable[[str, "CubeMetadata | None"], "Draft"]
+"""Takes the write id and the newest version, writes below the folder of the write, and gives the next "
+"version."""
+
+
+class Draft:
+    """What the next version is to hold.
+
+    Parameters
+    ----------
+    cube : str
+        Its name.
+    roles : CubeColumns
+    file_rows : int
+    datasets : sequence of CubeDatasetMetadata
+    """
+
+    def __init__(
+        self, cube: str, roles: CubeColumns, file_rows: int, datasets: Sequence[CubeDatasetMetadata]
+    ) -> None:
+        self.cube, self.roles, self.file_rows, self.datasets = cube, roles, file_rows, tuple(datasets)
+
+
+def newest(cube: Storage, pin: Pin | None = None) -> CubeMetadata | None:
+    """The newest version of a cube; None if there is none."""
+    if VersionLog(cube).newest() is None:
+        return None
+    data = VersionLog(cube).read() if pin is None else pin.hold_newest()
+    return CubeMetadata.from_json(data, cube.uri())
+
+
+def read_version(cube: Storage, version: int | None = None) -> CubeMetadata:
+    """A version of a cube, by default the newest.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        Nothing was ever committed here.
+    VersionNotFoundError
+        There is no such version, or it was vacuumed.
+    """
+    return CubeMetadata.from_json(VersionLog(cube).read(version), cube.uri())
+
+
+def standing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
+    """The newest version, where an operation needs one.
+
+    Raises
+    ------
+    CubeError
+        There is none.
+    """
+    if base is None:
+        raise CubeError(f"{cube.uri()}: no cube is built here; build it first, or check the path")
+    return base
+
+
+def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
+    """Do an operation's work and commit what comes of it, as one version.
+
+    Whatever it wrote is removed again if it fails; if it is killed, `cleanup` removes it. Others may commit
+    meanwhile: then the work is done again, on what they left.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    operation : str
+        What is done, for the metadata.
+    work : callable
+
+    Raises
+    ------
+    ConflictError
+        Others kept committing first.
+    CommitStateUnknownError
+        The store does not say whether the commit stands; nothing is removed.
+    """
+    for tries in range(1, _TRIES + 1):
+        now = datetime.now(UTC)
+        write_id = claim_write(cube, now)
+        try:
+            with Heartbeat(cube, write_id, rest=False) as heartbeat, Pin(cube, write_id) as pin:
+                base = newest(cube, pin)
+                draft = work(write_id, base)
+                metadata = CubeMetadata(
+                    cube=draft.cube,
+                    version=1 if base is None else base.version + 1,
+                    parent=None if base is None else base.version,
+                    write_id=write_id,
+                    created=now,
+                    library_version=hipslake.__version__,
+                    operation=operation,
+                    roles=draft.roles,
+                    file_rows=draft.file_rows,
+                    datasets=draft.datasets,
+                )
+                heartbeat.confirm()
+                won = VersionLog(cube).commit(metadata.version, metadata.to_json(), write_id) == "committed"
+        except CommitStateUnknownError:
+            raise
+        except BaseException:
+            _give_up(cube, write_id)
+            raise
+        if won:
+            VersionLog(cube).publish_pointers()
+            return metadata
+        _give_up(cube, write_id)
+        log.info(
+            "Version %d was committed by others; the %s starts again from it.", metadata.version, operation
+        )
+        wait_for_others(tries)
+    raise ConflictError(
+        f"{cube.uri()}: others committed first {_TRIES} times; try the {operation} again later"
+    )
+
+
+def known_datasets(base: CubeMetadata, names: Sequence[str]) -> None:
+    """Refuse datasets that the cube does not have.
+
+    Raises
+    ------
+    CubeError
+    """
+    strange = set(names) - set(base.names)
+    if strange:
+        raise CubeError(f"cube {base.cube!r} has no dataset {listed(strange)}; it has {listed(base.names)}")
+
+
+def _give_up(cube: Storage, write_id: str) -> None:
+    with suppress(HipslakeError, OSError):
+        cube.delete_tree(write_id)
+        cube.delete(pin_path(write_id))

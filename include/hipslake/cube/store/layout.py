@@ -1,0 +1,62 @@
+"""Where the files of a cube lie, relative to its root; nobody else joins these paths.
+
+`<write>/<dataset>/<P=0>/<Q=1>/<write>-00003-000.parquet`, beside `<write>/indices/<dataset>/<column>/...` and
+`<write>/_sidecars/<dataset>.parquet`. The names of data files hold the write that wrote them first, so they
+are unique in a cube, also after it was copied.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST = 120
+
+
+def data_path(write_id: str, dataset: str, values: Mapping[str, Any], task: int, number: int) -> str:
+    """A data file.
+
+    Examples
+    --------
+    >>> data_path("20261121T0330-7f3a", "seed", {"P": 0, "Q": "a/b"}, 3, 0)
+    '20261121T0330-7f3a/seed/P=0/Q=a%2Fb/20261121T0330-7f3a-00003-000.parquet'
+    """
+    folders = "".join(f"{quote(name, safe='')}={_folder(value)}/" for name, value in values.items())
+    return f"{write_id}/{dataset}/{folders}{write_id}-{task:05d}-{number:03d}.parquet"
+
+
+def index_path(write_id: str, dataset: str, column: str, task: int) -> str:
+    """A part of the index of a column: what the files of one task hold."""
+    safe = _UNSAFE.sub("_", column)
+    digest = "" if safe == column else "_" + hashlib.sha256(column.encode()).hexdigest()[:8]
+    return f"{write_id}/indices/{dataset}/{safe}{digest}/{task:05d}.parquet"
+
+
+def files_path(write_id: str, dataset: str) -> str:
+    """The table of the files of a dataset."""
+    return f"{write_id}/_sidecars/{dataset}.parquet"
+
+
+def moved(path: str, write_id: str) -> str:
+    """Where a file of another cube lies once it was copied into a write.
+
+    Examples
+    --------
+    >>> moved("20261121T0330-7f3a/seed/P=0/x.parquet", "20261122T0000-0001")
+    '20261122T0000-0001/seed/P=0/x.parquet'
+    """
+    return f"{write_id}/{path.partition('/')[2]}"
+
+
+def _folder(value: Any) -> str:
+    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    if isinstance(value, bytes):
+        text = value.hex()
+    name = quote(text, safe="")
+    # A name of a folder has at most 255 bytes on most file systems.
+    return name if len(name) <= _LONGEST else name[:80] + "_" + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,119 @@
+"""metadata.json of a cube: everything that a reader needs to know of one version."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+import pyarrow as pa
+from pydantic import AwareDatetime, Field, ValidationError
+
+from hipslake.catalog.schema import schema_of_text
+from hipslake.cube.dataset import listed
+from hipslake.errors import CatalogFormatError, CubeError
+from hipslake.specs.base import Frozen
+from hipslake.specs.cube import CubeColumns
+
+FORMAT: Final = "hipslake-cube"
+FORMAT_VERSION: Final = 1
+
+
+class CubeColumn(Frozen):
+    """One column of a dataset. `type` is for people; `CubeDatasetMetadata.schema_of` is exact."""
+
+    name: str
+    type: str = Field(description="Arrow type as text")
+
+
+class FilesTable(Frozen):
+    """The table of the files of a dataset: a Parquet file."""
+
+    path: str = Field(description="relative to the cube's root")
+    sha256: str
+
+
+class CubeIndex(Frozen):
+    """An explicit secondary index: which files hold which values of a column."""
+
+    column: str
+    parts: tuple[str, ...] = Field(description="Parquet files with the values and the paths of data files")
+
+
+class CubeDatasetMetadata(Frozen):
+    """One dataset of a cube."""
+
+    name: str
+    rows: int
+    bytes: int
+    files: int
+    partition_columns: tuple[str, ...]
+    columns: tuple[CubeColumn, ...]
+    arrow_schema: str = Field(description="of all columns: an Arrow IPC schema message in base64")
+    table: FilesTable
+    writes: tuple[str, ...] = Field(description="the writes that its files and indices lie in")
+    indices: tuple[CubeIndex, ...]
+
+    def to_arrow(self) -> pa.Schema:
+        """The exact schema, with the partition columns, which come first."""
+        return schema_of_text(self.arrow_schema)
+
+    def index(self, column: str) -> CubeIndex:
+        """The index of a column that has one."""
+        return next(each for each in self.indices if each.column == column)
+
+
+class CubeMetadata(Frozen):
+    """One version of a cube."""
+
+    format: Literal["hipslake-cube"] = FORMAT
+    format_version: Literal[1] = FORMAT_VERSION
+    cube: str
+    version: int = Field(ge=1)
+    parent: int | None
+    write_id: str
+    created: AwareDatetime
+    library_version: str
+    operation: str = Field(description="what made this version")
+    roles: CubeColumns
+    file_rows: int = Field(ge=1, description="the most rows of one file")
+    datasets: tuple[CubeDatasetMetadata, ...]
+
+    def dataset(self, name: str) -> CubeDatasetMetadata:
+        """A dataset by its name.
+
+        Raises
+        ------
+        CubeError
+            There is none.
+        """
+        for each in self.datasets:
+            if each.name == name:
+                return each
+        raise CubeError(f"cube {self.cube!r} has no dataset {name!r}; it has {listed(self.names)}")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the datasets, sorted."""
+        return sorted(each.name for each in self.datasets)
+
+    def to_json(self) -> bytes:
+        """The content of the metadata file."""
+        return (json.dumps(self.model_dump(mode="json"), indent=1) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, where: str) -> CubeMetadata:
+        """The inverse of `to_json`.
+
+        Raises
+        ------
+        CatalogFormatError
+            It is no metadata of a cube, or of a format version that this library does not read.
+        """
+        try:
+            document: Any = json.loads(data)
+            return cls.model_validate(document)
+        except (ValueError, ValidationError) as error:
+            raise CatalogFormatError(
+                f"{where}: not the metadata of a cube that this version of hipslake reads ({error}); check "
+                "the path, or restore the file"
+            ) from error

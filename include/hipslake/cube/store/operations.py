@@ -1,0 +1,377 @@
+"""What changes a cube: build, extend, append, remove partitions, delete datasets. Each is one version.
+
+Everything that can be told beforehand is checked before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.cube.checks import check_datasets, check_index_columns
+from hipslake.cube.conditions import Conditions, Conjunction
+from hipslake.cube.dataset import listed
+from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
+from hipslake.cube.store.datasets import index_columns, with_written, without_files
+from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.cube.store.offers import Offer, RowSource, TableRows, from_pandas, offer
+from hipslake.cube.store.writing import write_offers
+from hipslake.engine.model import Engine
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import CubeError
+from hipslake.specs.cube import CubeColumns
+from hipslake.storage import Storage
+
+FILE_ROWS = 4_000_000
+
+Offered = Mapping[str, Any]
+"""Per dataset: a `pyarrow.Table`, a pandas frame, a `RowSource`, or an `Offer`."""
+
+
+def build(
+    cube: Storage,
+    name: str,
+    roles: CubeColumns,
+    data: Offered,
+    *,
+    partition_columns: Mapping[str, Sequence[str]] | None = None,
+    overwrite: bool = False,
+    file_rows: int = FILE_ROWS,
+    engine: Engine | None = None,
+) -> CubeMetadata:
+    """Build a cube of some datasets, the seed among them.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    name : str
+    roles : CubeColumns
+    data : mapping of str to rows
+        Per dataset: a table, a pandas frame, a `RowSource`, or an `Offer`.
+    partition_columns : mapping of str to sequence of str, optional
+        Of datasets that are not cut by all partition columns of the cube.
+    overwrite : bool
+        Whether a cube that stands here may be replaced. All of its datasets must be given again.
+    file_rows : int
+        The most rows of one file.
+    engine : Engine, optional
+        Where the tasks run; by default in this process.
+
+    Raises
+    ------
+    CubeError
+        The datasets are no cube together, or there is one already.
+    CubeRowsError
+        The rows break the cube's rules.
+    """
+    offers = _offers(roles, data, partition_columns or {})
+    schemas = {each.name: each.schema for each in offers}
+    check_datasets(roles, schemas)
+    check_index_columns(roles, schemas)
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        if base is not None and not overwrite:
+            raise CubeError(
+                f"{cube.uri()}: cube {base.cube!r} is built here already, as version {base.version}; extend "
+                "it, append to it, or say overwrite"
+            )
+        left = set() if base is None else set(base.names) - set(schemas)
+        if left:
+            raise CubeError(
+                f"{cube.uri()}: {listed(left)} of the cube that stands here is not given again; give all "
+                "datasets, or delete these first"
+            )
+        return Draft(name, roles, file_rows, _written(cube, write_id, roles, offers, engine, file_rows, {}))
+
+    return commit(cube, "build", work)
+
+
+def extend(
+    cube: Storage,
+    data: Offered,
+    *,
+    partition_columns: Mapping[str, Sequence[str]] | None = None,
+    overwrite: bool = False,
+    engine: Engine | None = None,
+) -> CubeMetadata:
+    """Add datasets to a cube, or replace some; never the seed.
+
+    Parameters
+    ----------
+    cube, data, partition_columns, engine
+        As for `build`.
+    overwrite : bool
+        Whether datasets that the cube has may be replaced.
+
+    Raises
+    ------
+    CubeError
+        The seed is given, a dataset is there already, or the datasets are no cube together.
+    CubeRowsError
+        The rows break the cube's rules.
+    """
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        if base.roles.seed in data:
+            raise CubeError(
+                f"the seed {base.roles.seed!r} is not extended, as it says which cells there are; build the "
+                "cube again, or append to it"
+            )
+        twice = set(data) & set(base.names)
+        if twice and not overwrite:
+            raise CubeError(
+                f"cube {base.cube!r} has {listed(twice)} already; append to it, or say overwrite to replace "
+                "it"
+            )
+        offers = _offers(base.roles, data, partition_columns or {})
+        stays = [each for each in base.datasets if each.name not in data]
+        schemas = {each.name: each.to_arrow() for each in stays} | {each.name: each.schema for each in offers}
+        check_datasets(base.roles, schemas)
+        check_index_columns(base.roles, schemas)
+        added = _written(cube, write_id, base.roles, offers, engine, base.file_rows, {})
+        return Draft(base.cube, base.roles, base.file_rows, _sorted([*stays, *added]))
+
+    return commit(cube, "extend", work)
+
+
+def append(cube: Storage, data: Offered, *, engine: Engine | None = None) -> CubeMetadata:
+    """Append rows to datasets that a cube has: the last write wins, cell by cell.
+
+    A cell that the dataset lacks is added. Of a cell that it has, the row is replaced as a whole. Files that
+    hold no replaced cell stay as they are.
+
+    Parameters
+    ----------
+    cube, data, engine
+        As for `build`.
+
+    Raises
+    ------
+    CubeError
+        The cube has no such dataset.
+    CubeRowsError
+        The rows have other columns than the dataset, or break the cube's rules.
+    """
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        known_datasets(base, list(data))
+        before = {each.name: each for each in base.datasets}
+        offers = [
+            _offered(
+                base.roles,
+                name,
+                data[name],
+                partition_columns=before[name].partition_columns,
+                like=before[name].to_arrow(),
+            )
+            for name in sorted(data)
+        ]
+        grown = {name: before[name] for name in data}
+        written = _written(cube, write_id, base.roles, offers, engine, base.file_rows, grown)
+        stays = [each for each in base.datasets if each.name not in data]
+        return Draft(base.cube, base.roles, base.file_rows, _sorted([*stays, *written]))
+
+    return commit(cube, "append", work)
+
+
+def remove_partitions(
+    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None
+) -> CubeMetadata:
+    """Remove the partitions that meet some conditions, of some datasets or all.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    conditions : Conditions
+        On partition columns of the cube; there must be one.
+    datasets : sequence of str, optional
+        By default all.
+
+    Raises
+    ------
+    CubeError
+        There is no condition, one is on another column, or a dataset is not partitioned by one of the
+        columns: to remove its partitions would take rows of other partitions with them.
+    ConditionTypeError
+        A condition compares a column with a value of another type.
+    """
+    wanted = Conjunction.of(conditions)
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        chosen = list(base.names if datasets is None else datasets)
+        known_datasets(base, chosen)
+        strange = wanted.columns - set(base.roles.partition_columns)
+        if strange:
+            raise CubeError(
+                "partitions are removed by conditions on partition columns "
+                f"({', '.join(base.roles.partition_columns)}), not on {listed(strange)}"
+            )
+        if not wanted.columns:
+            raise CubeError(
+                "no condition says which partitions are removed; delete datasets to remove all of them"
+            )
+        uncut = {name: wanted.columns - set(base.dataset(name).partition_columns) for name in chosen}
+        uncut = {name: columns for name, columns in uncut.items() if columns}
+        if uncut:
+            told = "; ".join(f"{name!r} not by {listed(columns)}" for name, columns in sorted(uncut.items()))
+            raise CubeError(
+                f"not all datasets are partitioned by these columns ({told}), and would lose rows of other "
+                "partitions; name the datasets that are meant, or remove rows of these by building them again"
+            )
+        after = [
+            _without(cube, write_id, each, wanted) if each.name in chosen else each for each in base.datasets
+        ]
+        return Draft(base.cube, base.roles, base.file_rows, after)
+
+    return commit(cube, "remove_partitions", work)
+
+
+def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
+    """Delete some datasets, but not the seed. Their files go with the versions that name them.
+
+    Raises
+    ------
+    CubeError
+        The cube has no such dataset, or it is the seed.
+    """
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        known_datasets(base, list(datasets))
+        if base.roles.seed in datasets:
+            raise CubeError(
+                f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; delete "
+                "the cube"
+            )
+        stays = [each for each in base.datasets if each.name not in datasets]
+        schemas = {each.name: each.to_arrow() for each in stays}
+        known = {column for schema in schemas.values() for column in schema.names}
+        kept = tuple(column for column in base.roles.index_columns if column in known)
+        roles = base.roles.model_copy(update={"index_columns": kept})
+        return Draft(base.cube, roles, base.file_rows, stays)
+
+    return commit(cube, "delete_datasets", work)
+
+
+def delete_cube(cube: Storage) -> None:
+    """Delete a cube, all versions and files.
+
+    The log of versions goes first, so that nobody opens what is half gone.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        There is none.
+    """
+    read_version(cube)
+    cube.delete("metadata.json")
+    cube.delete_tree("_versions")
+    for entry in cube.list():
+        if entry.is_dir:
+            cube.delete_tree(entry.path)
+        else:
+            cube.delete(entry.path)
+    cube.delete("current")
+
+
+def _offers(roles: CubeColumns, data: Offered, partition_columns: Mapping[str, Sequence[str]]) -> list[Offer]:
+    strange = set(partition_columns) - set(data)
+    if strange:
+        raise CubeError(
+            f"partition_columns: {listed(strange)} is none of the datasets; those are {listed(data)}"
+        )
+    if not data:
+        raise CubeError("no dataset is given; give one at least")
+    return [
+        _offered(roles, name, data[name], partition_columns=partition_columns.get(name))
+        for name in sorted(data)
+    ]
+
+
+def _offered(
+    roles: CubeColumns,
+    name: str,
+    rows: Any,
+    *,
+    partition_columns: Sequence[str] | None = None,
+    like: pa.Schema | None = None,
+) -> Offer:
+    if isinstance(rows, Offer):
+        if like is None and partition_columns is None:
+            return rows
+        rows = rows.source
+    source: RowSource
+    if isinstance(rows, pa.Table):
+        source = TableRows(rows.replace_schema_metadata(None))
+    elif hasattr(rows, "iloc"):
+        source = TableRows(from_pandas(rows, name))
+    elif hasattr(rows, "parts") and hasattr(rows, "read"):
+        source = rows
+    else:
+        raise CubeError(
+            f"dataset {name!r}: rows come as a pyarrow.Table, a pandas frame, or a source of rows, not as "
+            f"{type(rows).__name__}"
+        )
+    cut = partition_columns
+    if cut is not None:
+        strange = set(cut) - set(roles.partition_columns)
+        if strange:
+            raise CubeError(
+                f"dataset {name!r}: {listed(strange)} is none of the cube's partition columns "
+                f"({', '.join(roles.partition_columns)})"
+            )
+        if name == roles.seed and set(cut) != set(roles.partition_columns):
+            raise CubeError(
+                f"the seed {name!r} is cut by all partition columns ({', '.join(roles.partition_columns)})"
+            )
+    return offer(roles, name, source, partition_columns=cut, like=like)
+
+
+def _written(
+    cube: Storage,
+    write_id: str,
+    roles: CubeColumns,
+    offers: Sequence[Offer],
+    engine: Engine | None,
+    file_rows: int,
+    before: Mapping[str, CubeDatasetMetadata],
+) -> list[CubeDatasetMetadata]:
+    indexed = {each.name: index_columns(roles, each.name, each.schema) for each in offers}
+    done = write_offers(
+        cube,
+        write_id,
+        offers,
+        engine or ThisProcess(),
+        standing={name: read_files(cube, each) for name, each in before.items()},
+        indexed=indexed,
+        file_rows=file_rows,
+    )
+    return [
+        with_written(cube, write_id, number, each, done, indexed[each.name], before.get(each.name))
+        for number, each in enumerate(offers)
+    ]
+
+
+def _without(
+    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, conditions: Conjunction
+) -> CubeDatasetMetadata:
+    files = read_files(cube, dataset)
+    gone = conditions.meeting(files)[PATH].combine_chunks()
+    if not len(gone):
+        return dataset
+    return without_files(
+        cube, write_id, dataset, files.filter(pc.invert(pc.is_in(files[PATH], value_set=gone)))
+    )
+
+
+def _sorted(datasets: Sequence[CubeDatasetMetadata]) -> list[CubeDatasetMetadata]:
+    return sorted(datasets, key=lambda each: each.name)

@@ -1,0 +1,209 @@
+"""Copies of a cube, its cleanup, and what it weighs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.upkeep.needed_files import NeededFiles
+from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
+from hipslake.cube.checks import check_datasets
+from hipslake.cube.dataset import labels_column, listed
+from hipslake.cube.keys import codes
+from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version
+from hipslake.cube.store.datasets import described
+from hipslake.cube.store.files import PATH, encoded, read_files, read_index
+from hipslake.cube.store.layout import index_path, moved
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.errors import CubeError, VerificationError
+from hipslake.specs.base import Frozen
+from hipslake.specs.vacuum import Retention
+from hipslake.storage import Storage
+from hipslake.versions.pins import pinning
+
+_THREADS = 8
+
+
+class DatasetStats(Frozen):
+    """What a dataset weighs."""
+
+    partitions: int
+    files: int
+    rows: int
+    bytes: int
+
+
+def stats(cube: Storage, version: int | None = None) -> dict[str, DatasetStats]:
+    """What every dataset of a version weighs, by its metadata; no data file is opened."""
+    found = {}
+    for dataset in read_version(cube, version).datasets:
+        files = read_files(cube, dataset)
+        cut = list(dataset.partition_columns)
+        found[dataset.name] = DatasetStats(
+            partitions=len(np.unique(codes(files, cut))),
+            files=dataset.files,
+            rows=dataset.rows,
+            bytes=dataset.bytes,
+        )
+    return found
+
+
+def copy(
+    source: Storage,
+    target: Storage,
+    *,
+    name: str | None = None,
+    datasets: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> CubeMetadata:
+    """Copy the newest version of a cube to another place, as one version there.
+
+    Every file is held against its checksum on the way; a copy that misses one commits nothing.
+
+    Parameters
+    ----------
+    source, target : Storage
+        At the roots of the cubes.
+    name : str, optional
+        Of the copy; by default the cube's.
+    datasets : sequence of str, optional
+        By default all. The seed is one of them, unless the target has it.
+    overwrite : bool
+        Whether datasets that the target has may be replaced.
+
+    Raises
+    ------
+    CubeError
+        Both are one place, a dataset is missing, is there already, or the datasets are no cube together.
+    VerificationError
+        A file of the source is missing or damaged.
+    """
+    if source.is_same_place(target):
+        raise CubeError(f"{source.uri()}: a cube is not copied onto itself; name another place")
+    with pinning(source) as pin:
+        given = CubeMetadata.from_json(pin.hold_newest(), source.uri())
+        chosen = list(given.names if datasets is None else datasets)
+        known_datasets(given, chosen)
+
+        def work(write_id: str, base: CubeMetadata | None) -> Draft:
+            stays = _staying(given, base, chosen, target, overwrite=overwrite)
+            schemas = {each.name: each.to_arrow() for each in (*stays, *map(given.dataset, chosen))}
+            check_datasets(given.roles, schemas)
+            copied = [_copied(source, target, write_id, given.dataset(each)) for each in sorted(chosen)]
+            known = {column for schema in schemas.values() for column in schema.names}
+            kept = tuple(column for column in given.roles.index_columns if column in known)
+            roles = given.roles.model_copy(update={"index_columns": kept})
+            every = sorted([*stays, *copied], key=lambda each: each.name)
+            return Draft(name or given.cube, roles, given.file_rows, every)
+
+        return commit(target, "copy", work)
+
+
+def cleanup(
+    cube: Storage, retention: Retention, *, now: datetime | None = None, dry_run: bool = True
+) -> VacuumOutcome:
+    """Remove old versions, the files that only these name, and what operations that died have left.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    retention : Retention
+        The newest version always stays.
+    now : datetime, optional
+        The time to which ages are counted.
+    dry_run : bool
+        Only say what would be done.
+    """
+    return vacuum(cube, retention, _CubeVersions(), now=now or datetime.now(UTC), dry_run=dry_run)
+
+
+class _CubeVersions:
+    """What a vacuum has to know of the versions of a cube."""
+
+    def version(self, data: bytes, where: str) -> CubeMetadata:
+        return CubeMetadata.from_json(data, where)
+
+    def needed(self, storage: Storage, metadata: Iterator[Any], folders: Collection[str]) -> NeededFiles:
+        wanted = set(folders)
+        chunks = [pa.array([], pa.string())]
+        seen: set[str] = set()
+        for version in metadata:
+            for dataset in version.datasets:
+                if not wanted & {*dataset.writes}:
+                    continue
+                names = [dataset.table.path, *(path for index in dataset.indices for path in index.parts)]
+                chunks.append(pa.array(names, pa.string()))
+                if dataset.table.path not in seen:
+                    seen.add(dataset.table.path)
+                    chunks += read_files(storage, dataset)[PATH].chunks
+        return NeededFiles(pa.chunked_array(chunks))
+
+
+def _staying(
+    given: CubeMetadata, base: CubeMetadata | None, chosen: Sequence[str], target: Storage, *, overwrite: bool
+) -> list[CubeDatasetMetadata]:
+    """The datasets of the target that a copy leaves as they are."""
+    if base is None:
+        return []
+    twice = set(chosen) & set(base.names)
+    if twice and not overwrite:
+        raise CubeError(f"{target.uri()}: there is {listed(twice)} already; say overwrite to replace it")
+    differs = [
+        role
+        for role in ("dimension_columns", "partition_columns", "pixel_orders", "seed", "suppress_index_on")
+        if getattr(given.roles, role) != getattr(base.roles, role)
+    ]
+    if differs:
+        raise CubeError(
+            f"{target.uri()}: the cube there has other {', '.join(differs)}; copy to another place, or "
+            "delete it first"
+        )
+    return [each for each in base.datasets if each.name not in chosen]
+
+
+def _copied(
+    source: Storage, target: Storage, write_id: str, dataset: CubeDatasetMetadata
+) -> CubeDatasetMetadata:
+    files = read_files(source, dataset)
+    paths = files[PATH].to_pylist()
+    sums = files["__sha256"].to_pylist()
+
+    def carry(path: str, digest: str) -> None:
+        try:
+            data = source.read(path)
+        except FileNotFoundError as error:
+            raise VerificationError(
+                f"{source.uri(path)} is missing; restore it, or build the cube again"
+            ) from error
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise VerificationError(f"{source.uri(path)} is damaged (its SHA-256 differs); restore it")
+        target.write(moved(path, write_id), data)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(carry, paths, sums))
+    there = pa.array([moved(path, write_id) for path in paths], pa.string())
+    labels = labels_column(dataset.name)
+    indices = {}
+    for index in dataset.indices:
+        whole = read_index(source, dataset, index.column)
+        at = pc.index_in(whole[labels], value_set=files[PATH].combine_chunks())
+        alive = pc.is_valid(at)
+        values = whole[index.column].filter(alive)
+        path = index_path(write_id, dataset.name, index.column, 0)
+        table = pa.table(
+            [values, there.take(at.filter(alive).combine_chunks())], names=[index.column, labels]
+        )
+        target.write(path, encoded(table, [index.column]))
+        indices[index.column] = [path]
+    carried = files.set_column(files.column_names.index(PATH), files.schema.field(PATH), there)
+    return described(
+        target, write_id, dataset.name, dataset.to_arrow(), dataset.partition_columns, carried, indices
+    )

@@ -1,0 +1,261 @@
+"""The second pass: rows go to the task that has their partition, and are written there, cell by cell in
+order.
+
+Where a partition stands already, the last write wins per cell: files that hold a cell of the new rows are
+written again without it; all other files stay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.cube.checks import check_cells
+from hipslake.cube.dataset import labels_column
+from hipslake.cube.joining import with_constants
+from hipslake.cube.keys import codes, matches, paired_codes, places_in, runs
+from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
+from hipslake.cube.store.files import PATH, encoded, read_rows
+from hipslake.cube.store.layout import data_path, index_path
+from hipslake.cube.store.offers import Offer
+from hipslake.engine.model import Block, Engine, Routed
+from hipslake.errors import VerificationError
+from hipslake.storage import Storage
+
+KIND, COLUMN = "__kind", "__column"
+FILE, REMOVED, INDEX = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Both halves of the exchange that writes a cube.
+
+    Attributes
+    ----------
+    cube : Storage
+        At the cube's root.
+    write_id : str
+    offers : tuple of Offer
+    plan : pyarrow.Table
+        From `counted`.
+    standing : dict of str to pyarrow.Table
+        Per dataset that stands, the table of its files.
+    indexed : dict of str to tuple of str
+        Per dataset, the columns that get an index.
+    file_rows : int
+        The most rows of a file.
+    """
+
+    cube: Storage
+    write_id: str
+    offers: tuple[Offer, ...]
+    plan: pa.Table
+    standing: dict[str, pa.Table]
+    indexed: dict[str, tuple[str, ...]]
+    file_rows: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what a task says: files that it wrote or replaced, and parts of indices."""
+        cuts = [field for field in self.plan.schema if field.name not in (DATASET, COUNT, TARGET)]
+        about = [
+            (PATH, pa.string()),
+            ("__rows", pa.int64()),
+            ("__bytes", pa.int64()),
+            ("__sha256", pa.string()),
+            (COLUMN, pa.string()),
+        ]
+        return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about])
+
+    def send(self, task: int) -> Iterator[Routed]:
+        """The rows of a part of an offer, each to the task that has its partition."""
+        number, part = Counting(self.offers).place(task)
+        offer = self.offers[number]
+        plan = self.plan.filter(pa.array(self.plan[DATASET].to_numpy() == number))
+        targets = plan[TARGET].to_numpy()
+        for rows in offer.rows(part):
+            if not rows.num_rows:
+                continue
+            home = targets[places_in(*paired_codes(rows, plan, offer.partition_columns))]
+            order = np.argsort(home, kind="stable")
+            bounds = runs(home[order]).tolist()
+            gathered = rows.take(pa.array(order)).combine_chunks()
+            for low, high in pairwise(bounds):
+                for batch in gathered.slice(low, high - low).to_batches():
+                    yield int(home[order[low]]), batch
+
+    def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Write the partitions of a task; raises `CubeRowsError` where a cell comes twice."""
+        mine = self.plan.filter(pa.array(self.plan[TARGET].to_numpy() == target))
+        offer = self.offers[mine[DATASET][0].as_py()]
+        rows = pa.Table.from_batches([block.rows for block in blocks], offer.schema)
+        blocks.clear()
+        expected = int(mine[COUNT].to_numpy().sum())
+        if rows.num_rows != expected:
+            raise VerificationError(
+                f"dataset {offer.name!r}: {expected} rows were counted, but {rows.num_rows} came; the source "
+                "changed meanwhile, so run again"
+            )
+        rows = check_cells(offer.name, rows, offer.cell)
+        writer = _Writer(self, offer, target)
+        bounds = runs(codes(rows, offer.partition_columns))
+        heads = rows.select(offer.cell).take(pa.array(bounds[:-1]))
+        standing = self._standing(offer, heads)
+        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+            part = rows.slice(low, high - low)
+            values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
+            self._replace(writer, standing.get(number, []), part, values)
+            writer.add(part, values)
+        yield from writer.said()
+
+    def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[str]]:
+        """The files that stand in some partitions, by the place of the partition."""
+        files = self.standing.get(offer.name)
+        if files is None:
+            return {}
+        found: dict[int, list[str]] = {}
+        partition, file = matches(*paired_codes(heads, files, offer.partition_columns))
+        paths = files[PATH].take(pa.array(file)).to_pylist()
+        for number, path in zip(partition.tolist(), paths, strict=True):
+            found.setdefault(number, []).append(path)
+        return found
+
+    def _replace(
+        self, writer: _Writer, standing: list[str], rows: pa.Table, values: Mapping[str, Any]
+    ) -> None:
+        """Take the cells of new rows out of the files of their partition."""
+        offer = writer.offer
+        stored = pa.schema([field for field in offer.schema if field.name not in offer.partition_columns])
+        dimensions = pa.schema([field for field in stored if field.name in offer.cell])
+        for path in standing:
+            cells = read_rows(self.cube, [path], dimensions)
+            lost = places_in(*paired_codes(cells, rows, dimensions.names)) >= 0
+            if not lost.any():
+                continue
+            writer.remove(path, values)
+            if not lost.all():
+                kept = read_rows(self.cube, [path], stored).filter(pa.array(~lost))
+                writer.add(with_constants(kept, values, offer.schema), values)
+
+
+class _Writer:
+    """Writes the files of one task, and gathers what its indices have to say."""
+
+    def __init__(self, work: Writing, offer: Offer, target: int) -> None:
+        self.work, self.offer, self.target = work, offer, target
+        self._said: list[dict[str, Any]] = []
+        self._values: dict[str, list[pa.Table]] = {column: [] for column in work.indexed[offer.name]}
+        self._files = 0
+
+    def add(self, rows: pa.Table, values: Mapping[str, Any]) -> None:
+        """Write rows of one partition, sorted by their cells."""
+        stored = rows.drop_columns(list(self.offer.partition_columns))
+        by = [name for name in self.offer.cell if name not in self.offer.partition_columns]
+        for start in range(0, rows.num_rows, self.work.file_rows):
+            piece = stored.slice(start, self.work.file_rows)
+            path = data_path(self.work.write_id, self.offer.name, values, self.target, self._files)
+            self._files += 1
+            data = encoded(piece, by)
+            self.work.cube.write(path, data)
+            self._say(
+                FILE,
+                values,
+                path,
+                rows=piece.num_rows,
+                size=data.size,
+                digest=hashlib.sha256(data).hexdigest(),
+            )
+            for column, found in self._values.items():
+                distinct = piece.column(column).combine_chunks().unique()
+                labels = pa.repeat(pa.scalar(path, pa.string()), len(distinct))
+                found.append(pa.table([distinct, labels], names=[column, labels_column(self.offer.name)]))
+
+    def remove(self, path: str, values: Mapping[str, Any]) -> None:
+        """Say that a file of an older write is not part of the cube any more."""
+        self._say(REMOVED, values, path)
+
+    def said(self) -> Iterator[pa.RecordBatch]:
+        """Write the indices, and say what was done."""
+        for column, found in self._values.items():
+            if found:
+                path = index_path(self.work.write_id, self.offer.name, column, self.target)
+                index = pa.concat_tables(found)
+                order = index.sort_by([(column, "ascending")])
+                self.work.cube.write(path, encoded(order, [column]))
+                self._say(INDEX, {}, path, column=column)
+        yield from pa.Table.from_pylist(self._said, self.work.schema).to_batches()
+
+    def _say(
+        self,
+        kind: int,
+        values: Mapping[str, Any],
+        path: str,
+        *,
+        rows: int = 0,
+        size: int = 0,
+        digest: str = "",
+        column: str = "",
+    ) -> None:
+        number = next(at for at, each in enumerate(self.work.offers) if each.name == self.offer.name)
+        self._said.append(
+            {
+                KIND: kind,
+                DATASET: number,
+                **values,
+                PATH: path,
+                "__rows": rows,
+                "__bytes": size,
+                "__sha256": digest,
+                COLUMN: column,
+            }
+        )
+
+
+def write_offers(
+    cube: Storage,
+    write_id: str,
+    offers: Sequence[Offer],
+    engine: Engine,
+    *,
+    standing: Mapping[str, pa.Table],
+    indexed: Mapping[str, tuple[str, ...]],
+    file_rows: int,
+) -> pa.Table:
+    """Write what is offered, and say which files came, and which went.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    write_id : str
+    offers : sequence of Offer
+        One for every dataset that is written.
+    engine : Engine
+    standing : mapping of str to pyarrow.Table
+        Per dataset that is appended to, the table of its files.
+    indexed : mapping of str to tuple of str
+        Per dataset, the columns that get an index.
+    file_rows : int
+
+    Raises
+    ------
+    CubeRowsError
+        A key is null, an offer has no rows, a cell comes twice.
+    """
+    plan = counted(offers, engine)
+    work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows)
+    targets = int(plan[TARGET].to_numpy().max()) + 1
+    done = engine.exchange(
+        sources=Counting(work.offers).tasks,
+        mapper=work.send,
+        targets=targets,
+        reducer=work.write,
+        result=work.schema,
+    )
+    return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])

@@ -1,0 +1,1 @@
+"""Iceberg tables: partition transforms, shuffle planning, data files and their commits."""

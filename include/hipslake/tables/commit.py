@@ -1,0 +1,253 @@
+"""The commit of a table: files come and go in one snapshot, or nothing happens.
+
+pyiceberg writes the manifests and asks the catalog; when another writer was first, it is we who look whether
+the change still fits, and ask again. So a change that is only right for the files it was made from can never
+be applied to others.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
+from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update.snapshot import _OverwriteFiles
+from sqlalchemy.exc import SQLAlchemyError
+
+from hipslake.errors import CommitStateUnknownError, ConflictError
+from hipslake.tables.catalogs import open_table
+from hipslake.tables.data_files import WrittenFile, live_files
+
+log = logging.getLogger(__name__)
+
+WRITE_PROPERTY = "hipslake.write"
+"""In the summary of a snapshot: the write whose files it added."""
+
+TRIES = 100
+_LOOKS = 5  # for a commit of which the catalog did not say whether it stands
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0  # seconds
+
+Check = Callable[[Table], None]
+
+
+class ChangeKind(StrEnum):
+    """What a snapshot does to the rows of a table, in Iceberg's words."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    REPLACE = "replace"  # other files, the same rows: a compaction
+
+
+@dataclass(frozen=True)
+class Change:
+    """Files that come and go.
+
+    Attributes
+    ----------
+    kind : ChangeKind
+    write_id : str
+        Of the write that made the files; found again in the snapshot.
+    added : sequence of WrittenFile
+    removed : sequence of DataFile
+        As `live_files` gave them.
+    properties : dict
+        Properties of the table that are set with it.
+    summary : dict
+        What else the snapshot says of itself.
+    """
+
+    kind: ChangeKind
+    write_id: str
+    added: Sequence[WrittenFile] = ()
+    removed: Sequence[DataFile] = ()
+    properties: dict[str, str] = field(default_factory=dict)
+    summary: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A change that stands.
+
+    Attributes
+    ----------
+    table : pyiceberg.table.Table
+        As it is after it.
+    snapshot_id : int
+    attempts : int
+        How often the catalog was asked.
+    """
+
+    table: Table
+    snapshot_id: int
+    attempts: int
+
+
+def replace_files(
+    catalog: Catalog, name: str, added: Sequence[WrittenFile], removed: Sequence[DataFile], write_id: str
+) -> Committed:
+    """Put files in the place of others that hold the same rows: one atomic snapshot, as of a compaction.
+
+    A concurrent append survives. Errors as of `commit`: a `ConflictError` where one of the files to be
+    removed is gone by then.
+    """
+    return commit(catalog, name, Change(ChangeKind.REPLACE, write_id, added, removed))
+
+
+def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda table: None) -> Committed:
+    """Apply a change to whatever the table's newest snapshot is by now.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    name : str
+        Of the table.
+    change : Change
+    check : callable
+        Looks whether the change fits to the table that it is given, and raises if not; asked before each try.
+
+    Raises
+    ------
+    ConflictError
+        Files that the change removes are gone; or others kept committing first.
+    CommitStateUnknownError
+        The catalog does not say whether the commit stands; nothing that it may name is deleted.
+    Exception
+        What `check` raises.
+    """
+    for attempt in range(1, TRIES + 1):
+        table = open_table(catalog, name)
+        if (found := snapshot_of(table, change.write_id)) is not None:
+            return Committed(table, found.snapshot_id, attempt)
+        check(table)
+        _check_standing(table, change)
+        try:
+            _commit_once(table, change)
+        except CommitFailedException:
+            log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
+        except ValidationException as error:
+            raise _conflict(name, str(error)) from error
+        except (CommitStateUnknownException, SQLAlchemyError, OSError) as error:
+            found = _looked_for(catalog, name, change.write_id, error)
+            if found is None and not isinstance(error, SQLAlchemyError):
+                raise CommitStateUnknownError(
+                    f"table {name}: the catalog failed while committing ({error}), and write "
+                    f"{change.write_id} is "
+                    "in no snapshot so far; run it again: it finds out"
+                ) from error
+        else:
+            table = open_table(catalog, name)
+            found = snapshot_of(table, change.write_id)
+            snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
+            return Committed(table, snapshot, attempt)
+        time.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
+    raise ConflictError(f"table {name}: others committed first {TRIES} times; try again later")
+
+
+def commit_uuid(write_id: str) -> uuid.UUID:
+    """What the manifests of a write bear in their names, so that those of a dead one can be told."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"hipslake:{write_id}")
+
+
+def snapshot_of(table: Table, write_id: str) -> Snapshot | None:
+    """Return the snapshot that added the files of a write; None if there is none, or it has expired."""
+    for snapshot in reversed(table.snapshots()):
+        if snapshot.summary is not None and snapshot.summary[WRITE_PROPERTY] == write_id:
+            return snapshot
+    return None
+
+
+def _looked_for(catalog: Catalog, name: str, write_id: str, error: Exception) -> Snapshot | None:
+    log.warning("Table %s: whether the commit stands is not known (%s); looking.", name, error)
+    for look in range(_LOOKS):
+        time.sleep(_FIRST_WAIT * 2**look)
+        if (found := snapshot_of(open_table(catalog, name), write_id)) is not None:
+            return found
+    return None
+
+
+def _check_standing(table: Table, change: Change) -> None:
+    """Look whether the table still has the files to be removed, and the spec of those to be added."""
+    name = ".".join(table.name())
+    if change.removed:
+        standing = {file.file_path for file in live_files(table)}
+        gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)
+        if gone:
+            raise _conflict(name, f"{len(gone)} files that were read are gone, such as {gone[0]}")
+    specs = {file.spec_id for file in change.added} - {table.spec().spec_id}
+    if specs:
+        raise _conflict(name, "it is partitioned in another way now")
+
+
+def _conflict(name: str, what: str) -> ConflictError:
+    return ConflictError(
+        f"table {name} was changed by another writer: {what}; run it again on what is there now"
+    )
+
+
+def _commit_once(table: Table, change: Change) -> None:
+    table = _asked_once(table)
+    summary = {WRITE_PROPERTY: change.write_id, **change.summary}
+    with table.transaction() as transaction:
+        if change.properties:
+            transaction.set_properties(change.properties)
+        if change.kind is ChangeKind.APPEND:
+            update = transaction.update_snapshot(snapshot_properties=summary)
+            merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+            producer: Any = update.merge_append() if merging else update.fast_append()
+        else:
+            producer = _Exchange(
+                operation=Operation.OVERWRITE,
+                transaction=transaction,
+                io=table.io,
+                snapshot_properties=summary,
+            )
+            producer.keeps_rows = change.kind is ChangeKind.REPLACE
+        producer.commit_uuid = commit_uuid(change.write_id)
+        with producer:
+            for written in change.added:
+                producer.append_data_file(written.to_data_file(table))
+            for file in change.removed:
+                producer.delete_data_file(file)
+
+
+def _asked_once(table: Table) -> Table:
+    """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
+    metadata = table.metadata.model_copy(
+        update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}
+    )
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+
+
+class _Exchange(_OverwriteFiles):
+    """Files for files, named one by one.
+
+    pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
+    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
+    manifest is looked into. It also knows no snapshot that replaces files without changing rows.
+    """
+
+    keeps_rows = False
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        pass
+
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        return lambda manifest: True
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        found = super()._existing_manifests()
+        return [manifest for manifest in found if manifest.has_added_files() or manifest.has_existing_files()]
+
+    def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        summary = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **summary.additional_properties) if self.keeps_rows else summary

@@ -1,0 +1,116 @@
+"""Keys of rows: their hashes, a filter that knows which may occur, and which rows of two tables share one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.errors import SpecError
+from hipslake.tables.transforms import hash_values, is_hashable
+
+FILTER_BITS = 1 << 26
+"""Of the filter, 8 MiB: with a million keys it lets pass 1 of 100,000 others, with ten million 1 of 30."""
+
+_PROBES = 4
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+Hashes = NDArray[np.uint64]
+
+
+def check_key(schema: pa.Schema, key: Sequence[str]) -> None:
+    """Look whether columns can be a key.
+
+    Raises
+    ------
+    SpecError
+        One holds fractions or lists, of which equality says little.
+    """
+    for name in key:
+        kind = schema.field(name).type
+        if not (is_hashable(kind) or pa.types.is_boolean(kind)):
+            raise SpecError(
+                f"key: column {name!r} is of type {kind}; a key holds whole numbers, strings, dates, times, "
+                "decimals, UUIDs or bytes"
+            )
+
+
+def key_hashes(rows: pa.RecordBatch, key: Sequence[str]) -> Hashes:
+    """A hash of each row's key, uint64[n]; equal keys have equal ones, also in another batch."""
+    hashes = np.zeros(rows.num_rows, np.uint64)
+    for name in key:
+        column = rows.column(name)
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int32())
+        if pa.types.is_integer(column.type):
+            words = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
+        else:
+            words = hash_values(column).astype(np.uint64)
+        hashes = _mixed(hashes * _GOLDEN + words)
+    return hashes
+
+
+def _mixed(words: Hashes) -> Hashes:
+    words = words + _GOLDEN
+    words = (words ^ (words >> np.uint64(30))) * _MIX1
+    words = (words ^ (words >> np.uint64(27))) * _MIX2
+    mixed: Hashes = words ^ (words >> np.uint64(31))
+    return mixed
+
+
+class KeyFilter:
+    """A Bloom filter over hashes of keys: what it does not know does not occur.
+
+    Parameters
+    ----------
+    bits : uint8[FILTER_BITS // 8], optional
+        Of another filter.
+    """
+
+    def __init__(self, bits: NDArray[np.uint8] | None = None) -> None:
+        self.bits = np.zeros(FILTER_BITS // 8, np.uint8) if bits is None else bits
+
+    def add(self, hashes: Hashes) -> None:
+        """Take up keys."""
+        for probe in range(_PROBES):
+            at = self._places(hashes, probe)
+            np.bitwise_or.at(self.bits, at >> 3, (1 << (at & 7)).astype(np.uint8))
+
+    def may_hold(self, hashes: Hashes) -> NDArray[np.bool_]:
+        """Whether each key may have been taken up, bool[n]; False is certain."""
+        found = np.arange(len(hashes))
+        for probe in range(_PROBES):  # most strangers are out after the first
+            at = self._places(hashes[found], probe)
+            found = found[(self.bits[at >> 3] >> (at & 7).astype(np.uint8)) & 1 == 1]
+        may = np.zeros(len(hashes), bool)
+        may[found] = True
+        return may
+
+    def unite(self, other: KeyFilter) -> None:
+        """Take up all keys of another filter."""
+        np.bitwise_or(self.bits, other.bits, out=self.bits)
+
+    @staticmethod
+    def _places(hashes: Hashes, probe: int) -> NDArray[np.int64]:
+        step = (hashes >> np.uint64(32)) | np.uint64(1)
+        return ((hashes + np.uint64(probe) * step) & np.uint64(FILTER_BITS - 1)).astype(np.int64)
+
+
+def joint_codes(
+    old: pa.Table, new: pa.Table, key: Sequence[str]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the keys of two tables alike: equal keys, and only they, have equal numbers, int64."""
+    codes = np.zeros(old.num_rows + new.num_rows, np.int64)
+    for name in key:
+        column = pa.chunked_array([*old[name].chunks, *new[name].chunks], new.schema.field(name).type)
+        whole = column.combine_chunks()
+        if isinstance(whole, pa.ExtensionArray):
+            whole = whole.storage
+        words = pc.dictionary_encode(whole)
+        part = words.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * max(len(words.dictionary), 1) + part, return_inverse=True)
+    return codes[: old.num_rows], codes[old.num_rows :]

@@ -1,0 +1,252 @@
+"""Writing data files: Parquet with Iceberg's field ids, and all that a manifest says of a file.
+
+Of pyiceberg's own writer, its statistics from a Parquet footer are used (a part of pyiceberg that is not
+meant for others; hence its upper bound in pyproject.toml). It counts no NaN; that is added here, since
+readers may else skip files that hold some.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io.pyarrow import (
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+
+from hipslake.specs.partitioning import SortField
+from hipslake.storage import Storage
+from hipslake.tables.catalogs import sort_order
+from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
+from hipslake.tables.schemas import arrow_schema
+from hipslake.tables.transforms import partition_values
+
+DATA = "data"
+"""The folder of a table's location in which data files lie."""
+
+_ROW_GROUP_ROWS = 1 << 18
+_SAMPLE_ROWS = 1 << 14
+_MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
+_USED_PROPERTIES = ("write.parquet.", "write.metadata.")
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    """Writes data files of a table. Small and plain, so that it travels with tasks.
+
+    Attributes
+    ----------
+    schema_json, spec_json, location : str
+        Of the table.
+    properties : tuple of (str, str)
+        Those of the table that say how files are written.
+    sort : tuple of SortField
+        What rows of a file are sorted by; empty: they stay as they come.
+    sort_order_id : int or None
+        The table's number of that order, where it has one.
+    write_id : str
+        Names the folder below `data/` that files go to.
+    """
+
+    schema_json: str
+    spec_json: str
+    location: str
+    properties: tuple[tuple[str, str], ...]
+    sort: tuple[SortField, ...]
+    sort_order_id: int | None
+    write_id: str
+
+    @classmethod
+    def of(cls, table: Table, sort: tuple[SortField, ...], write_id: str) -> FileWriter:
+        """Return the writer of a table's present schema and partition spec."""
+        schema = table.schema()
+        order = sort_order(sort, schema)
+        same = (o.order_id for o in table.sort_orders().values() if o.fields == order.fields)
+        used = sorted((k, v) for k, v in table.properties.items() if k.startswith(_USED_PROPERTIES))
+        return cls(
+            schema.model_dump_json(),
+            table.spec().model_dump_json(),
+            table.location(),
+            tuple(used),
+            sort,
+            next(same, None) if sort else None,
+            write_id,
+        )
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The table's schema."""
+        return Schema.model_validate_json(self.schema_json)
+
+    @cached_property
+    def spec(self) -> PartitionSpec:
+        """The table's partition spec."""
+        return PartitionSpec.model_validate_json(self.spec_json)
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """What rows must have: the table's columns, field ids included."""
+        return arrow_schema(self.schema)
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage at the folder that files go to."""
+        return Storage.at(self.location).sub(f"{DATA}/{self.write_id}")
+
+    def sorted(self, rows: pa.Table) -> pa.Table:
+        """Rows in the sort order; rows that are equal in it stay in their order."""
+        keys: list[tuple[str, str]] = []
+        by: dict[str, Any] = {}
+        for at, field in enumerate(self.sort):
+            values = partition_values(field.field, rows[field.field.column].combine_chunks())
+            if isinstance(values, pa.ExtensionArray):
+                values = values.storage
+            if values.null_count:
+                # As a key of its own: Arrow puts the nulls of all keys on the same side.
+                by[f"nulls of {at}"] = pc.is_null(values)
+                keys.append((f"nulls of {at}", "descending" if field.nulls_first else "ascending"))
+            by[f"values of {at}"] = values
+            keys.append((f"values of {at}", "descending" if field.descending else "ascending"))
+        if not keys:
+            return rows
+        order = pc.sort_indices(pa.table(by), sort_keys=keys)
+        return rows.take(order)
+
+    def write(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> WrittenFile:
+        """Write a file.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table
+            With `arrow_schema`, all of one partition.
+        partition : tuple
+            The partition values, as records of Iceberg hold them.
+        name : str
+            Of the file, in the folder of the write. Written again, it is replaced.
+        """
+        rows = self.sorted(rows.cast(self.arrow_schema))
+        path = f"{name}.parquet"
+        with (
+            self.storage.open(path, "wb") as file,
+            pq.ParquetWriter(file, self.arrow_schema, **self._options_for(rows)) as writer,
+        ):
+            writer.write_table(rows, row_group_size=self._row_group_rows)
+            writer.close()
+            footer = writer.writer.metadata
+        told = data_file_statistics_from_parquet_metadata(
+            footer, compute_statistics_plan(self.schema, dict(self.properties)), self._ids
+        ).to_serialized_dict()
+        return WrittenFile(
+            path=f"{self.location.rstrip('/')}/{DATA}/{self.write_id}/{path}",
+            partition=encoded_partition(partition, partition_types(self.spec, self.schema)),
+            spec_id=self.spec.spec_id,
+            sort_order_id=self.sort_order_id,
+            rows=rows.num_rows,
+            bytes=self.storage.entry(path).size,
+            column_sizes=told["column_sizes"],
+            value_counts=told["value_counts"],
+            null_value_counts=told["null_value_counts"],
+            nan_value_counts=self._nan_counts(rows),
+            lower_bounds=_hex(told["lower_bounds"]),
+            upper_bounds=_hex(told["upper_bounds"]),
+            split_offsets=tuple(told["split_offsets"]),
+        )
+
+    def row_bytes(self, rows: pa.Table) -> float:
+        """What a row weighs as it will be written, in bytes, found by encoding some."""
+        sink = pa.BufferOutputStream()
+        rows = self.sorted(rows.cast(self.arrow_schema))
+        with pq.ParquetWriter(sink, self.arrow_schema, **self._options_for(rows)) as writer:
+            writer.write_table(rows, row_group_size=self._row_group_rows)
+            writer.close()
+            footer = writer.writer.metadata
+        groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+        chunks = sum(
+            group.column(c).total_compressed_size for group in groups for c in range(group.num_columns)
+        )
+        return chunks / max(rows.num_rows, 1)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return parquet_path_to_id_mapping(self.schema)
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        given = dict(self.properties)
+        codec = given.get("write.parquet.compression-codec", "zstd")
+        level = given.get("write.parquet.compression-level")
+        sorting = self._sorting_columns()
+        return {
+            "compression": "none" if codec == "uncompressed" else codec,
+            "compression_level": int(level) if level else None,
+            "store_decimal_as_integer": True,
+            "write_page_index": True,
+            "sorting_columns": sorting or None,
+        }
+
+    def _options_for(self, rows: pa.Table) -> dict[str, Any]:
+        """How a file is encoded; columns whose values hardly repeat get no dictionary."""
+        sample = rows.slice(0, _SAMPLE_ROWS)
+        if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
+            return self._options  # there, columns of the file are not those of the table
+        repeating = [field.name for field in self.arrow_schema if _repeats(sample[field.name])]
+        return {**self._options, "use_dictionary": repeating or False}
+
+    @property
+    def _row_group_rows(self) -> int:
+        return int(dict(self.properties).get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
+
+    def _sorting_columns(self) -> list[pq.SortingColumn]:
+        """The leading fields of the sort order that are plain columns, for the footer."""
+        found = []
+        if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
+            return []  # there, columns of the file are not those of the table
+        for field in self.sort:
+            if field.field.iceberg_transform != "identity":
+                break
+            at = self.arrow_schema.get_field_index(field.field.column)
+            found.append(pq.SortingColumn(at, descending=field.descending, nulls_first=field.nulls_first))
+        return found
+
+    def _nan_counts(self, rows: pa.Table) -> dict[int, int]:
+        counts = {}
+        for field in self.schema.fields:
+            column = rows[field.name]
+            if pa.types.is_floating(column.type):
+                counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
+        return counts
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return False  # UUIDs
+    return pc.count_distinct(values, mode="all").as_py() <= len(values) * _MOST_DISTINCT
+
+
+def _hex(values: dict[int, bytes] | None) -> dict[int, str]:
+    return {number: value.hex() for number, value in (values or {}).items()}
+
+
+def described(files: list[WrittenFile]) -> pa.RecordBatch:
+    """Files as rows that a task gives its engine."""
+    return pa.record_batch([[file.model_dump_json() for file in files]], schema=FILES_SCHEMA)
+
+
+def undescribed(rows: pa.Table) -> list[WrittenFile]:
+    """The inverse of `described`, sorted by path."""
+    files = [WrittenFile.model_validate(json.loads(text)) for text in rows["file"].to_pylist()]
+    return sorted(files, key=lambda file: file.path)
+
+
+FILES_SCHEMA = pa.schema([("file", pa.string())])

@@ -1,0 +1,91 @@
+"""The three examples of the system's own description: join semantics, outer join, projection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hipslake.cube.conditions import C
+from hipslake.errors import CubeError
+from hipslake.specs.cube import CubeColumns
+
+from tests.cube.memory import MemoryCube
+
+BOTH = (C("OK") == True) & (C("SCHED") == True)  # noqa: E712
+CUT = {"part": pa.int64()}
+
+
+def example(dimensions: tuple[str, ...], datasets: dict[str, dict[str, Any]], *, apart: bool) -> MemoryCube:
+    """A cube with everything in one partition, or with a partition for every P."""
+    cube = MemoryCube(
+        CubeColumns(dimension_columns=dimensions, partition_columns=("part",), seed="db_data"), CUT
+    )
+    for name, columns in datasets.items():
+        table = pa.table(columns)
+        parts = sorted(set(table["P"].to_pylist())) if apart else [None]
+        files = []
+        for part in parts:
+            rows = table if part is None else table.filter(pa.compute.equal(table["P"], part))
+            files.append((f"{name}/part={part or 0}", (part or 0,), rows))
+        cube.add(name, files)
+    return cube
+
+
+EXAMPLE_1 = {
+    "db_data": {"P": [1, 2, 3, 5, 6]},
+    "data_checks": {"P": [1, 2, 3, 4, 5, 6], "OK": [True, False, True, True, True, True]},
+    "schedule": {"P": [1, 2, 3, 4, 5], "SCHED": [True, True, False, True, True]},
+    "predictions": {"P": [1, 2, 3, 4, 6], "PRED": [0.23, 0.12, 0.13, 0.03, 0.01]},
+}
+EXAMPLE_2 = {
+    "db_data": {"P": [1, 1, 2, 2], "L": [1, 2, 1, 2]},
+    "data_checks": {"P": [1, 1, 2, 2], "L": [1, 2, 1, 2], "OK": [True, False, True, True]},
+    "schedule": {"P": [1, 2], "SCHED": [True, False]},
+    "predictions": {"P": [1, 1, 2, 2], "L": [1, 2, 1, 2], "PRED": [0.23, 0.12, 0.13, 0.13]},
+}
+EXAMPLE_3 = {
+    "db_data": {"P": [1, 1, 2, 2, 2], "L": [1, 2, 1, 2, 3]},
+    "schedule": {"P": [1, 2], "SCHED": [True, False]},
+    "agg": {"P": [1, 2], "AVG": [10.2, 1.34]},
+}
+
+
+def without_part(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in row.items() if name != "part"} for row in rows]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_cells_come_from_the_seed_and_conditions_join_inner(apart: bool) -> None:
+    cube = example(("P",), EXAMPLE_1, apart=apart)
+    rows = cube.rows_of(columns=["P", "PRED"], conditions=BOTH)
+    assert without_part(rows) == [{"P": 1, "PRED": 0.23}, {"P": 5, "PRED": None}]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_dataset_of_fewer_dimensions_is_joined_on_those(apart: bool) -> None:
+    cube = example(("P", "L"), EXAMPLE_2, apart=apart)
+    rows = cube.rows_of(columns=["P", "L", "PRED"], conditions=BOTH)
+    assert without_part(rows) == [{"P": 1, "L": 1, "PRED": 0.23}]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_projection_makes_cells_of_the_seed_one(apart: bool) -> None:
+    cube = example(("P", "L"), EXAMPLE_3, apart=apart)
+    scheduled = C("SCHED") == True  # noqa: E712
+    rows = cube.rows_of(columns=["P", "AVG"], conditions=scheduled, dimension_columns=["P"])
+    assert without_part(rows) == [{"P": 1, "AVG": 10.2}]
+
+
+def test_a_projection_loses_no_dimension_of_a_payload_that_is_kept() -> None:
+    cube = example(("P", "L"), EXAMPLE_2, apart=False)
+    with pytest.raises(CubeError, match=r"'predictions' spans L, P and cannot be projected to P.*'PRED'"):
+        cube.plan(columns=["P", "PRED"], dimension_columns=["P"])
+    with pytest.raises(CubeError, match=r"dataset 'data_checks'.*'OK'"):
+        cube.plan(columns=["P"], conditions=C("OK") == True, dimension_columns=["P"])  # noqa: E712
+
+
+def test_a_condition_on_a_dimension_that_is_projected_away_still_holds() -> None:
+    cube = example(("P", "L"), EXAMPLE_3, apart=False)
+    rows = cube.rows_of(columns=["AVG"], conditions=C("L") == 3, dimension_columns=["P"])
+    assert without_part(rows) == [{"P": 2, "AVG": 1.34}]

@@ -1,0 +1,106 @@
+"""Cubes through Spark: the same rows, and the same files, as without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.cube.conditions import C
+from hipslake.cube.store.cube import Cube
+from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.offers import ParquetRows
+from hipslake.cube.store.operations import append, build
+from hipslake.errors import CubeRowsError
+from hipslake.specs.cube import CubeColumns
+from hipslake.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROLES = CubeColumns(dimension_columns=("x",), partition_columns=("p",), index_columns=("i",))
+ROWS = 5000
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A seed and an enrichment, in row groups that are not sorted."""
+    folder = tmp_path_factory.mktemp("rows")
+    random = np.random.default_rng(7)
+    x = random.permutation(ROWS)
+    seed = pa.table({"p": x % 13, "x": x, "i": x % 100, "s": [f"n{n}" for n in x]})
+    more = pa.table({"p": x % 13, "x": x, "w": random.random(ROWS)}).slice(0, ROWS // 2)
+    pq.write_table(seed, folder / "seed.parquet", row_group_size=700)
+    pq.write_table(more, folder / "more.parquet", row_group_size=900)
+    return folder
+
+
+def sums(cube: Cube) -> list[str]:
+    found: list[str] = read_files(cube.storage, cube.metadata.dataset("seed"))["__sha256"].to_pylist()
+    return sorted(found)
+
+
+def test_spark_builds_the_cube_that_this_process_builds(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
+    from hipslake.spark.cube import query_frame
+    from hipslake.spark.engine import SparkEngine
+
+    data = {name: ParquetRows.at(str(files / f"{name}.parquet")) for name in ("seed", "more")}
+    late = pa.table({"p": [1, 2], "x": [1, 15], "i": [0, 0], "s": ["new", "new"]})
+    cubes = []
+    for name, engine in (("here", None), ("spark", SparkEngine(spark))):
+        place = Storage.at(tmp_path / name)
+        build(place, "c", ROLES, data, engine=engine)
+        append(place, {"seed": late}, engine=engine)
+        cubes.append(Cube.open(place.uri()))
+    here, there = cubes
+    query = {"columns": ["w", "s"], "conditions": C("i") < 50}
+    expected = here.query(**query)
+    assert expected.num_rows == 2500 + 2 - 2  # of the two that came late, both replaced a cell
+    assert there.query(**query).equals(expected)
+    assert sums(here) == sums(there)
+    frame = query_frame(spark, there, **query)
+    assert frame.toArrow().select(expected.column_names).sort_by("x").cast(expected.schema).equals(expected)
+
+
+def test_a_group_is_in_one_partition_of_the_frame_and_groups_are_in_order(
+    spark: SparkSession, files: Path, tmp_path: Path
+) -> None:
+    from hipslake.spark.cube import query_frame
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place = Storage.at(tmp_path / "cube")
+    build(place, "c", ROLES, {"seed": ParquetRows.at(str(files / "seed.parquet"))})
+    cube = Cube.open(place.uri())
+    frame = query_frame(spark, cube, columns=["s"], conditions=C("i") < 5, partition_by="i")
+    rows = frame.withColumn("task", F.spark_partition_id()).toArrow()
+    tasks = rows.group_by("i").aggregate([("task", "count_distinct")])
+    assert (
+        rows.drop(["task"])
+        .cast(cube.query(["s"], C("i") < 5, "i").schema)
+        .equals(cube.query(["s"], C("i") < 5, "i"))
+    )
+    assert tasks["task_count_distinct"].to_pylist() == [1] * 5
+    assert query_frame(spark, cube, conditions=C("i") < 0).count() == 0
+
+
+def test_a_cell_that_comes_twice_is_told_by_spark_too(spark: SparkSession, tmp_path: Path) -> None:
+    from hipslake.spark.engine import SparkEngine
+
+    place = Storage.at(tmp_path / "cube")
+    twice = pa.table({"p": [0, 0], "x": [1, 1], "i": [1, 2]})
+    with pytest.raises(CubeRowsError, match="such as p=0, x=1 with 2 rows"):
+        build(place, "c", ROLES, {"seed": twice}, engine=SparkEngine(spark))
+    assert place.list(recursive=True) == []
+
+
+def test_the_table_of_files_names_what_lies_there(files: Path, tmp_path: Path) -> None:
+    place = Storage.at(tmp_path / "cube")
+    metadata = build(place, "c", ROLES, {"seed": ParquetRows.at(str(files / "seed.parquet"))}, file_rows=100)
+    table = read_files(place, metadata.dataset("seed"))
+    for path, digest in zip(table[PATH].to_pylist(), table["__sha256"].to_pylist(), strict=True):
+        assert place.sha256(path) == digest

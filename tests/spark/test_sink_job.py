@@ -1,0 +1,56 @@
+"""The sink on Spark: the same files as without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.errors import InputError
+from hipslake.spark.engine import SparkEngine
+from pyspark.sql import SparkSession
+
+from tests.tables.sinking import Lake, utc
+from tests.tables.test_sink import sample
+
+MODES = {
+    "no shuffle": {"partition": ["year(ts)"]},
+    "by partition": {"partition": ["bucket[5](id)", "year(ts)"], "target_file_size": "4 KiB", "sort": ["ts"]},
+    "upsert": {"partition": ["bucket[5](data)"], "mode": "upsert", "key": "id", "duplicates": "last by ts"},
+    "interval": {
+        "partition": ["year(ts)"],
+        "mode": "overwrite-interval",
+        "interval": "ts",
+        "source": {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}},
+    },
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    lakes = [Lake(tmp_path / "plain"), Lake(tmp_path / "spark", SparkEngine(spark))]
+    interval = (
+        {"start": utc("1968-01-01T00:00:00"), "end": utc("1973-01-01T00:00:00")} if mode == "interval" else {}
+    )
+    contents = []
+    for lake in lakes:
+        spec = lake.spec(**MODES[mode])
+        for seed, first in ((0, 0), (1, 300)):
+            rows = sample(400, seed=seed, first=first)
+            if mode == "interval":
+                rows = rows.filter(rows["ts"].is_valid())
+            elif mode == "upsert":
+                rows = pa.concat_tables([rows, rows.slice(0, 7)])
+            done = lake.sink(spec, *[rows.slice(at, 90) for at in range(0, len(rows), 90)], **interval)
+            assert done.files_added == done.expected_files
+        assert not list(Path(lake.warehouse).rglob("*.block"))
+        contents.append([pq.read_table(path).to_pylist() for path in lake.live(spec)])
+    assert sorted(map(str, contents[0])) == sorted(map(str, contents[1]))
+
+
+def test_errors_of_tasks_keep_their_class(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(tmp_path, SparkEngine(spark))
+    with pytest.raises(InputError, match="have the key of another one, such as id = 3"):
+        lake.sink(lake.spec(mode="upsert", key="id"), pa.table({"id": np.array([3, 3])}))

@@ -1,0 +1,216 @@
+"""Commits beside other writers: what they added survives, what they took away is a conflict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import CommitStateUnknownError, ConflictError, SpecError
+from hipslake.specs.table import TableSpec
+from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
+from hipslake.tables.data_files import bounds_table, live_files
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
+from hipslake.tables.writing import FileWriter, WrittenFile
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitStateUnknownException
+from pyiceberg.table import Table
+
+from tests.system.sinks import orphans
+from tests.tables.sinking import Lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def rows(first: int, count: int, band: str = "g") -> pa.Table:
+    return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "band": [band] * count})
+
+
+def compacted(table: Table) -> tuple[list[WrittenFile], str]:
+    """One file per band with all rows of the table."""
+    write = claim(table)
+    writer = FileWriter.of(table, (), write)
+    found = table.scan().to_arrow()
+    bands = sorted(set(found["band"].to_pylist()))
+    files = []
+    for band in bands:
+        mine = found.filter(pa.compute.equal(found["band"], band)).sort_by("id")
+        files.append(writer.write(mine, (band,) if table.spec().fields else (), band))
+    return files, write
+
+
+@pytest.fixture(params=[[], ["band"]], ids=["unpartitioned", "partitioned"])
+def spec(lake: Lake, request: pytest.FixtureRequest) -> TableSpec:
+    spec = lake.spec(partition=request.param)
+    for first, band in ((0, "g"), (10, "r"), (20, "g")):
+        lake.sink(spec, rows(first, 10, band))
+    return spec
+
+
+def test_files_are_replaced_beside_an_append_that_came_first(lake: Lake, spec: TableSpec) -> None:
+    catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    before = live_files(table)
+    files, write = compacted(table)
+    lake.sink(spec, rows(30, 5, "i"))
+    done = replace_files(catalog, spec.table, files, before, write)
+    finish(done.table, write, [file.path for file in files])
+    assert lake.rows(spec)["id"].to_pylist() == list(range(35))
+    assert len(lake.live(spec)) == len(files) + 1
+    summary = lake.table(spec).current_snapshot().summary  # type: ignore[union-attr]
+    assert summary is not None
+    assert summary.operation.value == "replace"
+    assert (summary["total-records"], summary["deleted-data-files"]) == ("35", "3")
+    assert orphans(lake.table(spec)) == []
+
+
+def test_an_append_in_the_moment_of_the_commit_survives(lake: Lake, spec: TableSpec) -> None:
+    catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    files, write = compacted(table)
+    asked = []
+
+    def append_first(_: Table) -> None:
+        asked.append(len(asked))
+        if len(asked) == 1:
+            lake.sink(spec, rows(30, 5, "i"))
+
+    change = Change(ChangeKind.REPLACE, write, files, live_files(table))
+    done = commit(catalog, spec.table, change, append_first)
+    finish(done.table, write, [file.path for file in files], attempts=done.attempts)
+    assert done.attempts == 2
+    assert lake.rows(spec)["id"].to_pylist() == list(range(35))
+    assert orphans(lake.table(spec)) == []
+
+
+def test_who_replaces_files_that_another_has_replaced_is_told(lake: Lake, spec: TableSpec) -> None:
+    catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    before = live_files(table)
+    (first, first_write), (second, second_write) = compacted(table), compacted(table)
+    replace_files(catalog, spec.table, first, before, first_write)
+    with pytest.raises(ConflictError, match=r"3 files that were read are gone, such as .*; run it again"):
+        replace_files(catalog, spec.table, second, before, second_write)
+    assert lake.rows(spec)["id"].to_pylist() == list(range(30))
+
+
+class LosesAnswers(SqlCatalog):
+    """A catalog whose answers to commits get lost; `lands` says whether the commits stand."""
+
+    lands = True
+
+    def commit_table(self, *given: Any) -> Any:
+        if self.lands:
+            super().commit_table(*given)
+        raise CommitStateUnknownException("the connection was closed")
+
+
+@pytest.mark.parametrize("lands", [True, False])
+def test_a_commit_whose_answer_is_lost_is_looked_for(lake: Lake, spec: TableSpec, lands: bool) -> None:
+    plain, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    losing = LosesAnswers(plain.name, **plain.properties)
+    losing.lands = lands
+    files, write = compacted(table)
+    change = Change(ChangeKind.REPLACE, write, files, live_files(table))
+    if lands:
+        done = commit(losing, spec.table, change)
+        assert done.table.snapshot_by_id(done.snapshot_id) == snapshot_of(lake.table(spec), write)
+        assert (
+            commit(plain, spec.table, change).snapshot_id == done.snapshot_id
+        )  # also when it is asked again
+    else:
+        with pytest.raises(CommitStateUnknownError, match="run it again: it finds out"):
+            commit(losing, spec.table, change)
+        assert commit(plain, spec.table, change).snapshot_id
+    assert lake.rows(spec)["id"].to_pylist() == list(range(30))
+    assert len(lake.live(spec)) == len(files)
+
+
+class Interrupted(ThisProcess):
+    """An engine in whose exchanges something else happens once."""
+
+    def __init__(self, act: Any) -> None:
+        super().__init__(2)
+        self.act = act
+
+    def exchange(self, **given: Any) -> pa.Table:
+        act, self.act = self.act, None
+        found = super().exchange(**given)
+        if act is not None:
+            act()
+        return found
+
+
+def test_an_upsert_that_was_overtaken_replaces_the_rows_that_came_meanwhile(lake: Lake) -> None:
+    upsert = lake.spec(mode="upsert", key="id", partition=["band"])
+    append = lake.spec(name="other", partition=["band"])
+    lake.sink(upsert, rows(0, 10, "g"))
+    other = Lake(lake.root / "other", Interrupted(lambda: lake.sink(append, rows(5, 10, "r"))))
+    other.warehouse = lake.warehouse
+    done = other.sink(upsert, rows(8, 4, "i"))
+    assert done.rows_updated == 6  # two that stood there, and four that came meanwhile
+    found = lake.rows(upsert)
+    assert found["id"].to_pylist() == [0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14]
+    assert found.filter(pa.compute.equal(found["band"], "i"))["id"].to_pylist() == [8, 9, 10, 11]
+    assert orphans(lake.table(upsert)) == []  # of the try that was overtaken
+
+
+def test_an_upsert_is_not_bothered_by_files_that_hold_none_of_its_keys(lake: Lake) -> None:
+    upsert = lake.spec(mode="upsert", key="id")
+    append = lake.spec(name="other")
+    lake.sink(upsert, rows(0, 10))
+    other = Lake(lake.root / "other", Interrupted(lambda: lake.sink(append, rows(500, 10))))
+    other.warehouse = lake.warehouse
+    done = other.sink(upsert, rows(8, 4))
+    assert (done.rows_updated, done.files_read) == (2, 1)
+    assert len(lake.table(upsert).snapshots()) == 3
+
+
+def test_two_sinks_of_one_interval_at_once_land_once(lake: Lake) -> None:
+    from tests.tables.sinking import utc
+
+    spec = lake.spec(partition=["bucket[2](id)"])
+    uri, start = lake.land(rows(0, 10)), utc("2026-01-01T00:00:00")
+    other = Lake(lake.root / "other", Interrupted(lambda: lake.sink(spec, uri=uri, start=start)))
+    other.warehouse = lake.warehouse
+    assert other.sink(spec, uri=uri, start=start).skipped
+    assert lake.rows(spec)["id"].to_pylist() == list(range(10))
+
+
+def test_a_sweep_leaves_living_writes_alone(lake: Lake, spec: TableSpec) -> None:
+    catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    files, write = compacted(table)
+    with heartbeat(table, write) as beating:
+        assert sweep_writes(catalog, spec.table, 60.0) == []
+        beating.confirm()
+    dead = claim(table)
+    FileWriter.of(table, (), dead).write(rows(0, 3), ("g",) if table.spec().fields else (), "left")
+    with heartbeat(table, dead) as beating:
+        assert any(
+            path.endswith("left.parquet") for path in sweep_writes(catalog, spec.table, 0.0, keep=[write])
+        )
+        with pytest.raises(Exception, match="this write was swept, because its run looked dead"):
+            beating.confirm()
+    assert all(Path(file.path).exists() for file in files)
+    assert writes_of(table).is_local
+
+
+def test_the_bounds_of_files_are_told(lake: Lake, spec: TableSpec) -> None:
+    table = lake.table(spec)
+    told = bounds_table(live_files(table), table.schema(), ["id", "band"])
+    assert sorted(told["id.lower"].to_pylist()) == [0, 10, 20]
+    assert sorted(told["id.upper"].to_pylist()) == [9, 19, 29]
+    assert sorted(told["band.lower"].to_pylist()) == ["g", "g", "r"]
+    assert told["rows"].to_pylist() == [10, 10, 10]
+    assert told["id.nulls"].to_pylist() == [0, 0, 0]
+
+
+def test_an_unknown_table_is_told_with_those_that_there_are(lake: Lake, spec: TableSpec) -> None:
+    catalog = open_catalog(spec.iceberg, lake.warehouse)
+    with pytest.raises(SpecError, match=r"has no table 'survey\.nothing'; there are survey\.sample"):
+        open_table(catalog, "survey.nothing")
+    with pytest.raises(SpecError, match=r"has no table 'none\.x'; namespace 'none' holds no table"):
+        open_table(catalog, "none.x")
