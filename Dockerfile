@@ -29,6 +29,7 @@ ENV AIRFLOW_HOME=/opt/airflow \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     HIPSLAKE_LANDING=/data/landing \
     HIPSLAKE_WAREHOUSE=/data/warehouse \
+    HIPSLAKE_STATE=/data/state \
     PYSPARK_PYTHON=/usr/local/bin/python \
     PYSPARK_DRIVER_PYTHON=/usr/local/bin/python \
     MPLCONFIGDIR=/opt/airflow/cache/matplotlib

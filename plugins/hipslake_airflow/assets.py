@@ -1,4 +1,4 @@
-"""Assets: what a published catalog is called in Airflow."""
+"""Assets: what a published catalog, and a table, is called in Airflow."""
 
 from __future__ import annotations
 
@@ -17,3 +17,14 @@ def catalog_asset(name: str) -> Asset:
         The catalog's name, e.g. `gaia_dr3`.
     """
     return Asset(name=f"catalog/{name}", uri=f"hipslake://catalogs/{name}", group="hipslake-catalog")
+
+
+def table_asset(name: str) -> Asset:
+    """Return the asset of a table, named by its spec as a catalog's is.
+
+    Parameters
+    ----------
+    name : str
+        The name of the spec, e.g. `gaia_dr3`.
+    """
+    return Asset(name=f"table/{name}", uri=f"hipslake://tables/{name}", group="hipslake-table")

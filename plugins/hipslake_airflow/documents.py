@@ -8,6 +8,7 @@ from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.join import SideSpec
+from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 
 _STEPS = {
     Mode.REPLACE: """\
@@ -108,6 +109,51 @@ def equijoin_document(spec: EquijoinSpec, path: Path) -> str:
 pixels. `equijoin` joins where leaves of both meet, without a shuffle, and writes the leaves of the outcome,
 `verify` reads everything back, `publish` commits the version and emits the catalog's asset, `view` shows it
 to HATS readers. A run whose catalogs and spec are those of the newest version does nothing.
+"""
+
+
+_SINK_MODES = {
+    TableMode.APPEND: "rows are added, once per interval; one that is sunk again replaces its own",
+    TableMode.UPSERT: "rows replace those of the same key, the others are added",
+    TableMode.OVERWRITE_INTERVAL: "all rows whose time lies in the interval are replaced",
+}
+
+
+def sink_document(spec: TableSpec, path: Path) -> str:
+    """Return the page of a table's sink DAG, in Markdown."""
+    source = spec.source
+    if isinstance(source, CatalogRowsSpec):
+        rows = "its increments" if spec.needs_interval else "all rows"
+        taken = f"`{source.catalog}`, {rows}" + (f", version {source.version}" if source.version else "")
+        what = """\
+`resolve` freezes the spec, the params and the version of the catalog, and asks the table what of it was sunk
+before. `sink` sinks all that is missing, each interval by a commit of its own, and emits the table's asset.
+What was published late, or anew, is taken up by the next run; if nothing is missing, `sink` is skipped."""
+    else:
+        taken = f"`{source.files.uri}` ({source.files.format})"
+        what = """\
+`resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
+them. `sink` sinks their rows by one commit, and emits the table's asset; it is skipped if the table has the
+rows of exactly these files."""
+    parts = ", ".join(f"`{field}`" for field in spec.partition) or "nothing"
+    order = ", ".join(f"`{field}`" for field in spec.sort) or "as it comes"
+    names = ", ".join(f"`{name}`" for name in spec.key)
+    key = f" (key: {names}; duplicates: {spec.duplicates})" if names else ""
+    return f"""### {spec.name}
+
+{spec.description}
+
+| | |
+|---|---|
+| spec | `{path}` |
+| rows | {taken} |
+| table | `{spec.table}` in Iceberg catalog `{spec.iceberg.name}` ({spec.iceberg.type}) |
+| partitioned by | {parts} |
+| sorted by | {order} |
+| mode | {spec.mode}: {_SINK_MODES[spec.mode]}{key} |
+| files | about {spec.target_file_size} |
+
+{what}
 """
 
 

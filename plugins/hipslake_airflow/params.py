@@ -10,6 +10,7 @@ from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.export import ExportFormat
 from hipslake.specs.join import JoinSpec
 from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
+from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
 THRESHOLD_PATTERN = r"^[0-9][0-9_]*(\.[0-9]+)? *([kKMG]? *rows?|[kKMG]i?B|B|bytes?)$"
@@ -56,6 +57,48 @@ def join_params(spec: JoinSpec) -> dict[str, Param]:
             description="Publish a new version even if both catalogs, spec and library are unchanged.",
         ),
     }
+
+
+def sink_params(spec: TableSpec) -> dict[str, Param]:
+    """Return the params of a run that sinks rows into a table."""
+    params = {
+        "force": Param(
+            False,
+            type="boolean",
+            title="Force",
+            description=(
+                "Sink also what the table has already. Rows of an interval take the place of those that it "
+                "had before; no row comes twice."
+            ),
+        )
+    }
+    if isinstance(spec.source, CatalogRowsSpec):
+        if not spec.needs_interval:
+            return params
+        start = "Only increments of intervals from then on. Empty: all that the table lacks."
+        return {
+            **params,
+            "window_start": _moment("Window start", start),
+            "window_end": _moment("Window end", "And before then. Empty: only the interval of that start."),
+        }
+    params["wait_minutes"] = Param(
+        60,
+        type="number",
+        minimum=0,
+        maximum=_MAX_WAIT_MINUTES,
+        title="Wait for files (minutes)",
+        description="How long to wait for the first source file. No worker slot is held meanwhile.",
+    )
+    if not spec.needs_interval:
+        return params
+    if spec.mode is TableMode.OVERWRITE_INTERVAL:
+        params["allow_empty"] = Param(
+            False,
+            type="boolean",
+            title="The interval may be empty",
+            description="If no file comes, the rows that the table has of the interval go.",
+        )
+    return {**params, **_window()}
 
 
 def compact_params() -> dict[str, Param]:
@@ -124,6 +167,13 @@ def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
                 + ("" if whole else f" If none comes, {waits}.")
             ),
         ),
+        **_window(),
+    }
+
+
+def _window() -> dict[str, Param]:
+    """The time that a run is asked to stand for."""
+    return {
         "window_start": _moment(
             "Window start", "The time that the run stands for. Empty: the last interval of the schedule."
         ),

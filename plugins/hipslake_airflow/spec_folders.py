@@ -10,3 +10,4 @@ from hipslake.specs.environment import PROJECT_ROOT
 SPECS = Path(os.environ.get("HIPSLAKE_SPECS") or PROJECT_ROOT / "include" / "specs")
 CATALOG_SPECS = SPECS / "catalogs"
 JOIN_SPECS = SPECS / "joins"
+TABLE_SPECS = SPECS / "tables"

@@ -26,6 +26,7 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     monkeypatch.setenv("HIPSLAKE_SPECS", str(folder.parent))
     monkeypatch.setenv("HIPSLAKE_WAREHOUSE", str(tmp_path / "warehouse"))
+    monkeypatch.setenv("HIPSLAKE_STATE", str(tmp_path / "state"))
     return folder
 
 

@@ -19,6 +19,11 @@ from hipslake_airflow.operators.catalog import (
     VerifyCatalogOperator,
     WritePartitionsOperator,
 )
+from hipslake_airflow.operators.tables import (
+    FreezeSinkFilesOperator,
+    IcebergSinkOperator,
+    ResolveSinkOperator,
+)
 from hipslake_airflow.operators.versions import RollbackCatalogOperator, VacuumCatalogOperator
 
 OF_A_RUN: list[tuple[type[BaseOperator], dict[str, Any]]] = [
@@ -32,6 +37,8 @@ OF_A_RUN: list[tuple[type[BaseOperator], dict[str, Any]]] = [
     (CompactCatalogOperator, {}),
     (BuildHatsViewOperator, {}),
     (RollbackCatalogOperator, {"catalog": "stars"}),
+    (FreezeSinkFilesOperator, {}),
+    (IcebergSinkOperator, {"table": "stars", "spark_above_bytes": 1}),
 ]
 PUBLISHING = (PublishCatalogOperator, AppendIncrementOperator, RollbackCatalogOperator)
 
@@ -50,6 +57,7 @@ def test_operators_are_mapped_over_runs(kind: type[BaseOperator], arguments: dic
     [(kind, {"run_uri": "a", **arguments}, ["run_uri"]) for kind, arguments in OF_A_RUN]
     + [
         (ResolveRunOperator, {"spec_file": "stars.yaml", "warehouse": "s3://sky"}, []),
+        (ResolveSinkOperator, {"spec_file": "stars.yaml"}, []),
         (VacuumCatalogOperator, {"catalog": "stars"}, []),
     ],
 )
@@ -62,7 +70,10 @@ def test_stored_operators_keep_their_templates_and_outlets(
     task = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("step")
     assert list(task.template_fields) == templated
     names = {outlet.name for outlet in task.outlets}
-    assert names == ({"mine", "catalog/stars"} if kind in PUBLISHING else {"mine"})
+    own = (
+        {"table/stars"} if kind is IcebergSinkOperator else {"catalog/stars"} if kind in PUBLISHING else set()
+    )
+    assert names == {"mine"} | own
 
 
 @pytest.mark.parametrize("kind", PUBLISHING)

@@ -134,6 +134,10 @@ def test_duplicates_are_a_text() -> None:
             "an increment is taken from the newest",
         ),
         ({"iceberg": {"type": "rest"}}, "a REST catalog has an address; give uri, or connection"),
+        (
+            {"iceberg": {"uri": "postgresql+psycopg2://db/x", "connection": "lake"}},
+            "the connection holds the address",
+        ),
         ({"iceberg": {"uri": "postgresql+psycopg2://me:secret@db/x"}}, "holds a password"),
     ],
 )

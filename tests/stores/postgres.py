@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -66,7 +67,7 @@ def running_postgres(programs: Path) -> Iterator[str]:
         _wait_for(port, server)
         yield f"postgresql+psycopg2://airflow@127.0.0.1:{port}/postgres"
     finally:
-        server.terminate()
+        server.send_signal(signal.SIGINT)  # at once: with SIGTERM it waits for all who are connected
         server.wait()
         shutil.rmtree(place, ignore_errors=True)
 

@@ -8,6 +8,7 @@ are looked up again. It runs on any engine.
 from __future__ import annotations
 
 import logging
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +40,7 @@ from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
 from hipslake.storage import Storage
-from hipslake.tables.catalogs import OpenTable, fitting_table, in_table, open_catalog
+from hipslake.tables.catalogs import OpenTable, find_table, fitting_table, in_table, open_catalog
 from hipslake.tables.commit import Change, ChangeKind, Committed, commit
 from hipslake.tables.data_files import check_no_delete_files, live_files
 from hipslake.tables.keys import KeyFilter, check_key
@@ -92,10 +93,14 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
     StorageError
         Catalog or store do not answer.
     """
+    with closing(open_catalog(order.spec.iceberg, order.warehouse)) as catalog:
+        return _sunk_into(catalog, order, engine, stale_after)
+
+
+def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: float | None) -> SinkOutcome:
     phases = Phases()
-    catalog = open_catalog(order.spec.iceberg, order.warehouse)
     with phases("prepare"):
-        rows = rows_of(order.rows, engine)
+        rows = rows_of(order.rows, engine, _standing(catalog, order))
         derived = tuple(
             field
             for field in (*order.spec.partition, *(sort.field for sort in order.spec.sort))
@@ -118,6 +123,12 @@ def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) 
             )
             wait_for_others(replan)
     raise AssertionError("unreachable")
+
+
+def _standing(catalog: Catalog, order: SinkOrder) -> pa.Schema | None:
+    """The columns of the table of an order; None if there is none yet."""
+    table = find_table(catalog, order.spec.table)
+    return None if table is None else arrow_schema(table.schema())
 
 
 def _check_interval(order: SinkOrder, stored: pa.Schema) -> None:
@@ -450,7 +461,11 @@ class _Sink:
             removed,
             properties=sunk_properties(
                 Sunk(
-                    key=self.order.key, fingerprint=self.order.fingerprint, rows=counted.rows, write=write_id
+                    key=self.order.key,
+                    fingerprint=self.order.fingerprint,
+                    content=self.order.rows.content,
+                    rows=counted.rows,
+                    write=write_id,
                 )
             ),
             summary={"hipslake.sink": self.order.key},

@@ -57,8 +57,8 @@ class PartitionField(Frozen):
     Read from and printed as text: `night` (identity), `bucket[16](id)`, `year(ts)`, `healpix[5]`. The last
     stands for `healpix[5](_healpix_29)`: the pixel of order 5 that a row lies in. It is an ordinary Iceberg
     field, which every engine reads: the table gets an integer column `_healpix_5`, partitioned by identity.
-    (`truncate` would do the same arithmetic, but its width is a 32-bit number in other engines, which ends at
-    order 14.)
+    (`truncate` would do the same arithmetic, but its width is a 32-bit number in other engines, too small for
+    orders below 14.)
 
     Examples
     --------

@@ -144,6 +144,8 @@ class IcebergSpec(Frozen):
     def _fits(self) -> IcebergSpec:
         if self.type == "rest" and self.uri is None and self.connection is None:
             raise ValueError("uri: a REST catalog has an address; give uri, or connection")
+        if self.type == "sql" and self.uri is not None and self.connection is not None:
+            raise ValueError("uri: the connection holds the address of the database; leave one of them out")
         if self.uri is not None and re.search(r"://[^/@]*:[^/@]+@", self.uri):
             raise ValueError("uri: holds a password; put it into an Airflow connection and name that")
         return self
@@ -234,6 +236,11 @@ class TableSpec(Frozen):
         if isinstance(self.source, CatalogRowsSpec):
             return self.source.rows == "increment"
         return is_templated(self.source.files.uri)
+
+    @property
+    def takes_what_is_missing(self) -> bool:
+        """Whether a run sinks all that the table lacks: a catalog says what it has, files do not."""
+        return isinstance(self.source, CatalogRowsSpec)
 
     @property
     def is_range_only(self) -> bool:

@@ -33,6 +33,7 @@ def increment_of(
     inputs: FrozenInputs,
     *,
     key: str | None,
+    end: str | None,
     write_id: str,
     ordinal: int,
     rows: int,
@@ -49,6 +50,8 @@ def increment_of(
     inputs : FrozenInputs
     key : str or None
         Start of the interval that the rows are of; None for the whole.
+    end : str or None
+        End of that interval; None where it is open, and for the whole.
     write_id : str
         The write that holds the rows; sidecars go into its folder.
     ordinal : int
@@ -62,6 +65,7 @@ def increment_of(
     return Increment(
         ordinal=ordinal,
         key=key,
+        end=end,
         rows=rows,
         write_id=write_id,
         fingerprint=inputs.fingerprint,

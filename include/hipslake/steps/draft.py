@@ -81,6 +81,7 @@ def _drafted(
         run,
         inputs,
         key=None,  # it is the whole, not what came in the run's interval
+        end=None,
         write_id=run.write_id,
         ordinal=0,
         rows=written.rows_out,

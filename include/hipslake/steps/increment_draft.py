@@ -109,6 +109,7 @@ def describe_increment(
         run,
         folder.inputs(),
         key=key,
+        end=run.window.end.isoformat() if run.window.end is not None else None,
         write_id=write_id,
         ordinal=ordinal,
         rows=counted.rows_out,

@@ -1,4 +1,4 @@
-"""The run folders of a catalog that nobody needs any more."""
+"""The run folders of a catalog, or of a table, that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -45,6 +45,26 @@ def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
     )
 
 
+def old_runs_of_dag(run_uri: str, before: datetime) -> list[str]:
+    """The run folders beside one, of the same DAG, whose runs began before a time.
+
+    Parameters
+    ----------
+    run_uri : str
+    before : datetime
+        With a time zone; so long ago that no task of such a run works any more.
+
+    Returns
+    -------
+    list of str
+        Names below the folder of the DAG, sorted.
+    """
+    parent, _, own = run_uri.rstrip("/").rpartition("/")
+    storage = Storage.at(parent)
+    names = [entry.path for entry in storage.list() if entry.is_dir and entry.path != own]
+    return sorted(name for name in names if _began_before(_described(storage, name), before))
+
+
 def _run_folders(storage: Storage) -> Iterator[str]:
     for dag in storage.list(RUNS):
         if dag.is_dir:
@@ -53,8 +73,12 @@ def _run_folders(storage: Storage) -> Iterator[str]:
 
 def _is_old(storage: Storage, folder: str, catalog: str, before: datetime) -> bool:
     described = _described(storage, folder)
+    return described.get("catalog") == catalog and _began_before(described, before)
+
+
+def _began_before(described: dict[str, Any], moment: datetime) -> bool:
     try:
-        return described.get("catalog") == catalog and datetime.fromisoformat(described["created"]) < before
+        return datetime.fromisoformat(described["created"]) < moment
     except (KeyError, TypeError, ValueError):
         return False
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
@@ -88,11 +88,17 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
                 f"PYICEBERG_CATALOG__{spec.name.upper()}__URI (an Airflow connection does)"
             )
         given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
+    # pyiceberg read the environment when it was imported; a task sets it later.
+    given = {**_texts(known), **given}
     with reaching(spec.name):
         try:
             return load_catalog(spec.name, **given)
         except DatabaseError:  # another process has just made the catalog's tables
             return load_catalog(spec.name, **given)
+
+
+def _texts(properties: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if isinstance(value, str)}
 
 
 def _database(uri: str) -> str:

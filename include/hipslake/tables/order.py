@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Literal
 
 from pydantic import AwareDatetime, Field
@@ -33,6 +34,12 @@ class FileRows(Frozen):
     files: tuple[SourceFile, ...]
     columns: tuple[str, ...] | None = None
 
+    @property
+    def content(self) -> str:
+        """What decides the rows: the digest of the list of files."""
+        listing = [[file.uri, file.size, file.stamp] for file in self.files]
+        return hashlib.sha256(json.dumps(listing).encode()).hexdigest()
+
 
 class SinkOrder(Frozen):
     """One sink: rows, the table that they go to, and the interval that they are of."""
@@ -42,6 +49,7 @@ class SinkOrder(Frozen):
     rows: CatalogRows | FileRows = Field(discriminator="kind")
     start: AwareDatetime | None = None  # of the interval
     end: AwareDatetime | None = None
+    whole: bool = False  # of no interval, but all that the source has: what it had before goes (mode append)
     write_id: str  # of the run; kept through its retries
     force: bool = False  # also where the same rows were sunk before
 
@@ -50,14 +58,20 @@ class SinkOrder(Frozen):
         """What the rows are of: a second sink of the same key replaces the first, or has nothing to do."""
         if self.start is not None:
             return f"{self.spec.name}/{self.start.isoformat()}"
+        if self.whole:
+            return f"{self.spec.name}/all"
         if isinstance(self.rows, CatalogRows):
             return f"{self.spec.name}/version {self.rows.version}"
         return f"{self.spec.name}/files {self.fingerprint[:16]}"
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the rows, and of all of the spec that decides what becomes of them."""
-        text = "\n".join([self.spec.fingerprint_text(), self.rows.model_dump_json()])
+        """The digest of the rows, and of all of the spec that decides what becomes of them.
+
+        Of a catalog its content counts, not the version: a compaction changes no row.
+        """
+        rows = self.rows.model_dump_json(exclude={"version", "files"})
+        text = "\n".join([self.spec.fingerprint_text(), self.rows.content, rows])
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
@@ -42,7 +43,7 @@ class Rows(Protocol):
         """The rows of a part, always in the same order; at least some columns of them."""
 
 
-def rows_of(order: CatalogRows | FileRows, engine: Engine) -> Rows:
+def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema | None = None) -> Rows:
     """Open the rows of an order.
 
     Parameters
@@ -50,7 +51,11 @@ def rows_of(order: CatalogRows | FileRows, engine: Engine) -> Rows:
     order : CatalogRows or FileRows
     engine : Engine
         Finds the types of files that do not say theirs.
+    standing : pyarrow.Schema, optional
+        Of the table: the columns of the rows where there is no file that says them.
     """
+    if isinstance(order, FileRows) and not order.files and standing is not None:
+        return NoRows(standing)
     return _RowsOfCatalog.of(order) if isinstance(order, CatalogRows) else _RowsOfFiles.of(order, engine)
 
 
@@ -60,6 +65,18 @@ def row_bytes_in(order: CatalogRows | FileRows) -> int:
         return sum(file.size for file in order.files)
     catalog = Catalog.open(order.uri, order.version)
     return sum(group.bytes for group in catalog.metadata.groups)
+
+
+@dataclass(frozen=True)
+class NoRows:
+    """The rows of an interval that is empty: none, with the columns that the table has."""
+
+    schema: pa.Schema
+    tasks: int = 0
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Give nothing."""
+        return iter(())
 
 
 class _RowsOfFiles:

@@ -18,6 +18,7 @@ class Sunk(Frozen):
 
     key: str  # what the rows are of: `SinkOrder.key`
     fingerprint: str
+    content: str  # what decided the rows, whatever the spec made of them
     rows: int  # that were added
     write: str  # id of the write
 

@@ -1,1 +1,1 @@
-"""Hooks: the way out to Spark and to stores."""
+"""Hooks: the way out to Spark, to stores and to Iceberg catalogs."""

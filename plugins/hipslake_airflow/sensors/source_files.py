@@ -1,4 +1,4 @@
-"""Wait until the source of a catalog has files."""
+"""Wait until the source of a catalog, or of a table, has files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class SourceFilesSensor(BaseSensorOperator):
             try:
                 return super().execute(context)
             except AirflowSensorTimeout:
-                raise self._nothing_came(source) from None
+                self._settle(source)
+                return None
         if self._count(source):
             return None
         wait = timedelta(seconds=self.timeout)
@@ -97,7 +98,8 @@ class SourceFilesSensor(BaseSensorOperator):
             raise failure_to_raise(Failure.model_validate(event["failure"]))
         if not event["files"]:
             use_storage_connection()
-            raise self._nothing_came(self._source())
+            self._settle(self._source())
+            return
         self.log.info("Found %d files.", event["files"])
 
     def _run(self) -> Any:
@@ -121,12 +123,12 @@ class SourceFilesSensor(BaseSensorOperator):
             self.log.info("Found %d files for %s.", files, looked_for(source))
         return files
 
-    def _nothing_came(self, source: dict[str, Any]) -> Exception:
-        """What to raise when no file came in time."""
+    def _settle(self, source: dict[str, Any]) -> None:
+        """Do what is to be done when no file came in time: raise, if the run cannot go on."""
         spec = self._run().spec
         if spec.mode == "append" and spec.on_empty == "skip":
-            return AirflowSkipException(f"{self._missing(source)}. The spec says on_empty: skip.")
-        return AirflowSensorTimeout(self._missing(source))
+            raise AirflowSkipException(f"{self._missing(source)}. The spec says on_empty: skip.")
+        raise AirflowSensorTimeout(self._missing(source))
 
     def _missing(self, source: dict[str, Any]) -> str:
         waited = timedelta(
@@ -136,3 +138,20 @@ class SourceFilesSensor(BaseSensorOperator):
             f"No file matched {looked_for(source)} within {waited}. Put the files there, or mend source.uri "
             f"in {self._run().spec_file}, and clear this task"
         )
+
+
+class SinkFilesSensor(SourceFilesSensor):
+    """Wait for the files that a run sinks into a table, as `SourceFilesSensor` does.
+
+    Where the run says that its interval may be empty, it goes on when the time is over.
+    """
+
+    def _run(self) -> Any:
+        from hipslake.steps.sink import SinkRequest
+
+        return SinkRequest(run_uri=self.run_uri).frozen()
+
+    def _settle(self, source: dict[str, Any]) -> None:
+        if not self._run().allow_empty:
+            raise AirflowSensorTimeout(self._missing(source))
+        self.log.info("No file came for %s: the interval is empty.", looked_for(source))

@@ -50,6 +50,9 @@ class Increment(Frozen):
     key: str | None = Field(
         default=None, description="start of the interval that it is of, ISO 8601; the whole has none"
     )
+    end: str | None = Field(
+        default=None, description="end of that interval, where the run knew it; exclusive"
+    )
     rows: int
     write_id: str
     fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")

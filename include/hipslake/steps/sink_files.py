@@ -1,0 +1,88 @@
+"""Sink files: freeze the list of the files that a run sinks."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hipslake.errors import SourceNotFoundError
+from hipslake.sources import open_source
+from hipslake.specs.table import FileRowsSpec, TableMode
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.resolve_sink import bytes_looked_through
+from hipslake.steps.run import RunFolder
+from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
+from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.order import FileRows, SinkOrder
+from hipslake.tables.sunk import known_sink
+
+
+class SinkFilesRequest(Request):
+    """List the files of a run of a table spec."""
+
+    step: ClassVar[str] = "inputs"
+    outputs: ClassVar[tuple[str, ...]] = (ORDERS,)
+    reusable: ClassVar[bool] = False  # the list may have changed
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of what the run sinks, once it is frozen."""
+        return self.folder.read(ORDERS, FrozenOrders).fingerprint
+
+
+class SinkFilesReport(Report):
+    """The files found."""
+
+    step: str = SinkFilesRequest.step
+    empty: bool = False  # an interval without files
+    nothing: str = ""  # why there is nothing to do
+
+
+def run(request: SinkFilesRequest) -> SinkFilesReport:
+    """Freeze the files.
+
+    Raises
+    ------
+    SourceNotFoundError
+        If no file matches the source's URI, unless the interval may be empty.
+    """
+    phases = Phases()
+    frozen = request.folder.read(RunFolder.RUN, FrozenSink)
+    spec = frozen.spec
+    assert isinstance(spec.source, FileRowsSpec)
+    with phases("list"):
+        try:
+            files = tuple(open_source(frozen.source).list_files())
+        except SourceNotFoundError:
+            if not (frozen.allow_empty and spec.needs_interval):
+                raise
+            files = ()
+    order = SinkOrder(
+        spec=spec,
+        warehouse=frozen.warehouse,
+        rows=FileRows(source=frozen.source, files=files, columns=spec.source.columns),
+        start=frozen.window.start if spec.needs_interval else None,
+        end=frozen.window.end if spec.needs_interval else None,
+        whole=not spec.needs_interval,
+        write_id=frozen.write_id,
+        force=frozen.force,
+    )
+    with phases("table"):
+        table = find_table(open_catalog(spec.iceberg, frozen.warehouse), spec.table)
+        known = None if table is None else known_sink(table, order.key)
+    why_none = ""
+    if not files and known is None and (table is None or spec.mode is not TableMode.OVERWRITE_INTERVAL):
+        why_none = "The interval has no files, and nothing of it is in the table."
+    elif not files and spec.mode is TableMode.UPSERT:
+        why_none = "The interval has no files; mode upsert takes no rows away."
+    elif known is not None and known.fingerprint == order.fingerprint and not frozen.force:
+        why_none = "The table has the rows of exactly these files. Set force to sink them again."
+    size = sum(file.size for file in files)
+    orders = FrozenOrders.of(
+        () if why_none else (order,),
+        library_version=frozen.library_version,
+        total_bytes=size + bytes_looked_through(spec, table),
+        why_none=why_none,
+    )
+    request.folder.write(ORDERS, orders)
+    return SinkFilesReport(
+        files=len(files), bytes=size, empty=not files, nothing=why_none, seconds=phases.seconds
+    )

@@ -1,0 +1,138 @@
+"""The steps that bring rows into Iceberg tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from hipslake_airflow.assets import table_asset
+from hipslake_airflow.hooks.iceberg import use_iceberg_connection
+from hipslake_airflow.operators.catalog import window_of
+from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+
+if TYPE_CHECKING:
+    from hipslake.steps.resolve_sink import ResolveSinkReport
+    from hipslake.steps.sink import SinkReport, SinkRequest
+    from hipslake.steps.sink_files import SinkFilesReport
+
+
+class ResolveSinkOperator(FirstStepOperator):
+    """Freeze the spec, the params, the window and what the table lacks into the run folder.
+
+    Pushes `run_uri`, which every later step takes. Reads these params, all optional: `force`, `allow_empty`,
+    `wait_minutes`, `window_start`, `window_end`.
+
+    Parameters
+    ----------
+    spec_file : str
+        Path of the table spec. Not templated.
+    """
+
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec_file = spec_file
+
+    def perform(self, context: Context) -> ResolveSinkReport:
+        from hipslake.specs.yaml_file import load_table_spec
+        from hipslake.steps import resolve_sink
+        from hipslake.steps.report import perform
+
+        spec = load_table_spec(self.spec_file)
+        use_iceberg_connection(spec.iceberg)
+        params: Mapping[str, Any] = context["params"]
+        run = context["dag_run"]
+        warehouse, run_uri = self.place(context)
+        window = window_of(context)
+        if spec.takes_what_is_missing and run.run_type == "manual" and window.origin == "data_interval":
+            window = type(
+                window
+            )()  # nobody asked for it: Airflow gives such a run the last interval that ended
+        request = resolve_sink.ResolveSinkRequest(
+            run_uri=run_uri,
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            warehouse=warehouse,
+            spec_file=self.spec_file,
+            window=window,
+            wait_minutes=float(params.get("wait_minutes", 60)),
+            allow_empty=bool(params.get("allow_empty", False)),
+            force=bool(params.get("force", False)),
+        )
+        report = perform(resolve_sink.run, request, resolve_sink.ResolveSinkReport)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
+        for path in report.swept:
+            self.log.info("Removed %s of the table, left behind by a write that died.", path)
+        return report
+
+
+class FreezeSinkFilesOperator(StepOperator):
+    """List the files that a run sinks."""
+
+    def perform(self, context: Context) -> SinkFilesReport:
+        from hipslake.steps import sink_files
+        from hipslake.steps.report import perform
+        from hipslake.steps.sink import SinkRequest
+
+        use_iceberg_connection(SinkRequest(run_uri=self.run_uri).frozen().spec.iceberg)
+        request = sink_files.SinkFilesRequest(run_uri=self.run_uri)
+        return perform(sink_files.run, request, sink_files.SinkFilesReport)
+
+
+class IcebergSinkOperator(SparkStepOperator):
+    """Sink the rows of a run into its table, and emit the table's asset event; in Spark, if there are many.
+
+    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Skips the task if the
+    table has these rows already.
+
+    Parameters
+    ----------
+    table : str
+        The name of the spec; its asset becomes an outlet of the task.
+    """
+
+    job = "sink_iceberg"
+    module = "hipslake.spark.sink_step"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        asset = table_asset(table)
+        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        self.asset = asset
+
+    def request(self) -> SinkRequest:
+        from hipslake.steps.sink import SinkRequest
+
+        return SinkRequest(run_uri=self.run_uri)
+
+    def report_type(self) -> type[SinkReport]:
+        from hipslake.steps.sink import SinkReport
+
+        return SinkReport
+
+    def bytes_to_handle(self) -> int:
+        return self.request().orders().total_bytes
+
+    def outcome(self, context: Context) -> SinkReport:
+        report: SinkReport = super().outcome(context)  # type: ignore[assignment]
+        self.log.info("The sink into %s:\n%s", report.table, report.text)
+        return report
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        orders = self.request().orders()
+        if not orders.orders:
+            raise AirflowSkipException(orders.why_none)
+        use_iceberg_connection(self.request().frozen().spec.iceberg)
+        summary = super().execute(context)
+        if summary["snapshot_id"] is None:
+            raise AirflowSkipException(f"Table {summary['table']} has these rows already.")
+        context["outlet_events"][self.asset].extra = {
+            "rows": summary["rows_out"],
+            "snapshot_id": summary["snapshot_id"],
+            "table": summary["table"],
+            "uri": summary["location"],
+        }
+        return summary

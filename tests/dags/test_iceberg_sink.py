@@ -1,0 +1,294 @@
+"""The DAGs that feed Iceberg tables: their forms, and whole runs of them, from catalogs and from files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.specs.table import TableSpec
+from hipslake.specs.yaml_file import load_table_spec
+from hipslake.steps.run import run_uri
+from hipslake.steps.sink import SinkReport
+from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.data_files import live_files
+from pyiceberg.table import Table
+
+from tests.steps.nights import FIRST, Survey, night_rows
+
+Load = Callable[[], dict[str, Any]]
+NIGHTS = 'source: {catalog: stars, rows: increment}\npartition: ["healpix[1]"]\nsort: [mag]\n'
+PEERS = Path(__file__).parents[1] / "tables" / "read_by_peers.py"
+
+
+@pytest.fixture
+def tables(specs: Path) -> Path:
+    """The folder of table specs."""
+    folder = specs.parent / "tables"
+    folder.mkdir()
+    return folder
+
+
+def write_spec(tables: Path, text: str, name: str = "sample") -> None:
+    (tables / f"{name}.yaml").write_text(f"name: {name}\ntable: survey.{name}\n{text}")
+
+
+def states(run: Any) -> dict[str, str]:
+    return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+def spec_of(tables: Path, name: str = "sample") -> TableSpec:
+    return load_table_spec(tables / f"{name}.yaml")
+
+
+def table_of(tables: Path, name: str = "sample") -> Table:
+    spec = spec_of(tables, name)
+    return open_table(open_catalog(spec.iceberg, str(tables.parents[1] / "warehouse")), spec.table)
+
+
+def report_of(tables: Path, run: Any) -> SinkReport:
+    folder = run_uri(str(tables.parents[1] / "warehouse"), run.dag_id, run.run_id)
+    return SinkReport.model_validate_json(Path(folder, "reports", "sink.json").read_text())
+
+
+class TestParsing:
+    """The DAGs themselves."""
+
+    def test_a_table_of_a_catalog_follows_its_asset(self, load: Load, tables: Path) -> None:
+        write_spec(tables, NIGHTS)
+        dag = load()["iceberg_sink__sample"]
+        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "sink"]
+        assert "hipslake://catalogs/stars" in repr(dag.timetable.asset_condition)
+        assert [outlet.uri for outlet in dag.get_task("sink").outlets] == ["hipslake://tables/sample"]
+        assert set(dag.params) == {"force", "window_start", "window_end"}
+        assert dag.max_active_runs == 1
+        assert "| partitioned by | `healpix[1]` |" in dag.doc_md
+        for name in dag.params:
+            assert dag.params.get_param(name).schema.get("title")
+            assert dag.params.get_param(name).description
+
+    def test_a_schedule_of_its_own_gives_intervals(self, load: Load, tables: Path) -> None:
+        write_spec(tables, NIGHTS + 'schedule: "@daily"\n')
+        assert type(load()["iceberg_sink__sample"].timetable).__name__ == "CronDataIntervalTimetable"
+
+    def test_a_table_of_files_waits_for_them(self, load: Load, tables: Path) -> None:
+        write_spec(
+            tables,
+            "source: {files: {uri: '/sky/{{ night }}/*.parquet', format: parquet}}\n"
+            "mode: overwrite-interval\ninterval: ts\n",
+        )
+        dag = load()["iceberg_sink__sample"]
+        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "wait", "inputs", "sink"]
+        assert set(dag.params) == {"force", "wait_minutes", "allow_empty", "window_start", "window_end"}
+        assert type(dag.timetable).__name__ == "NullTimetable"
+
+    def test_a_broken_spec_is_told_by_its_dag_and_takes_no_other_down(self, load: Load, tables: Path) -> None:
+        write_spec(tables, NIGHTS)
+        write_spec(tables, NIGHTS.replace("partition", "partitions"), "broken")
+        dags = load()
+        assert "invalid-spec" not in dags["iceberg_sink__sample"].tags
+        broken = dags["iceberg_sink__broken"]
+        assert "invalid-spec" in broken.tags
+        assert "did you mean 'partition'?" in broken.doc_md
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("force", "yes"),
+            ("window_start", "tonight"),
+            ("window_end", 3),
+            ("wait_minutes", -1),
+            ("allow_empty", None),
+        ],
+    )
+    def test_params_out_of_bounds_are_refused(
+        self, load: Load, tables: Path, name: str, value: object
+    ) -> None:
+        from airflow.sdk.exceptions import ParamValidationError
+
+        write_spec(
+            tables,
+            "source: {files: {uri: '/sky/{{ night }}/*.parquet', format: parquet}}\n"
+            "mode: overwrite-interval\ninterval: ts\n",
+        )
+        with pytest.raises(ParamValidationError):
+            load()["iceberg_sink__sample"].params.get_param(name).resolve(value)
+
+
+ROWS = 4000
+CASES = [
+    # What the RFC partitions its examples by, its mode, and the files that come of one commit of small size.
+    (1, ["year(ts)"], "append"),
+    (2, ["bucket[16](id)", "year(ts)"], "append"),
+    (3, ["year(ts)"], "upsert"),
+    (4, ["bucket[16](data)", "year(ts)"], "upsert"),
+]
+
+
+def sample(seed: int = 3) -> pa.Table:
+    """Rows of the RFC's table: id bigint, data string, category string, ts timestamp; three years."""
+    rng = np.random.default_rng(seed)
+    days = rng.integers(0, 3 * 365, ROWS)
+    ts = [datetime(1969, 1, 1) + timedelta(days=int(day)) for day in days]
+    data = [f"ǹame {value}" if value % 50 else None for value in rng.integers(0, 500, ROWS).tolist()]
+    return pa.table(
+        {
+            "id": pa.array(rng.permutation(ROWS) - 100, pa.int64()),
+            "data": data,
+            "category": [("star", "galaxy")[value] for value in rng.integers(0, 2, ROWS).tolist()],
+            "ts": pa.array(ts, pa.timestamp("us")),
+        }
+    )
+
+
+@pytest.mark.system
+@pytest.mark.peers
+def test_the_tables_of_the_rfc_have_exactly_the_files_that_the_plan_promised(
+    airflow: Path, load: Load, tables: Path, tmp_path: Path, peers_python: str
+) -> None:
+    rows = sample()
+    (tmp_path / "landing").mkdir()
+    for part in range(4):
+        pq.write_table(rows.slice(part * 1000, 1000), tmp_path / "landing" / f"{part}.parquet")
+    for case, partition, mode in CASES:
+        key = "mode: upsert\nkey: id\n" if mode == "upsert" else ""
+        source = f"source: {{files: {{uri: '{tmp_path}/landing/*.parquet', format: parquet}}}}\n"
+        write_spec(tables, f"{source}partition: {json.dumps(partition)}\n{key}", f"case{case}")
+    dags, asked = load(), []
+    for case, *_ in CASES:
+        run = dags[f"iceberg_sink__case{case}"].test(run_conf={"wait_minutes": 0})
+        assert states(run) == dict.fromkeys(("resolve", "wait", "inputs", "sink"), "success")
+        table, report = table_of(tables, f"case{case}"), report_of(tables, run)
+        files = live_files(table)
+        [interval] = report.intervals
+        assert (interval.case, interval.expected_files) == (case, len(files))
+        assert f"Expected files: {len(files)}," in report.text
+        if case in (2, 4):  # one per partition value
+            assert len(files) == table.inspect.partitions().num_rows
+        assert table.scan().to_arrow().sort_by("id").equals(rows.sort_by("id"))
+        (tmp_path / f"case{case}").mkdir()
+        asked += [table.metadata_location, str(tmp_path / f"case{case}")]
+    subprocess.run([peers_python, str(PEERS), *asked], check=True)
+    for case, *_ in CASES:
+        for peer in ("polars", "duckdb"):
+            found = pq.read_table(tmp_path / f"case{case}" / f"{peer}.parquet").sort_by("id")
+            assert found.cast(rows.schema).equals(rows.sort_by("id")), (case, peer)
+
+    again = dags["iceberg_sink__case2"].test(run_conf={"wait_minutes": 0})
+    assert states(again)["sink"] == "skipped"
+    assert len(table_of(tables, "case2").snapshots()) == 1
+
+
+@pytest.mark.system
+class TestRuns:
+    """Whole runs, fed by a catalog of nights."""
+
+    @pytest.fixture
+    def survey(self, tmp_path: Path) -> Survey:
+        return Survey(tmp_path)
+
+    def test_nights_are_sunk_with_an_asset_event_and_found_again(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey
+    ) -> None:
+        write_spec(tables, NIGHTS)
+        survey.night(0)
+        survey.night(1)
+        run = load()["iceberg_sink__sample"].test()
+        assert states(run) == {"resolve": "success", "sink": "success"}
+        report = report_of(tables, run)
+        assert (report.rows_out, report.commits) == (800, 2)
+        assert table_of(tables).scan().to_arrow().num_rows == 800
+        assert last_event("hipslake://tables/sample") == {
+            "rows": 800,
+            "snapshot_id": report.snapshot_id,
+            "table": "survey.sample",
+            "uri": table_of(tables).location(),
+        }
+        again = load()["iceberg_sink__sample"].test()
+        assert states(again) == {"resolve": "success", "sink": "skipped"}
+        forced = load()["iceberg_sink__sample"].test(
+            run_conf={"force": True, "window_start": f"{FIRST:%Y-%m-%d}"}
+        )
+        assert report_of(tables, forced).rows_updated == 400
+        assert table_of(tables).scan().to_arrow().num_rows == 800
+
+    def test_spark_sinks_what_this_process_would(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2,4]"}')
+        for name in ("here", "there"):
+            write_spec(tables, NIGHTS, name)
+        survey.night(0)
+        dags = load()
+        assert states(dags["iceberg_sink__here"].test())["sink"] == "success"
+        dags["iceberg_sink__there"].get_task("sink").spark_above_bytes = 1
+        run = dags["iceberg_sink__there"].test()
+        assert states(run)["sink"] == "success"
+        assert "session" in report_of(tables, run).seconds
+        here, there = (table_of(tables, name).scan().to_arrow().sort_by("id") for name in ("here", "there"))
+        assert here.num_rows == 400
+        assert there.equals(here)
+
+    def test_what_makes_no_sense_fails_at_once(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey
+    ) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        night = night_rows(0)
+        ids = pa.array([None if at == 7 else 1 if at < 3 else at for at in range(400)], pa.int64())
+        survey.land(0, night.append_column("oid", ids))
+        survey.append(0)
+        survey.landed.clear()
+        for text, says in [
+            ("source: {catalog: nobody}\n", "CatalogNotFoundError"),
+            ("source: {catalog: stars}\npartition: [nigth]\n", "SchemaMismatchError: .*no column 'nigth'"),
+            ("source: {catalog: stars}\nmode: upsert\nkey: oid\n", "InputError: key: column 'oid' is null"),
+            (
+                'source: {catalog: stars, filters: "oid is not null"}\nmode: upsert\nkey: oid\n',
+                "InputError: .*oid",
+            ),
+        ]:
+            write_spec(tables, text)
+            with pytest.raises(AirflowFailException, match=says):
+                failed(load()["iceberg_sink__sample"])
+
+
+def failed(dag: Any) -> None:
+    """Run the tasks of a DAG one after the other, as Airflow calls them; the first error comes out."""
+    from types import SimpleNamespace
+
+    pushed: dict[str, Any] = {}
+    ti = SimpleNamespace(xcom_push=lambda key, value: pushed.__setitem__(key, value))
+    run = SimpleNamespace(
+        dag_id=dag.dag_id,
+        run_id="by hand",
+        run_type="manual",
+        logical_date=None,
+        data_interval_start=None,
+        data_interval_end=None,
+    )
+    context = {"params": {}, "dag_run": run, "ti": ti}
+    dag.get_task("resolve").execute(context)
+    sink = dag.get_task("sink")
+    sink.run_uri = pushed["run_uri"]
+    sink.execute(context)
+
+
+def last_event(uri: str) -> dict[str, Any]:
+    """What the newest event of an asset says."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        found = select(AssetEvent.extra).join(AssetModel, AssetModel.id == AssetEvent.asset_id)
+        extra = session.scalars(found.where(AssetModel.uri == uri).order_by(AssetEvent.id.desc())).first()
+    assert extra is not None
+    return {key: value for key, value in extra.items() if key in ("rows", "snapshot_id", "table", "uri")}

@@ -1,0 +1,94 @@
+"""Runs of table specs without Airflow: the steps of the sink, and the table that they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import sink_step
+from hipslake.specs.yaml_file import load_table_spec
+from hipslake.steps import resolve_sink, sink, sink_files
+from hipslake.steps.report import perform
+from hipslake.steps.run import RunFolder, run_uri
+from hipslake.tables.catalogs import find_table, open_catalog
+from pyiceberg.table import Table
+
+DAG = "iceberg_sink__stars"
+
+
+@dataclass
+class Lake:
+    """A warehouse with one table spec, `stars`."""
+
+    place: Path
+    runs: int = 0
+
+    @property
+    def warehouse(self) -> str:
+        return str(self.place / "warehouse")
+
+    @property
+    def spec(self) -> Path:
+        return self.place / "tables" / "stars.yaml"
+
+    def write_spec(self, text: str) -> None:
+        """Write what comes after the name, the Iceberg catalog and the table."""
+        self.spec.parent.mkdir(exist_ok=True)
+        catalog = f"iceberg: {{uri: 'sqlite:///{self.place}/state/iceberg.db'}}\n"
+        self.spec.write_text(f"name: stars\n{catalog}table: survey.stars\n{text}")
+
+    def resolve(self, run_id: str | None = None, **fields: object) -> RunFolder:
+        """Start a run."""
+        self.runs += 1
+        run_id = run_id or f"run-{self.runs}"
+        request = resolve_sink.ResolveSinkRequest.model_validate(
+            {
+                "run_uri": run_uri(self.warehouse, DAG, run_id),
+                "dag_id": DAG,
+                "run_id": run_id,
+                "warehouse": self.warehouse,
+                "spec_file": str(self.spec),
+            }
+            | fields
+        )
+        perform(resolve_sink.run, request, resolve_sink.ResolveSinkReport)
+        return request.folder
+
+    def sink(self, folder: RunFolder) -> sink.SinkReport:
+        """Sink what a run froze."""
+        request = sink.SinkRequest(run_uri=folder.uri)
+        return perform(lambda asked: sink_step.run(asked, ThisProcess(2)), request, sink.SinkReport)
+
+    def run(self, **fields: object) -> sink.SinkReport:
+        """A whole run of a spec that sinks a catalog."""
+        return self.sink(self.resolve(**fields))
+
+    def run_files(self, **fields: object) -> sink.SinkReport:
+        """A whole run of a spec that sinks files."""
+        folder = self.resolve(**fields)
+        request = sink_files.SinkFilesRequest(run_uri=folder.uri)
+        perform(sink_files.run, request, sink_files.SinkFilesReport)
+        return self.sink(folder)
+
+    @property
+    def table(self) -> Table:
+        """The table; there has to be one."""
+        spec = load_table_spec(self.spec)
+        found = find_table(open_catalog(spec.iceberg, self.warehouse), spec.table)
+        assert found is not None
+        return found
+
+    def rows(self, *columns: str) -> pa.Table:
+        """What pyiceberg reads of some columns, by id."""
+        return self.table.scan().to_arrow().sort_by("id").select(list(columns))
+
+    def snapshots(self) -> int:
+        """How many commits the table has seen."""
+        return len(self.table.snapshots())
+
+
+def told(folder: RunFolder) -> sink.FrozenOrders:
+    """What a run is to sink."""
+    return sink.SinkRequest(run_uri=folder.uri).orders()
