@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.join import SideSpec
@@ -223,6 +224,39 @@ does the one that HATS readers are shown.
 
 A run by hand is a **dry run** unless its form says otherwise; its log lists what would go. Schedule:
 {kept.schedule or "none, so it runs by hand only"}.
+"""
+
+
+def compaction_document(spec: CompactionSpec) -> str:
+    """Return the page of a compaction's DAG, in Markdown."""
+    if spec.folder is not None:
+        what = f"the Parquet files of `{spec.folder.uri}`, into the new folder `{spec.folder.output}`"
+        whole = "The new folder appears when it is whole; the old one stays as it is."
+    else:
+        what = f"the Iceberg table `{spec.table}`"
+        whole = (
+            "It is one snapshot: rows that others append meanwhile stay, and where others have changed the "
+            "same files, the run ends as a conflict and changes nothing."
+        )
+    if spec.mode is CompactionMode.BINPACK:
+        how = (
+            f"Files below {spec.min_bytes:,} bytes are brought together in files of about "
+            f"{spec.target_file_size}."
+        )
+    else:
+        how = (
+            f"Rows are clustered along the {spec.mode} curve by {', '.join(spec.columns)}, in files of "
+            f"about {spec.target_file_size}. Groups that were clustered so and hold {spec.group_size} are "
+            "left alone."
+        )
+    return f"""### Compact {spec.name}
+
+Compacts {what}. {how}
+
+{whole} The rows are read again after they were written, and compared by a checksum. The report in the run
+folder says how many files were added and removed, and how many files a query opens before and after.
+
+Schedule: {spec.schedule or "none, so it runs by hand only"}.
 """
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import NAME_PATTERN, CatalogSpec, Layout, Mode
+from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
 from hipslake.specs.export import ExportFormat
 from hipslake.specs.join import JoinSpec
@@ -245,6 +246,33 @@ def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
                 "Only log what would be deleted. A run that the schedule of the spec started deletes, "
                 "whatever stands here."
             ),
+        ),
+    }
+
+
+def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
+    """Return the params of a table's compaction."""
+    all_files = (
+        "Also files that are not small, if two fit into one."
+        if spec.mode is CompactionMode.BINPACK
+        else "Also files that are clustered by these columns already, in groups that have reached their size."
+    )
+    return {
+        "partitions": Param(
+            spec.partitions,
+            type=["null", "string"],
+            maxLength=10_000,
+            title="Partitions",
+            description=(
+                "Which files, by their partition values: night >= '2026-11-01'. Empty: as the spec says."
+            ),
+        ),
+        "full": Param(False, type="boolean", title="Full", description=all_files),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only say in the log what would be rewritten.",
         ),
     }
 

@@ -13,13 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
+Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec, CompactionSpec)
 Place = tuple[str | int, ...]
 
 
@@ -60,8 +61,13 @@ def load_table_spec(path: Path | str) -> TableSpec:
     return _load_named(Path(path), TableSpec)
 
 
+def load_compaction_spec(path: Path | str) -> CompactionSpec:
+    """Read the `<name>.yaml` of a compaction; the same rules as for a catalog's."""
+    return _load_named(Path(path), CompactionSpec)
+
+
 def join_type(path: Path) -> str | None:
-    """The key `type` of a file in the folder of joins; None where it cannot be read.
+    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
 
     Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.
     """

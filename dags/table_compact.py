@@ -1,0 +1,41 @@
+"""Tables are compacted: a DAG for every spec of type compaction in include/specs/tables/."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from airflow.sdk import DAG, CronTriggerTimetable
+from hipslake.specs.compaction import COMPACTION, CompactionSpec
+from hipslake.specs.yaml_file import find_specs, join_type, load_compaction_spec
+from hipslake_airflow.documents import compaction_document
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.compact_table import CompactTableOperator
+from hipslake_airflow.params import compaction_params
+from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.spec_dags import dags_of
+from hipslake_airflow.spec_folders import TABLE_SPECS
+
+PIPELINE = "table_compact"
+
+
+def table_compact(spec: CompactionSpec, path: Path) -> DAG:
+    """Return the DAG that compacts one table."""
+    with DAG(
+        dag_id=dag_id_of(PIPELINE, path),
+        description=spec.description or f"Compact {spec.table or 'a folder'}",
+        doc_md=compaction_document(spec),
+        schedule=CronTriggerTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=compaction_params(spec),
+        tags=["hipslake", "table", "compact"],
+        default_args=RETRIES,
+    ) as dag:
+        CompactTableOperator(task_id="compact_table", spec_file=str(path))
+    return dag
+
+
+paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) == COMPACTION]
+globals().update(dags_of(PIPELINE, paths, load_compaction_spec, table_compact))

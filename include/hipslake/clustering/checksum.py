@@ -1,0 +1,135 @@
+"""A checksum of rows as a multiset: equal for the same rows, in whatever order and in whatever files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.errors import InputError
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_NULL = np.uint64(0xD6E8FEB86659FD93)
+
+
+def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
+    """The sum of the hashes of all rows, modulo 2**64; checksums of parts add up to that of the whole.
+
+    Values count by their bits, so NaN is equal to itself. The names and order of columns count; how
+    texts and lists are stored does not.
+
+    Raises
+    ------
+    InputError
+        A column is of a type that cannot be hashed.
+
+    Examples
+    --------
+    >>> rows = pa.table({"a": [1, 2], "b": ["x", None]})
+    >>> row_checksum(rows) == row_checksum(rows.take([1, 0]))
+    True
+    """
+    total = np.zeros(rows.num_rows, np.uint64)
+    for at, name in enumerate(rows.column_names if isinstance(rows, pa.Table) else rows.schema.names):
+        column = rows.column(at)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        total += _mixed(_hashes(column, name) + _salt(at))
+    return int(_mixed(total).sum(dtype=np.uint64))
+
+
+def _hashes(values: pa.Array, name: str) -> NDArray[np.uint64]:
+    """A hash per value; nulls have one of their own."""
+    kind = values.type
+    if isinstance(values, pa.ExtensionArray):
+        return _hashes(values.storage, name)
+    if pa.types.is_dictionary(kind):
+        return _hashes(values.dictionary_decode(), name)
+    if pa.types.is_null(kind):
+        return np.full(len(values), _NULL)
+    if pa.types.is_struct(kind):
+        found = np.zeros(len(values), np.uint64)
+        for at in range(kind.num_fields):
+            found = _mixed(found + _hashes(values.field(at), name) + _salt(at))
+    elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        found = _of_lists(values, name)
+    elif pa.types.is_fixed_size_list(kind):
+        found = _of_lists(values.cast(pa.list_(kind.value_type)), name)
+    elif pa.types.is_fixed_size_binary(kind):
+        found = _of_bytes(values.cast(pa.binary()).cast(pa.large_binary()))
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        found = _of_bytes(values.cast(pa.large_string()))
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        found = _of_bytes(values.cast(pa.large_binary()))
+    elif pa.types.is_boolean(kind):
+        found = _mixed(np.asarray(values.cast(pa.uint8()).fill_null(0)).astype(np.uint64))
+    elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
+        found = _of_words(values)
+    else:
+        raise InputError(f"column {name} is {kind}, which cannot be checked after it was rewritten")
+    if values.null_count:
+        found = np.where(np.asarray(values.is_valid()), found, _NULL)
+    return found
+
+
+def _of_words(values: pa.Array) -> NDArray[np.uint64]:
+    """Values of fixed width, by their bits."""
+    width = values.type.bit_width // 8
+    buffer = values.buffers()[1]
+    start = values.offset * width
+    if buffer is None or not len(values):
+        return np.zeros(len(values), np.uint64)
+    raw = np.frombuffer(buffer, np.uint8, len(values) * width, start).reshape(len(values), width)
+    padded = np.zeros((len(values), -(-width // 8) * 8), np.uint8)
+    padded[:, :width] = raw
+    found = np.zeros(len(values), np.uint64)
+    for word in padded.view(np.uint64).T:
+        found = _mixed(found + word + _ODD)
+    return found
+
+
+def _of_bytes(values: pa.Array) -> NDArray[np.uint64]:
+    """Texts and bytes: their length, and a sum of their bytes with a weight per place."""
+    offsets = np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
+    data = values.buffers()[2]
+    lengths = np.diff(offsets)
+    if data is None or not lengths.any():
+        return _mixed(lengths.astype(np.uint64))
+    raw = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
+    place = np.arange(len(raw), dtype=np.uint64) - np.repeat(
+        (offsets[:-1] - offsets[0]).astype(np.uint64), lengths
+    )
+    return _mixed(_sums(_mixed(raw + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))
+
+
+def _of_lists(values: pa.Array, name: str) -> NDArray[np.uint64]:
+    lengths = np.asarray(pc.list_value_length(_as_list(values)).fill_null(0)).astype(np.int64)
+    inner = _hashes(_as_list(values).flatten(), name)
+    starts = np.cumsum(lengths) - lengths
+    place = np.arange(len(inner), dtype=np.uint64) - np.repeat(starts.astype(np.uint64), lengths)
+    return _mixed(_sums(_mixed(inner + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))
+
+
+def _as_list(values: pa.Array) -> pa.Array:
+    if not pa.types.is_map(values.type):
+        return values
+    return values.cast(pa.list_(pa.struct([values.type.key_field, values.type.item_field])))
+
+
+def _sums(hashes: NDArray[np.uint64], lengths: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Sums of runs of some lengths, modulo 2**64."""
+    before = np.concatenate([np.zeros(1, np.uint64), np.cumsum(hashes, dtype=np.uint64)])
+    ends = np.cumsum(lengths)
+    return before[ends] - before[ends - lengths]
+
+
+def _salt(column: int) -> np.uint64:
+    return np.uint64(int(_ODD) * (column + 1) & (1 << 64) - 1)
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))

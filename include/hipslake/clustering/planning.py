@@ -1,0 +1,183 @@
+"""Which files a compaction rewrites, and into how many.
+
+Bin-packing brings small files together. Clustering puts the rows of a group of files in order along a curve.
+What was clustered before by the same columns is left alone, once its group has reached its size: a table that
+grows is not rewritten as a whole each night.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+
+@dataclass(frozen=True)
+class ClusterMark:
+    """What a file was clustered by, and together with which others.
+
+    Attributes
+    ----------
+    curve : str
+    columns : tuple of str
+    group : str
+        Names the files that were clustered together: their bounds do not overlap by more than the curve's.
+    """
+
+    curve: str
+    columns: tuple[str, ...]
+    group: str
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A data file of a table.
+
+    Attributes
+    ----------
+    path : str
+    rows : int
+    bytes : int
+    partition : str
+        Files of different partitions are never merged.
+    mark : ClusterMark or None
+        If it was clustered.
+    """
+
+    path: str
+    rows: int
+    bytes: int
+    partition: str = ""
+    mark: ClusterMark | None = None
+
+
+@dataclass(frozen=True)
+class RewriteGroup:
+    """Files of one partition that are rewritten together.
+
+    Attributes
+    ----------
+    partition : str
+    files : tuple of TableFile
+    num_files : int
+        How many take their place.
+    """
+
+    partition: str
+    files: tuple[TableFile, ...]
+    num_files: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files)
+
+
+def plan_bin_packing(files: Iterable[TableFile], *, target_bytes: int, min_bytes: int) -> list[RewriteGroup]:
+    """Pack small files into bins, each of which becomes one file.
+
+    Parameters
+    ----------
+    files : iterable of TableFile
+    target_bytes : int
+        The most that a bin holds.
+    min_bytes : int
+        Files of this many bytes and more are left alone.
+
+    Returns
+    -------
+    list of RewriteGroup
+        Files are taken smallest first, and the next bin is begun where one does not fit (next-fit); bins with
+        a single file are dropped.
+    """
+    found = []
+    for partition, members in _by_partition(file for file in files if file.bytes < min_bytes):
+        small = sorted(members, key=lambda file: (file.bytes, file.path))
+        bins = _next_fit(small, target_bytes)
+        found += [RewriteGroup(partition, tuple(files), 1) for files in bins if len(files) > 1]
+    return found
+
+
+def plan_clustering(
+    files: Iterable[TableFile],
+    *,
+    curve: str,
+    columns: Sequence[str],
+    target_bytes: int,
+    group_bytes: int,
+    full: bool = False,
+) -> list[RewriteGroup]:
+    """Group files that are to be clustered together.
+
+    Parameters
+    ----------
+    files : iterable of TableFile
+    curve : str
+    columns : sequence of str
+    target_bytes : int
+        Size of the files that come of it.
+    group_bytes : int
+        A group of files that were clustered together by these columns is left alone from this size on. No
+        more than about one and a half times as much is clustered together.
+    full : bool
+        Rewrite everything.
+
+    Returns
+    -------
+    list of RewriteGroup
+        Nothing for a partition in which all files were clustered together already.
+    """
+    found = []
+    for partition, members in _by_partition(files):
+        candidates = list(members) if full else _not_finished(members, curve, tuple(columns), group_bytes)
+        groups = {file.mark.group for file in candidates if file.mark is not None}
+        together = len(groups) == 1 and all(_marked(file, curve, tuple(columns)) for file in candidates)
+        if not candidates or (together and not full):
+            continue
+        in_order = sorted(candidates, key=lambda file: file.path)
+        for part in _next_fit(in_order, group_bytes + group_bytes // 2):
+            size = sum(file.bytes for file in part)
+            found.append(RewriteGroup(partition, tuple(part), max(1, -(-size // target_bytes))))
+    return found
+
+
+def _not_finished(
+    files: Iterable[TableFile], curve: str, columns: tuple[str, ...], group_bytes: int
+) -> list[TableFile]:
+    files = list(files)
+    sizes: dict[str, int] = {}
+    for file in files:
+        if file.mark is not None and _marked(file, curve, columns):
+            sizes[file.mark.group] = sizes.get(file.mark.group, 0) + file.bytes
+    finished = {group for group, size in sizes.items() if size >= group_bytes}
+    return [
+        file
+        for file in files
+        if file.mark is None or file.mark.group not in finished or not _marked(file, curve, columns)
+    ]
+
+
+def _marked(file: TableFile, curve: str, columns: tuple[str, ...]) -> bool:
+    return file.mark is not None and (file.mark.curve, file.mark.columns) == (curve, columns)
+
+
+def _next_fit(files: Sequence[TableFile], most: int) -> list[list[TableFile]]:
+    bins: list[list[TableFile]] = []
+    size = 0
+    for file in files:
+        if not bins or size + file.bytes > most:
+            bins.append([])
+            size = 0
+        bins[-1].append(file)
+        size += file.bytes
+    return bins
+
+
+def _by_partition(files: Iterable[TableFile]) -> list[tuple[str, list[TableFile]]]:
+    in_order = sorted(files, key=lambda file: file.partition)
+    return [(name, list(members)) for name, members in groupby(in_order, key=lambda file: file.partition)]

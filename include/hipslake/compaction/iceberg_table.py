@@ -1,0 +1,247 @@
+"""An Iceberg table: its files are replaced by others in one snapshot."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+
+from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.compaction.model import NewFile
+from hipslake.compaction.parquet_folder import mark_from, mark_text
+from hipslake.errors import CommitStateUnknownError
+from hipslake.specs.table import IcebergSpec
+from hipslake.storage import Storage
+from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.commit import Change, ChangeKind, commit, snapshot_of
+from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_files
+from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.schemas import arrow_schema
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes
+from hipslake.tables.writing import FileWriter
+from hipslake.versions.heartbeat import Heartbeat
+
+log = logging.getLogger(__name__)
+
+MARKS = "hipslake.clustered."
+"""Properties of a table: by write id, what its files were clustered by."""
+
+WRITES_OF_RUN = "compact_table/writes.json"
+"""In the run folder: the ids of the writes of all attempts."""
+
+_OF_GROUP = re.compile(r"/data/([^/]+)/group-(\d+)-[^/]*\.parquet$")
+
+
+@dataclass(frozen=True)
+class IcebergAccess:
+    """Reads data files of a table, and writes new ones.
+
+    Attributes
+    ----------
+    writer : FileWriter
+    partitions : tuple of (str, tuple)
+        The values of each partition, by its name.
+    """
+
+    writer: FileWriter
+    partitions: tuple[tuple[str, tuple[Any, ...]], ...]
+
+    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from read_data_file(path, self.writer.arrow_schema, columns)
+
+    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
+        written = self.writer.write(rows, dict(self.partitions)[partition], name)
+        return NewFile(
+            path=written.path,
+            partition=partition,
+            rows=written.rows,
+            bytes=written.bytes,
+            details=written.model_dump_json(),
+        )
+
+
+class IcebergTable:
+    """A table at its newest snapshot.
+
+    Parameters
+    ----------
+    spec : IcebergSpec
+    warehouse, name : str
+    run : Storage
+        The run folder, which remembers the writes of all attempts.
+
+    Raises
+    ------
+    SpecError
+        There is no such table or catalog.
+    PlanError
+        Another engine has written delete files.
+    """
+
+    def __init__(self, spec: IcebergSpec, warehouse: str, name: str, run: Storage) -> None:
+        self._run = run
+        self._name = name
+        self._catalog: Catalog = open_catalog(spec, warehouse)
+        open_table(self._catalog, name)
+        for path in sweep_writes(self._catalog, name):
+            log.info("Table %s: removed %s, which a dead write had left.", name, path)
+        self._table: Table = open_table(self._catalog, name)
+        check_no_delete_files(self._table, "a compaction")
+
+    @property
+    def name(self) -> str:
+        return f"table {self._name}"
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return arrow_schema(self._table.schema())
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        schema = self._table.schema()
+        return tuple(
+            schema.find_column_name(field.source_id) or ""
+            for field in self._table.spec().fields
+            if str(field.transform) == "identity"
+        )
+
+    @property
+    def access(self) -> IcebergAccess:
+        return self._access("")
+
+    @cached_property
+    def files(self) -> tuple[TableFile, ...]:
+        return tuple(
+            TableFile(
+                file.file_path,
+                file.record_count,
+                file.file_size_in_bytes,
+                _partition_name(file),
+                self._mark_of(file.file_path),
+            )
+            for file in self._live
+        )
+
+    @cached_property
+    def partition_values(self) -> pa.Table:
+        fields = self._table.spec().fields
+        kinds = self._table.spec().partition_type(self._table.schema()).fields
+        found = {}
+        for at, (field, kind) in enumerate(zip(fields, kinds, strict=True)):
+            target = arrow_schema_of(kind)
+            values = [file.partition[at] for file in self._live]
+            found[field.name] = _as_arrow(values, target)
+        return pa.table(found)
+
+    def finished(self) -> str | None:
+        for write_id in self._writes():
+            snapshot = snapshot_of(self._table, write_id)
+            if snapshot is not None:
+                return str(snapshot.snapshot_id)
+        return None
+
+    @contextmanager
+    def rewriting(self) -> Iterator[IcebergRewrite]:
+        write_id = claim(self._table)
+        self._run.write(WRITES_OF_RUN, json.dumps([*self._writes(), write_id]).encode())
+        try:
+            with heartbeat(self._table, write_id) as beating:
+                yield IcebergRewrite(self, write_id, beating)
+        except CommitStateUnknownError:
+            raise  # a snapshot may name what was written
+        except BaseException:
+            finish(self._table, write_id, [])
+            raise
+
+    @cached_property
+    def _live(self) -> list[DataFile]:
+        """Files of the present partition spec; those of older ones cannot be merged with them."""
+        present = self._table.spec().spec_id
+        return [file for file in live_files(self._table) if file.spec_id == present]
+
+    def _access(self, write_id: str) -> IcebergAccess:
+        partitions = {_partition_name(file): _partition_of(file) for file in self._live}
+        return IcebergAccess(FileWriter.of(self._table, (), write_id), tuple(sorted(partitions.items())))
+
+    def _mark_of(self, path: str) -> ClusterMark | None:
+        match = _OF_GROUP.search(path)
+        text = self._table.properties.get(MARKS + match[1]) if match else None
+        mark = mark_from(text) if text else None
+        if mark is None or match is None:
+            return None
+        return ClusterMark(mark.curve, mark.columns, f"{match[1]}/{match[2]}")
+
+    def _writes(self) -> list[str]:
+        if not self._run.is_file(WRITES_OF_RUN):
+            return []
+        return [str(write_id) for write_id in json.loads(self._run.read(WRITES_OF_RUN))]
+
+
+class IcebergRewrite:
+    """Files that are to replace others."""
+
+    def __init__(self, table: IcebergTable, write_id: str, beating: Heartbeat) -> None:
+        self._of = table
+        self._write_id = write_id
+        self._beating = beating
+
+    @property
+    def write_id(self) -> str:
+        return self._write_id
+
+    @property
+    def access(self) -> IcebergAccess:
+        return self._of._access(self._write_id)
+
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
+        self._beating.confirm()
+        gone = {file.path for file in removed}
+        written = [WrittenFile.model_validate_json(file.details) for file in added]
+        change = Change(
+            ChangeKind.REPLACE,
+            self._write_id,
+            added=written,
+            removed=[file for file in self._of._live if file.file_path in gone],
+            properties={MARKS + self._write_id: mark_text(mark)} if mark else {},
+        )
+        committed = commit(
+            self._of._catalog,
+            self._of._name,
+            change,
+            lambda table: check_no_delete_files(table, "a compaction"),
+        )
+        finish(committed.table, self._write_id, [file.path for file in written])
+        return str(committed.snapshot_id)
+
+
+def arrow_schema_of(field: Any) -> pa.DataType:
+    """The Arrow type of a partition field."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    return schema_to_pyarrow(field.field_type)
+
+
+def _as_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Partition values, as records of Iceberg hold them, as an Arrow array."""
+    if pa.types.is_temporal(kind):
+        width = pa.int32() if kind.bit_width == 32 else pa.int64()
+        return pa.array(values, width).view(kind)
+    return pa.array(values, kind)
+
+
+def _partition_of(file: DataFile) -> tuple[Any, ...]:
+    return tuple(file.partition[at] for at in range(len(file.partition)))
+
+
+def _partition_name(file: DataFile) -> str:
+    return repr(_partition_of(file))

@@ -1,0 +1,102 @@
+"""What a compaction asks of a kind of table: its files, how tasks read and write them, and one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+import pyarrow as pa
+
+from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.specs.base import Frozen
+
+
+class NewFile(Frozen):
+    """A file that a task has written.
+
+    Attributes
+    ----------
+    path : str
+        As `FileAccess.read` takes it.
+    partition : str
+    rows, bytes : int
+    details : str
+        What its kind of table needs to know of it for the commit.
+    """
+
+    path: str
+    partition: str
+    rows: int
+    bytes: int
+    details: str = ""
+
+
+class FileAccess(Protocol):
+    """How tasks read and write files. It travels to them, so it is small."""
+
+    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, always in the same order."""
+
+    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
+        """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
+
+
+class Rewrite(Protocol):
+    """A change of a table that is under way."""
+
+    @property
+    def write_id(self) -> str:
+        """Names the write."""
+
+    @property
+    def access(self) -> FileAccess:
+        """For the tasks."""
+
+    def commit(
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[TableFile],
+        mark: ClusterMark | None,
+    ) -> str:
+        """Put files in the place of others, all or none; say which version of the table this made.
+
+        Raises
+        ------
+        ConflictError
+            Another writer has changed or removed one of the files.
+        """
+
+
+class CompactedTable(Protocol):
+    """A table, as it is when a compaction begins."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that files have."""
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Columns that have one value per file: it cannot be clustered by them."""
+
+    @property
+    def files(self) -> tuple[TableFile, ...]:
+        """The data files."""
+
+    @property
+    def partition_values(self) -> pa.Table:
+        """A row per file: the values of its partition, one column per field."""
+
+    @property
+    def access(self) -> FileAccess:
+        """For tasks that only read."""
+
+    def finished(self) -> str | None:
+        """The version that an earlier attempt of this run has committed; None if there is none."""
+
+    def rewriting(self) -> AbstractContextManager[Rewrite]:
+        """Begin a change; what it has written goes if the block ends with an exception."""

@@ -1,0 +1,270 @@
+"""A folder of Parquet files, plain or partitioned by `key=value` folders: compacted into a new folder.
+
+The new folder has all rows of the old one. It is written under a name that begins with a dot, and gets its
+own name when it is whole; where names cannot be changed (object stores), a file `_SUCCESS` appears last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.compaction.footers import Footer, read_footer
+from hipslake.compaction.model import NewFile
+from hipslake.errors import InputError, SchemaMismatchError, SpecError
+from hipslake.files.atomic import sync_folder
+from hipslake.storage import Storage
+
+MARK = b"hipslake.clustering"
+"""In the key-value metadata of a file: what it was clustered by."""
+
+SUCCESS = "_SUCCESS"
+_BATCH_ROWS = 1 << 17
+_ROW_GROUP_ROWS = 1 << 18
+_COPIED_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class FolderAccess:
+    """Reads files of the old folder, and writes files of the new one.
+
+    Attributes
+    ----------
+    source, target : str
+        URIs of the folders.
+    """
+
+    source: str
+    target: str
+
+    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        storage, name = Storage.of_file(path)
+        with storage.arrow_file(name) as opened, pq.ParquetFile(opened) as parquet:
+            yield from parquet.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False)
+
+    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
+        storage = Storage.at(self.target)
+        path = Storage.join(partition, f"{name}.parquet")
+        metadata = {**(rows.schema.metadata or {}), **({MARK: mark_text(mark).encode()} if mark else {})}
+        rows = rows.replace_schema_metadata(metadata or None)
+        with (
+            storage.open(path, "wb") as file,
+            pq.ParquetWriter(file, rows.schema, compression="zstd", write_page_index=True) as writer,
+        ):
+            writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        return NewFile(
+            path=storage.uri(path), partition=partition, rows=rows.num_rows, bytes=storage.entry(path).size
+        )
+
+
+class ParquetFolder:
+    """The folder, and the one that its compacted copy goes to.
+
+    Parameters
+    ----------
+    uri, output : str
+    run : str
+        Names the run: what it has left at the output is its own.
+
+    Raises
+    ------
+    InputError
+        There is no Parquet file.
+    SchemaMismatchError
+        The files do not have the same columns.
+    SpecError
+        The output lies in the folder, or the folder in it.
+    """
+
+    def __init__(self, uri: str, output: str, run: str) -> None:
+        self._source, self._output = Storage.at(uri), Storage.at(output)
+        old, new = f"{self._source.uri()}/", f"{self._output.uri()}/"
+        if old.startswith(new) or new.startswith(old):
+            raise SpecError(f"output {output} and folder {uri} lie in each other; give another place")
+        self._token = hashlib.sha256(run.encode()).hexdigest()[:12]
+        self._footers: dict[str, Footer] = {}
+        for path in self._data_files():
+            self._footers[path] = read_footer(self._source.uri(path))
+        if not self._footers:
+            raise InputError(f"{self._source.uri()} holds no Parquet file; nothing can be compacted")
+        self._check_schemas()
+
+    @property
+    def name(self) -> str:
+        return self._source.uri()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        return next(iter(self._footers.values())).schema.remove_metadata()
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.partition_values.schema.names)
+
+    @property
+    def access(self) -> FolderAccess:
+        return FolderAccess(self._source.uri(), self._hidden)
+
+    @cached_property
+    def files(self) -> tuple[TableFile, ...]:
+        return tuple(
+            TableFile(
+                self._source.uri(path),
+                footer.rows,
+                footer.bytes,
+                path.rpartition("/")[0],
+                _mark_of(footer),
+            )
+            for path, footer in self._footers.items()
+        )
+
+    @cached_property
+    def partition_values(self) -> pa.Table:
+        found = [dict(_hive_fields(path)) for path in self._footers]
+        names = list(dict.fromkeys(name for values in found for name in values))
+        return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
+
+    def finished(self) -> str | None:
+        if not self._output.is_local and not self._output.is_file(SUCCESS):
+            return None
+        if not self._output.list():
+            return None
+        told = self._output.read(SUCCESS) if self._output.is_file(SUCCESS) else b""
+        if told.decode().strip() != self._token:
+            raise SpecError(
+                f"{self._output.uri()} exists already, and was not written by this run; give another "
+                "output, or remove it"
+            )
+        return self._output.uri()
+
+    @contextmanager
+    def rewriting(self) -> Iterator[FolderRewrite]:
+        rewrite = FolderRewrite(self, self._hidden)
+        rewrite.clear()  # of an attempt that was killed
+        try:
+            yield rewrite
+        except BaseException:
+            rewrite.clear()
+            raise
+
+    @property
+    def _hidden(self) -> str:
+        """Where files are written to first."""
+        if not self._output.is_local:
+            return self._output.uri()
+        output = Path(self._output.root)
+        return str(output.with_name(f".{output.name}.{self._token}.tmp"))
+
+    def _data_files(self) -> list[str]:
+        found = [entry.path for entry in self._source.list(recursive=True) if not entry.is_dir]
+        return [
+            path
+            for path in found
+            if path.endswith((".parquet", ".parq", ".pq"))
+            and not any(part[0] in "._" for part in path.split("/"))
+        ]
+
+    def _check_schemas(self) -> None:
+        for path, footer in self._footers.items():
+            if not footer.schema.equals(self.schema):
+                lost = sorted({f"{f.name}: {f.type}" for f in {*self.schema} ^ {*footer.schema}})
+                raise SchemaMismatchError(
+                    f"{self._source.uri(path)} has other columns than {next(iter(self._footers))}: "
+                    f"{', '.join(lost) or 'in another order'}; write them alike first"
+                )
+
+
+class FolderRewrite:
+    """A new folder that is being written."""
+
+    def __init__(self, folder: ParquetFolder, target: str) -> None:
+        self._folder = folder
+        self._target = Storage.at(target)
+
+    @property
+    def write_id(self) -> str:
+        return self._folder._token
+
+    @property
+    def access(self) -> FolderAccess:
+        return FolderAccess(self._folder.name, self._target.uri())
+
+    def clear(self) -> None:
+        """Remove what has been written."""
+        parent, _, name = self._target.root.rpartition("/")
+        Storage.at(parent).delete_tree(name)
+
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
+        folder = self._folder
+        gone = {file.path for file in removed}
+        source = folder._source
+        for path in folder._footers:
+            if source.uri(path) not in gone:
+                self._keep(source, path)
+        if self._target.is_local:
+            self._target.write(SUCCESS, folder._token.encode())
+            final = Path(folder._output.root)
+            if final.is_dir() and not any(final.iterdir()):
+                final.rmdir()
+            Path(self._target.root).rename(final)
+            sync_folder(final.parent)
+        else:
+            self._target.write(SUCCESS, folder._token.encode())
+        return folder._output.uri()
+
+    def _keep(self, source: Storage, path: str) -> None:
+        """Give a file that stays as it is a place in the new folder: a link, where there are such."""
+        if source.is_local and self._target.is_local:
+            root = Storage.at("/")
+            root.link(source.uri(path).lstrip("/"), self._target.uri(path).lstrip("/"))
+            return
+        with source.open(path) as old, self._target.open(path, "wb") as new:
+            while chunk := old.read(_COPIED_BYTES):
+                new.write(chunk)
+
+
+def mark_text(mark: ClusterMark) -> str:
+    """A mark as files bear it."""
+    return json.dumps({"curve": mark.curve, "columns": list(mark.columns), "group": mark.group})
+
+
+def mark_from(text: str) -> ClusterMark | None:
+    """The inverse of `mark_text`; None for what is none."""
+    try:
+        told = json.loads(text)
+        return ClusterMark(str(told["curve"]), tuple(told["columns"]), str(told["group"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _mark_of(footer: Footer) -> ClusterMark | None:
+    text = (footer.metadata.metadata or {}).get(MARK)
+    return mark_from(text.decode()) if text else None
+
+
+def _hive_fields(path: str) -> Iterator[tuple[str, str | None]]:
+    for part in path.split("/")[:-1]:
+        name, equals, value = part.partition("=")
+        if equals:
+            yield unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+
+
+def _typed(values: list[str | None]) -> pa.Array:
+    """Texts as numbers, where all are."""
+    texts = pa.array(values, pa.string())
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return texts

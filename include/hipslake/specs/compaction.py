@@ -1,0 +1,106 @@
+"""The spec of a compaction: `type: compaction` in `include/specs/tables/<name>.yaml`, as a frozen model."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
+
+from hipslake.errors import SpecError
+from hipslake.specs.base import Frozen, first_mistake
+from hipslake.specs.position_from import NAME_PATTERN
+from hipslake.specs.schedule import check_cron
+from hipslake.specs.table import IcebergSpec
+from hipslake.specs.threshold import Threshold, ThresholdUnit
+
+COMPACTION = "compaction"
+"""The key `type` of these specs: others in the same folder are of sinks."""
+
+
+class CompactionMode(StrEnum):
+    """What a compaction does."""
+
+    BINPACK = "binpack"  # brings small files together
+    ZORDER = "zorder"  # clusters rows along the Morton curve
+    HILBERT = "hilbert"  # clusters rows along the Hilbert curve
+
+
+class FolderSpec(Frozen):
+    """A folder of Parquet files, and the new folder that its compacted copy goes to."""
+
+    uri: str = Field(min_length=1)
+    output: str = Field(min_length=1)  # does not exist yet
+
+
+def _bytes(given: Threshold) -> Threshold:
+    if given.unit is not ThresholdUnit.BYTES:
+        raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
+    return given
+
+
+Bytes = Annotated[Threshold, AfterValidator(_bytes)]
+
+
+class CompactionSpec(Frozen):
+    """One compaction, of an Iceberg table or of a folder of Parquet files."""
+
+    name: str = Field(pattern=NAME_PATTERN)
+    type: Literal["compaction"]
+    description: str = ""
+    iceberg: IcebergSpec = IcebergSpec()
+    table: str | None = Field(default=None, min_length=1)  # namespace.table
+    folder: FolderSpec | None = None
+    mode: CompactionMode = CompactionMode.BINPACK
+    columns: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # to cluster by, the most significant first
+    partitions: str | None = Field(default=None, min_length=1)  # a filter on partition values; None: all
+    target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    min_file_size: Bytes | None = None  # files below it are small; None: three quarters of the target
+    group_size: Bytes = Threshold(value=100 << 30, unit=ThresholdUnit.BYTES)  # left alone from this size on
+    num_ranges: int = Field(default=1000, ge=2, le=1 << 20)
+    add_noise: bool = True
+    sort_within_files: bool = True
+    seed: int = 0
+    schedule: Annotated[str, AfterValidator(check_cron)] | None = None
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if (self.table is None) is (self.folder is None):
+            raise ValueError("give either 'table' (of an Iceberg catalog) or 'folder' (of Parquet files)")
+        if self.mode is CompactionMode.BINPACK and self.columns:
+            raise ValueError(
+                "columns: mode binpack clusters by none; leave them out, or write 'mode: hilbert'"
+            )
+        if self.mode is not CompactionMode.BINPACK and not self.columns:
+            raise ValueError(f"columns: mode {self.mode} needs at least one column to cluster by")
+        return self
+
+    @property
+    def target_bytes(self) -> int:
+        """Size of the files that are written."""
+        return self.target_file_size.value
+
+    @property
+    def min_bytes(self) -> int:
+        """Files below it are small."""
+        return self.min_file_size.value if self.min_file_size else max(1, self.target_bytes * 3 // 4)
+
+    def with_overrides(self, **given: Any) -> Self:
+        """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
+
+        Raises
+        ------
+        SpecError
+            When a parameter is wrong; the message says what would be right.
+        """
+        data = self.model_dump(mode="json")
+        data |= {name: value for name, value in given.items() if value is not None}
+        try:
+            return self.model_validate(data)
+        except ValidationError as error:
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None

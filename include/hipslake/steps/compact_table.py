@@ -1,0 +1,108 @@
+"""Compact a table: its small files are brought together, or its rows clustered along a curve."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import AwareDatetime, Field
+
+from hipslake.specs.base import Frozen
+from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.yaml_file import load_compaction_spec
+from hipslake.steps.report import Report, Request
+from hipslake.steps.run import now_utc
+
+PICTURE = "compact_table/boxes.png"
+"""In the run folder: the bounds of files before and after, on the first two columns."""
+
+
+class CompactTableRequest(Request):
+    """Compact a table."""
+
+    step: ClassVar[str] = "compact_table"
+    reads_sources: ClassVar[bool] = False
+
+    warehouse: str
+    spec: CompactionSpec  # with the overrides of the params
+    full: bool = False  # also what is clustered already
+    dry_run: bool = False  # plan only
+    created: AwareDatetime = Field(default_factory=now_utc)
+
+    def fingerprint(self) -> str:
+        """Return the digest of what is asked for, whenever that was."""
+        return hashlib.sha256(self.model_dump_json(exclude={"created"}).encode()).hexdigest()
+
+
+class FileSizes(Frozen):
+    """Files, and their sizes in bytes; as Delta Lake reports them."""
+
+    files: int = 0
+    total_bytes: int = 0
+    min_bytes: int = 0
+    max_bytes: int = 0
+    avg_bytes: float = 0.0
+
+    @classmethod
+    def of(cls, sizes: list[int]) -> FileSizes:
+        """Sum some sizes up."""
+        if not sizes:
+            return cls()
+        return cls(
+            files=len(sizes),
+            total_bytes=sum(sizes),
+            min_bytes=min(sizes),
+            max_bytes=max(sizes),
+            avg_bytes=sum(sizes) / len(sizes),
+        )
+
+
+class SkippingQuality(Frozen):
+    """How well files skip: see `hipslake.clustering.skipping.quality`."""
+
+    files: int
+    files_touched: float  # mean over seeded box queries
+    overlap_depth: float  # mean of boxes that hold a point
+
+
+class CompactTableReport(Report):
+    """Rows in and out: rows of the files that were rewritten. Bytes and files: of those that were written."""
+
+    step: str = CompactTableRequest.step
+    table: str = ""
+    mode: str = ""
+    dry_run: bool = False
+    version: str = ""  # the snapshot, or the new folder; "" if there was nothing to do
+    partitions: int = 0  # that were rewritten
+    bins: int = 0  # groups of files that were rewritten together
+    files_considered: int = 0
+    files_skipped: int = 0  # left as they are
+    removed: FileSizes = FileSizes()
+    added: FileSizes = FileSizes()
+    expected_files: int = 0  # of the plan
+    before: SkippingQuality | None = None  # of the files considered
+    after: SkippingQuality | None = None
+    picture: str = ""  # URI of it
+    checksum: str = ""  # of the rows, as a multiset
+    text: str = ""
+
+
+def request_of(
+    spec_file: Path | str,
+    *,
+    run_uri: str,
+    warehouse: str,
+    partitions: str | None = None,
+    full: bool = False,
+    dry_run: bool = False,
+) -> CompactTableRequest:
+    """Read a spec, put the parameters of a run in, and return the request.
+
+    Raises
+    ------
+    SpecError
+        The spec or a parameter is wrong.
+    """
+    spec = load_compaction_spec(spec_file).with_overrides(partitions=partitions)
+    return CompactTableRequest(run_uri=run_uri, warehouse=warehouse, spec=spec, full=full, dry_run=dry_run)

@@ -1,0 +1,238 @@
+"""Compaction of Iceberg tables, in this process: one snapshot, and what others do meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hipslake.clustering.checksum import row_checksum
+from hipslake.compaction import iceberg_table
+from hipslake.compaction.iceberg_table import IcebergRewrite
+from hipslake.errors import ConflictError, SpecError
+from hipslake.spark import table_compaction
+from hipslake.specs.compaction import CompactionSpec
+from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
+from hipslake.tables.data_files import live_files
+from pyiceberg.table import Table
+
+from tests.compaction import compacting
+from tests.compaction.compacting import compact, stars
+from tests.tables.sinking import Lake
+
+CATALOG = "sqlite:///{root}/state/iceberg.db"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table of 6 appends."""
+    lake = Lake(tmp_path)
+    for night in range(6):
+        lake.sink(lake.spec(), stars(500, seed=night))
+    return lake
+
+
+def request(lake: Lake, **given: Any) -> CompactTableRequest:
+    iceberg = {"uri": CATALOG.format(root=lake.root)}
+    return compacting.request(lake.root, table="survey.sample", iceberg=iceberg, **given)
+
+
+def table_of(lake: Lake) -> Table:
+    return lake.table(lake.spec())
+
+
+def content(lake: Lake) -> tuple[int, int]:
+    rows = table_of(lake).scan().to_arrow()
+    return rows.num_rows, row_checksum(rows)
+
+
+def test_small_files_become_few_in_one_replacing_snapshot(lake: Lake) -> None:
+    before, snapshots = content(lake), len(table_of(lake).snapshots())
+    report = compact(request(lake, target_file_size="1 MiB"))
+    table = table_of(lake)
+    assert content(lake) == before
+    assert ["group-" in path.name for path in lake.live(lake.spec())] == [True]
+    assert set(lake.live(lake.spec())) < set(lake.files(lake.spec()))
+    assert (report.removed.files, report.added.files, report.bins) == (6, 1, 1)
+    assert len(table.snapshots()) == snapshots + 1
+    newest = table.current_snapshot()
+    assert newest is not None
+    assert report.version == str(newest.snapshot_id)
+    assert newest.summary is not None
+    assert newest.summary.operation.value == "replace"
+    assert newest.summary["added-records"] == newest.summary["deleted-records"] == "3000"
+
+
+def test_old_snapshots_read_what_they_read_before(lake: Lake) -> None:
+    table = table_of(lake)
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    rows = row_checksum(table.scan().to_arrow())
+    compact(request(lake))
+    old = table_of(lake).scan(snapshot_id=snapshot.snapshot_id).to_arrow()
+    assert row_checksum(old) == rows
+
+
+@pytest.mark.parametrize("mode", ["zorder", "hilbert"])
+def test_clustered_tables_skip_by_their_statistics(lake: Lake, mode: str) -> None:
+    before = content(lake)
+    report = compact(request(lake, mode=mode, columns=["ra", "dec"], target_file_size="4 KiB"))
+    assert content(lake) == before
+    assert report.before is not None
+    assert report.after is not None
+    assert report.after.files == len(live_files(table_of(lake))) == report.added.files
+    assert report.before.files_touched == pytest.approx(6, rel=0.05)
+    assert report.after.files_touched < 0.5 * report.after.files
+    found = table_of(lake).scan(row_filter="ra < 20 and dec < -30")
+    assert len(list(found.plan_files())) < 0.5 * report.after.files
+    rows = table_of(lake).scan().to_arrow()
+    kept = [a < 20 and b < -30 for a, b in zip(rows["ra"].to_pylist(), rows["dec"].to_pylist(), strict=True)]
+    assert found.to_arrow().num_rows == sum(kept) > 0
+
+
+def test_only_what_is_new_is_clustered_again(lake: Lake) -> None:
+    by = {"mode": "hilbert", "columns": ["ra", "dec"], "group_size": "30 KiB"}
+    first = compact(request(lake, **by))
+    assert compact(request(lake, **by)).version == ""
+    lake.sink(lake.spec(), stars(500, seed=99))
+    again = compact(request(lake, **by))
+    assert (again.removed.files, again.files_skipped) == (1, first.added.files)
+    full = compact(request(lake, full=True, **by))
+    assert full.removed.files == first.added.files + 1
+
+
+@pytest.fixture
+def by_name(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path)
+    spec = lake.spec(partition=["name", "bucket[2](id)"])
+    for night in range(4):
+        rows = stars(300, seed=night)
+        names = pa.array(["a" if n % 2 else None for n in range(300)])
+        lake.sink(spec, rows.set_column(rows.schema.get_field_index("name"), "name", names))
+    return lake
+
+
+def test_partitions_are_kept_apart_and_chosen_by_a_filter(by_name: Lake) -> None:
+    before = content(by_name)
+    report = compact(request(by_name, mode="zorder", columns=["ra"], partitions="name = 'a'"))
+    assert (report.partitions, report.removed.files, report.added.files) == (2, 8, 2)
+    assert content(by_name) == before
+    files = live_files(table_of(by_name))
+    assert sorted((file.partition[0] or "", file.partition[1]) for file in files) == sorted(
+        [("a", 0), ("a", 1)] + [("", 0)] * 4 + [("", 1)] * 4
+    )
+    nothing = compact(request(by_name, partitions="name = 'b'"))
+    assert "no file matches the filter; nothing to do" in nothing.text
+
+
+def test_clustering_by_a_partition_column_is_told(by_name: Lake) -> None:
+    with pytest.raises(SpecError, match=r"table survey\.sample is partitioned by name"):
+        compact(request(by_name, mode="zorder", columns=["ra", "name"]))
+    assert compact(request(by_name, mode="zorder", columns=["id"])).added.files == 4  # a bucket has many ids
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("survey.nothing", "has no table 'survey.nothing'; there are survey.sample"),
+        ("nobody.sample", "no table"),
+    ],
+)
+def test_unknown_tables_are_told(lake: Lake, table: str, message: str) -> None:
+    iceberg = {"uri": CATALOG.format(root=lake.root)}
+    with pytest.raises(SpecError, match=message):
+        compact(compacting.request(lake.root, table=table, iceberg=iceberg))
+
+
+def with_others_first(monkeypatch: pytest.MonkeyPatch, others: Any) -> None:
+    """Let something happen between the writing of files and their commit."""
+    commit = IcebergRewrite.commit
+
+    def second(self: IcebergRewrite, *told: Any) -> str:
+        monkeypatch.setattr(IcebergRewrite, "commit", commit)
+        others()
+        return commit(self, *told)
+
+    monkeypatch.setattr(IcebergRewrite, "commit", second)
+
+
+def test_an_append_that_comes_first_survives(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_others_first(monkeypatch, lambda: lake.sink(lake.spec(), stars(700, seed=50)))
+    report = compact(request(lake, target_file_size="1 MiB"))
+    rows = lake.rows(lake.spec())
+    assert (report.rows_out, rows.num_rows) == (3000, 3700)
+    assert rows["id"].to_pylist() == sorted(
+        number for seed in range(6) for number in stars(500, seed)["id"].to_pylist()
+    ) + sorted(stars(700, 50)["id"].to_pylist())
+    assert len(live_files(table_of(lake))) == 2
+
+
+def test_a_change_of_the_same_files_is_a_conflict_and_leaves_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyiceberg.expressions import LessThan
+
+    with_others_first(monkeypatch, lambda: table_of(lake).delete(LessThan("ra", 100.0)))
+    with pytest.raises(ConflictError, match="changed by another writer: 6 files that were read are gone"):
+        compact(request(lake))
+    table = table_of(lake)
+    assert {Path(file.file_path) for file in live_files(table)} <= set(lake.files(lake.spec()))
+    assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
+    before = content(lake)
+    compact(request(lake))  # as a retry
+    assert content(lake) == before
+
+
+def test_two_compactions_at_once_do_not_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = content(lake)
+    with_others_first(monkeypatch, lambda: compact(request(lake)))
+    with pytest.raises(ConflictError, match="are gone"):
+        compact(request(lake))
+    assert content(lake) == before
+
+
+def test_a_rerun_after_the_commit_finds_it(lake: Lake) -> None:
+    asked = request(lake, run="by hand")
+    first = compact(asked)
+    snapshots = len(table_of(lake).snapshots())
+    again = table_compaction.run(asked, compacting.ThisProcess(2))
+    assert again.version == first.version
+    assert len(table_of(lake).snapshots()) == snapshots
+
+
+def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(lake)
+    asked = request(lake, run="by hand")
+    with table_compaction.open_compacted(asked).rewriting() as killed:
+        name = "group-00000-00000-left"
+        killed.access.write(table_of(lake).scan().to_arrow().slice(0, 5), repr(()), name, None)
+        monkeypatch.setattr(iceberg_table, "finish", lambda *told: None)
+        assert [path for path in lake.files(lake.spec()) if "-left" in path.name]
+        monkeypatch.undo()
+        compact(asked)
+        assert content(lake) == before
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
+    monkeypatch.setenv("HIPSLAKE_RESTING_SECONDS", "0")
+    compact(request(lake, dry_run=True))
+    assert not [path for path in lake.files(lake.spec()) if "-left" in path.name]
+    assert content(lake) == before
+
+
+def test_a_dry_run_changes_nothing(lake: Lake) -> None:
+    snapshots = len(table_of(lake).snapshots())
+    report = compact(request(lake, dry_run=True, mode="hilbert", columns=["ra"]))
+    assert (report.removed.files, report.version) == (6, "")
+    assert report.expected_files > 0
+    assert len(table_of(lake).snapshots()) == snapshots
+
+
+def test_reports_can_be_read_as_json(lake: Lake) -> None:
+    asked = request(lake, run="by hand")
+    report = compact(asked)
+    stored = json.loads(Path(asked.folder.uri_of("reports/compact_table.json")).read_text())
+    assert CompactTableReport.model_validate(stored).removed == report.removed
+    assert CompactionSpec.model_validate(asked.spec.model_dump(mode="json")) == asked.spec

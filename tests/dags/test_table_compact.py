@@ -1,0 +1,109 @@
+"""The DAGs of compactions: their forms, and whole runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.compaction.compacting import files_in, rows_in, stars, write_folder
+
+Load = Callable[[], dict[str, Any]]
+SPEC = """\
+name: stars
+type: compaction
+folder: {{uri: "{root}/stars", output: "{root}/compacted"}}
+mode: hilbert
+columns: [ra, dec]
+target_file_size: 40 KiB
+"""
+
+
+@pytest.fixture
+def tables(specs: Path) -> Path:
+    """The folder of the specs of tables."""
+    folder = specs.parent / "tables"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def folder(tables: Path, tmp_path: Path) -> Path:
+    """Files of stars, and the spec that compacts them."""
+    (tables / "stars.yaml").write_text(SPEC.format(root=tmp_path))
+    return write_folder(tmp_path / "stars", stars(5000), 12)
+
+
+def executed(dag: Any, run_id: str = "by hand", **params: Any) -> dict[str, Any]:
+    run = SimpleNamespace(dag_id=dag.dag_id, run_id=run_id)
+    found: dict[str, Any] = dag.get_task("compact_table").execute({"params": params, "dag_run": run})
+    return found
+
+
+def test_a_spec_gives_a_dag_with_a_form_that_explains_itself(load: Load, folder: Path) -> None:
+    dag = load()["table_compact__stars"]
+    assert [task.task_id for task in dag.tasks] == ["compact_table"]
+    assert "hilbert curve by ra, dec" in dag.doc_md
+    assert list(dag.params) == ["partitions", "full", "dry_run"]
+    for name in dag.params:
+        assert dag.params.get_param(name).schema.get("title")
+        assert dag.params.get_param(name).description
+
+
+def test_specs_of_sinks_and_a_missing_folder_give_none(load: Load, specs: Path) -> None:
+    assert not [name for name in load() if name.startswith("table_compact")]
+    (specs.parent / "tables").mkdir()
+    (specs.parent / "tables" / "sink.yaml").write_text("name: sink\ntable: a.b\n")
+    assert "table_compact__sink" not in load()
+
+
+def test_a_broken_spec_gives_a_dag_that_says_so(load: Load, tables: Path) -> None:
+    (tables / "bad.yaml").write_text("name: bad\ntype: compaction\ntable: a.b\nmode: zorder\n")
+    dag = load()["table_compact__bad"]
+    assert "invalid-spec" in dag.tags
+    assert "mode zorder needs at least one column to cluster by" in dag.doc_md
+
+
+def test_the_task_compacts_what_its_spec_says(load: Load, folder: Path, tmp_path: Path) -> None:
+    summary = executed(load()["table_compact__stars"])
+    assert rows_in(tmp_path / "compacted").equals(rows_in(folder))
+    assert summary["version"] == str(tmp_path / "compacted")
+    assert summary["files"] == len(files_in(tmp_path / "compacted"))
+    assert (summary["rows_in"], summary["rows_out"]) == (5000, 5000)
+    assert executed(load()["table_compact__stars"])["reused"] is True
+
+
+def test_a_dry_run_is_asked_for_in_the_form(load: Load, folder: Path, tmp_path: Path) -> None:
+    summary = executed(load()["table_compact__stars"], dry_run=True)
+    assert (summary["version"], summary["dry_run"]) == ("", True)
+    assert not (tmp_path / "compacted").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "params", "message"),
+    [
+        ("columns: [flux]", {}, "SpecError: no column flux to cluster by"),
+        ("columns: [tags]", {}, "InputError: column tags is list"),
+        ("columns: [ra]", {"partitions": "night > 3"}, "SpecError: .* has no partitions to filter by"),
+    ],
+)
+def test_what_makes_no_sense_fails_at_once(
+    load: Load, folder: Path, tables: Path, line: str, params: dict[str, Any], message: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    path = tables / "stars.yaml"
+    path.write_text(path.read_text().replace("columns: [ra, dec]", line))
+    with pytest.raises(AirflowFailException, match=message):
+        executed(load()["table_compact__stars"], **params)
+
+
+@pytest.mark.system
+def test_a_run_of_the_dag_compacts(airflow: Path, load: Load, folder: Path, tmp_path: Path) -> None:
+    run = load()["table_compact__stars"].test()
+    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert states == {"compact_table": "success"}
+    assert rows_in(tmp_path / "compacted").equals(rows_in(folder))
