@@ -9,11 +9,16 @@ Spark and interpreters costs; the whole process has it.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 # What steps of this process import when they come to it: see benchmarks/hipslake_ingest.py.
 import pyiceberg.catalog.sql  # noqa: F401
+from hipslake.engine.model import Engine
+from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import sink_step, table_compaction
 from hipslake.steps import compact_table, resolve_sink, sink, sink_files
+from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
 
 from benchmarks import table_task as task
@@ -66,7 +71,7 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
     )
     steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
     steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
-    steps.in_spark("sink_iceberg", sink.SinkRequest(run_uri=uri), sink.SinkReport)
+    _worked(options, steps, "sink_iceberg", sink_step.run, sink.SinkRequest(run_uri=uri), sink.SinkReport)
     _tell(steps, watch)
     table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
     return files_of(table)
@@ -89,9 +94,25 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     uri = run_uri(warehouse, dag, "benchmark")
     steps = Ingest(uri, output)
     request = compact_table.request_of(spec_file, run_uri=uri, warehouse=warehouse)
-    steps.in_spark("compact_table", request, compact_table.CompactTableReport)
+    job, report = "compact_table", compact_table.CompactTableReport
+    _worked(options, steps, job, table_compaction.run, request, report)
     _tell(steps, watch)
     return task.parquet_files(output / "data")
+
+
+def _worked(
+    options: Any,
+    steps: Ingest,
+    job: str,
+    run: Callable[[Any, Engine], Report],
+    request: Request,
+    report: type[Report],
+) -> None:
+    """Perform a step where the operator of the DAG would, by the size of its input: in Spark, or here."""
+    if options.engine == "here":
+        steps.here(lambda asked: run(asked, ThisProcess()), request, report)
+    else:
+        steps.in_spark(job, request, report)
 
 
 def _tell(steps: Ingest, watch: task.Stopwatch) -> None:

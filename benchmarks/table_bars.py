@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.bars import Verdict
 from benchmarks.sizes import format_count
 from benchmarks.table_oracle import KINDS
-from benchmarks.table_runs import CLUSTER, DELTA, DONE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
+from benchmarks.table_runs import CLUSTER, DELTA, DONE, HERE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
 from benchmarks.table_task import GIB
 
 WHOLE_BAR, UP_BAR = 2.0, 3.0  # pyiceberg's upsert over ours
@@ -30,7 +30,7 @@ def of_cell(runs: list[Run], task: str, system: str, rows: int, key: str) -> flo
 def verdicts(runs: list[Run]) -> Iterator[Verdict]:
     """Judge a benchmark: whatever of it has run."""
     for task in (SINK, CLUSTER, UPSERT):
-        mine = [run for run in runs if run["task"] == task and run["system"] in (OURS, HILBERT)]
+        mine = [run for run in runs if run["task"] == task and run["system"] in (OURS, HILBERT, HERE)]
         if mine:
             told = sorted(
                 {f"{format_count(run['rows'])}: {run['outcome']}" for run in mine if not _is_well(run)}

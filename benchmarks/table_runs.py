@@ -20,17 +20,20 @@ from benchmarks.sizes import format_count
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_task import GIB
 
-OURS, HILBERT = "hipslake", "hipslake_hilbert"
+OURS, HILBERT, HERE = "hipslake", "hipslake_hilbert", "hipslake_here"
 PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG = "pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"
 SINK, CLUSTER, UPSERT = "sink", "cluster", "upsert"
 SYSTEMS = {
-    SINK: (OURS, PYARROW, POLARS, DUCKDB, PYICEBERG),
-    CLUSTER: (OURS, HILBERT, DELTA, DUCKDB, POLARS, PYARROW),
-    UPSERT: (OURS, PYICEBERG),
+    SINK: (OURS, HERE, PYARROW, POLARS, DUCKDB, PYICEBERG),
+    CLUSTER: (OURS, HILBERT, HERE, DELTA, DUCKDB, POLARS, PYARROW),
+    UPSERT: (OURS, HERE, PYICEBERG),
 }
 DONE, OVER, LATE, FAILED = "done", "over the ceiling", "over the time limit", "failed"
 UPSERT_SHARE = 10  # a batch has so many times fewer rows than the table
 
+HERE_ROWS = 2_000_000  # the most that the DAGs give to one process, about: 256 MiB
+
+_OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here"}
 _IN_PEERS = (PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG)
 _SHOWN_LINES = 3
 
@@ -97,9 +100,9 @@ class Bench:
         options = [f"--task={task}", f"--source={source}", f"--output={self._output}", f"--rows={rows}"]
         options += [f"--report={report_file}", f"--files={self.limits.files}"]
         options += [f"--ceiling={self.limits.ceiling}", f"--cores={self.limits.cores}"]
-        if system == HILBERT:
+        if system in _OPTIONS:
             program = OURS
-            options.append("--curve=hilbert")
+            options.append(_OPTIONS[system])
         os.sync()  # nobody pays for what another has left to write
         usage = run_measured(
             [python, "-m", f"benchmarks.{program}_tables", *options],

@@ -24,7 +24,7 @@ from benchmarks.bars import Verdict
 from benchmarks.processes import ROOT
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
-from benchmarks.table_runs import CLUSTER, DONE, SINK, SYSTEMS, UPSERT, Bench, Limits, title
+from benchmarks.table_runs import CLUSTER, DONE, HERE, HERE_ROWS, SINK, SYSTEMS, UPSERT, Bench, Limits, title
 
 SIZES = [2_000_000, 5_000_000, 20_000_000, 80_000_000]
 UPSERT_SIZES = [1_000_000, 10_000_000]
@@ -44,6 +44,8 @@ def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
             default = REPEATS if task == UPSERT or rows <= SHORT_ROWS else 1
             for repeat in range(options.repeats or default):
                 for system in SYSTEMS[task]:
+                    if system == HERE and rows > HERE_ROWS:
+                        continue
                     if options.systems is None or system in options.systems:
                         yield task, rows, system, repeat
 
