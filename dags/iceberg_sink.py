@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
+from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec
+from hipslake.specs.yaml_file import find_specs, join_type, load_table_spec
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -75,4 +76,5 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-globals().update(dags_of(PIPELINE, find_specs(TABLE_SPECS), load_table_spec, iceberg_sink))
+paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) != COMPACTION]
+globals().update(dags_of(PIPELINE, paths, load_table_spec, iceberg_sink))

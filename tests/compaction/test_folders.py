@@ -17,6 +17,7 @@ from hipslake.errors import (
     VerificationError,
 )
 from hipslake.spark import table_compaction
+from hipslake.storage import Storage
 
 from tests.compaction.compacting import compact, files_in, request, rows_in, stars, write_folder
 
@@ -136,6 +137,25 @@ def test_a_rerun_completes_and_one_more_takes_over(folder: Path, tmp_path: Path)
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
     again = table_compaction.run(asked, ThisProcess(2))  # killed after the commit, before its report
     assert again.version == report.version == str(left)
+
+
+def test_on_an_object_store_a_sign_appears_last(folder: Path, tmp_path: Path, bucket: str) -> None:
+    output = Storage.at(f"{bucket}/{tmp_path.name}")
+    asked = request(tmp_path, run="by hand", folder={"uri": str(folder), "output": output.uri()})
+    with table_compaction.open_compacted(asked).rewriting() as killed:
+        killed.access.write(stars(10), "", "half", None)
+        assert not output.is_file("_SUCCESS")
+        report = compact(asked)
+    names = [entry.path for entry in output.list()]
+    assert "half.parquet" not in names
+    assert "_WRITING" not in names
+    assert "_SUCCESS" in names
+    rows = pa.concat_tables(
+        pq.read_table(output.open(name)) for name in names if name.endswith(".parquet")
+    ).sort_by("id")
+    assert (report.version, rows.equals(rows_in(folder))) == (output.uri(), True)
+    with pytest.raises(SpecError, match="exists already, and was not written by this run"):
+        compact(request(tmp_path, folder={"uri": str(folder), "output": output.uri()}))
 
 
 def test_an_output_of_somebody_else_is_not_touched(folder: Path, tmp_path: Path) -> None:

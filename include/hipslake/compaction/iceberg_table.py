@@ -143,6 +143,9 @@ class IcebergTable:
             found[field.name] = _as_arrow(values, target)
         return pa.table(found)
 
+    def close(self) -> None:
+        self._catalog.close()
+
     def finished(self) -> str | None:
         for write_id in self._writes():
             snapshot = snapshot_of(self._table, write_id)

@@ -95,6 +95,9 @@ class CompactedTable(Protocol):
     def access(self) -> FileAccess:
         """For tasks that only read."""
 
+    def close(self) -> None:
+        """Let go of what was opened for it."""
+
     def finished(self) -> str | None:
         """The version that an earlier attempt of this run has committed; None if there is none."""
 

@@ -29,6 +29,11 @@ MARK = b"hipslake.clustering"
 """In the key-value metadata of a file: what it was clustered by."""
 
 SUCCESS = "_SUCCESS"
+"""In a new folder that is whole: names the run that wrote it."""
+
+WRITING = "_WRITING"
+"""Where names cannot be changed: names the run that is writing."""
+
 _BATCH_ROWS = 1 << 17
 _ROW_GROUP_ROWS = 1 << 18
 _COPIED_BYTES = 8 << 20
@@ -134,23 +139,29 @@ class ParquetFolder:
         names = list(dict.fromkeys(name for values in found for name in values))
         return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
 
+    def close(self) -> None:
+        """Nothing stays open."""
+
     def finished(self) -> str | None:
-        if not self._output.is_local and not self._output.is_file(SUCCESS):
-            return None
         if not self._output.list():
             return None
-        told = self._output.read(SUCCESS) if self._output.is_file(SUCCESS) else b""
-        if told.decode().strip() != self._token:
-            raise SpecError(
-                f"{self._output.uri()} exists already, and was not written by this run; give another "
-                "output, or remove it"
-            )
-        return self._output.uri()
+        if self._is_ours(SUCCESS):
+            return self._output.uri()
+        if self._is_ours(WRITING):
+            return None
+        raise SpecError(
+            f"{self._output.uri()} exists already, and was not written by this run; give another output, "
+            "or remove it"
+        )
+
+    def _is_ours(self, sign: str) -> bool:
+        return self._output.is_file(sign) and self._output.read(sign).decode().strip() == self._token
 
     @contextmanager
     def rewriting(self) -> Iterator[FolderRewrite]:
         rewrite = FolderRewrite(self, self._hidden)
         rewrite.clear()  # of an attempt that was killed
+        rewrite.sign()
         try:
             yield rewrite
         except BaseException:
@@ -201,8 +212,19 @@ class FolderRewrite:
 
     def clear(self) -> None:
         """Remove what has been written."""
-        parent, _, name = self._target.root.rpartition("/")
-        Storage.at(parent).delete_tree(name)
+        if self._target.is_local:
+            target = Path(self._target.root)
+            Storage.at(target.parent).delete_tree(target.name)
+            return
+        for entry in self._target.list(recursive=True):
+            if entry.path != WRITING:
+                self._target.delete(entry.path)
+        self._target.delete(WRITING)
+
+    def sign(self) -> None:
+        """Say whose the files are that will lie there, where they have their own names from the start."""
+        if not self._target.is_local:
+            self._target.write(WRITING, self._folder._token.encode())
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
         folder = self._folder
@@ -220,6 +242,7 @@ class FolderRewrite:
             sync_folder(final.parent)
         else:
             self._target.write(SUCCESS, folder._token.encode())
+            self._target.delete(WRITING)
         return folder._output.uri()
 
     def _keep(self, source: Storage, path: str) -> None:

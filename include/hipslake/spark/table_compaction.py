@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -78,17 +79,24 @@ def run(request: CompactTableRequest, engine: Engine) -> CompactTableReport:
     CommitStateUnknownError
         The catalog does not say whether the commit stands.
     """
+    with closing(open_compacted(request)) as table:
+        return _compacted(request, table, engine)
+
+
+def _compacted(request: CompactTableRequest, table: CompactedTable, engine: Engine) -> CompactTableReport:
     phases = Phases()
-    with phases("plan"):
-        table = open_compacted(request)
-        plan = planned(request, table)
-    report = plan.report(request, table)
     finished = None if request.dry_run else table.finished()
     if finished is not None:
         log.info("%s: an earlier attempt has committed %s.", table.name, finished)
-        return report.model_copy(
-            update={"version": finished, "text": f"An earlier attempt has committed {finished}."}
+        return CompactTableReport(
+            table=table.name,
+            mode=request.spec.mode,
+            version=finished,
+            text=f"An earlier attempt has committed {finished}.",
         )
+    with phases("plan"):
+        plan = planned(request, table)
+    report = plan.report(request, table)
     if not plan.groups or request.dry_run:
         log.info("%s", report.text)
         return report.model_copy(update={"seconds": phases.seconds})
@@ -110,7 +118,8 @@ def bytes_to_compact(request: CompactTableRequest) -> int:
     """How many bytes of files a compaction rewrites; who asks decides where it runs."""
     if request.dry_run:
         return 0
-    return sum(group.bytes for group in planned(request, open_compacted(request)).groups)
+    with closing(open_compacted(request)) as table:
+        return sum(group.bytes for group in planned(request, table).groups)
 
 
 @dataclass(frozen=True)

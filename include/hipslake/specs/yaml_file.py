@@ -20,7 +20,7 @@ from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec, CompactionSpec)
+Named = TypeVar("Named", CatalogSpec, CompactionSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
 Place = tuple[str | int, ...]
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
+from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
+    from hipslake.steps.report import Report
 
 
 class CompactTableOperator(SparkStepOperator):
@@ -59,6 +61,12 @@ class CompactTableOperator(SparkStepOperator):
         from hipslake.spark.table_compaction import bytes_to_compact
 
         return bytes_to_compact(self.request())
+
+    def outcome(self, context: Context) -> Report:
+        use_iceberg_connection(self.request().spec.iceberg)
+        report: CompactTableReport = super().outcome(context)  # type: ignore[assignment]
+        self.log.info("%s", report.text)
+        return report
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         from hipslake.specs.environment import expand
