@@ -112,10 +112,9 @@ class _Scale(threading.Thread):
 
     def __init__(self, root: int, ceiling: int | None, time_limit: float | None) -> None:
         super().__init__(name="scale", daemon=True)
-        self.peak_bytes = 0
+        self.peak_bytes = self.disk_bytes = 0
         self.verdict: ProgramError | None = None
         self._cpu: dict[tuple[int, float], float] = {}
-        self._disk: dict[tuple[int, float], int] = {}
         self._root = root
         self._ceiling = ceiling
         self._time_limit = time_limit
@@ -124,10 +123,6 @@ class _Scale(threading.Thread):
     @property
     def cpu_seconds(self) -> float:
         return sum(self._cpu.values())
-
-    @property
-    def disk_bytes(self) -> int:
-        return sum(self._disk.values())
 
     def run(self) -> None:
         started = weighed = time.perf_counter()
@@ -151,7 +146,7 @@ class _Scale(threading.Thread):
         sample = weigh(self._root)
         self.peak_bytes = max(self.peak_bytes, sample.bytes)
         self._cpu |= sample.cpu_seconds
-        self._disk |= sample.disk_bytes
+        self.disk_bytes = max(self.disk_bytes, sample.disk_bytes)
 
     def _judge(self, seconds: float) -> ProgramError | None:
         if self._time_limit is not None and seconds > self._time_limit:
@@ -199,19 +194,21 @@ class Sample(NamedTuple):
 
     bytes: int  # sum of proportional set sizes
     cpu_seconds: dict[tuple[int, float], float]  # (process id, start time) -> seconds so far
-    disk_bytes: dict[tuple[int, float], int]  # likewise: written to disk so far
+    disk_bytes: int  # written to disk so far, also by children that have ended
 
 
 def weigh(root: int) -> Sample:
     """Return what the processes under `root` hold and have used; nothing if they ended meanwhile."""
-    total, cpu, disk = 0, {}, {}
+    total, cpu, disk = 0, {}, 0
     for process in _tree(root):
         try:
             total += proportional_bytes(process.pid)
             times = process.cpu_times()
             identity = process.pid, process.create_time()
             cpu[identity] = times.user + times.system
-            disk[identity] = process.io_counters().write_bytes
+            disk += (
+                process.io_counters().write_bytes
+            )  # the kernel adds those of children that were waited for
         except (psutil.Error, OSError):
             continue
     return Sample(total, cpu, disk)
