@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -54,6 +54,9 @@ bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARG
 
 bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.tables $(ARGS)
+
+bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" compares with kartothek, ARGS="--cells N")
+	@$(with) python -m benchmarks.cube $(ARGS)
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_crossmatch_spec
+from hipslake.specs.yaml_file import find_specs, load_crossmatch_spec, spec_type
 from hipslake_airflow.documents import crossmatch_document
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.crossmatch import CrossmatchOperator, ResolveCrossmatchOperator
@@ -30,5 +30,5 @@ def catalog_crossmatch(spec: CrossmatchSpec, path: Path) -> DAG:
     )
 
 
-paths = [path for path in find_specs(JOIN_SPECS) if join_type(path) == "crossmatch"]
+paths = [path for path in find_specs(JOIN_SPECS) if spec_type(path) == "crossmatch"]
 globals().update(dags_of(PIPELINE, paths, load_crossmatch_spec, catalog_crossmatch))

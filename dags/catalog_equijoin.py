@@ -6,7 +6,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_equijoin_spec
+from hipslake.specs.yaml_file import find_specs, load_equijoin_spec, spec_type
 from hipslake_airflow.documents import equijoin_document
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.equijoin import EquiJoinOperator, ResolveEquijoinOperator
@@ -30,5 +30,5 @@ def catalog_equijoin(spec: EquijoinSpec, path: Path) -> DAG:
     )
 
 
-paths = [path for path in find_specs(JOIN_SPECS) if join_type(path) == "equijoin"]
+paths = [path for path in find_specs(JOIN_SPECS) if spec_type(path) == "equijoin"]
 globals().update(dags_of(PIPELINE, paths, load_equijoin_spec, catalog_equijoin))

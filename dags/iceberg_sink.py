@@ -1,4 +1,4 @@
-"""Rows go into Iceberg tables. Every spec in include/specs/tables/ gives one DAG.
+"""Rows go into Iceberg tables. Every spec in include/specs/tables/ that says no other type gives one DAG.
 
 A table that is fed from a catalog follows its asset, unless the spec has a schedule of its own.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import DAG, CronDataIntervalTimetable
 from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_table_spec
+from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -76,5 +76,5 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) != COMPACTION]
+paths = [path for path in find_specs(TABLE_SPECS) if spec_type(path) != COMPACTION]
 globals().update(dags_of(PIPELINE, paths, load_table_spec, iceberg_sink))

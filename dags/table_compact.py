@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronTriggerTimetable
 from hipslake.specs.compaction import COMPACTION, CompactionSpec
-from hipslake.specs.yaml_file import find_specs, join_type, load_compaction_spec
+from hipslake.specs.yaml_file import find_specs, load_compaction_spec, spec_type
 from hipslake_airflow.documents import compaction_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.compact_table import CompactTableOperator
@@ -37,5 +37,5 @@ def table_compact(spec: CompactionSpec, path: Path) -> DAG:
     return dag
 
 
-paths = [path for path in find_specs(TABLE_SPECS) if join_type(path) == COMPACTION]
+paths = [path for path in find_specs(TABLE_SPECS) if spec_type(path) == COMPACTION]
 globals().update(dags_of(PIPELINE, paths, load_compaction_spec, table_compact))

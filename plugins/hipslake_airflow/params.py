@@ -51,12 +51,7 @@ def join_params(spec: JoinSpec) -> dict[str, Param]:
     """Return the params of any join of two catalogs."""
     return {
         "threshold": _threshold(f"Empty: as the spec says ({spec.threshold})."),
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description="Publish a new version even if both catalogs, spec and library are unchanged.",
-        ),
+        "force": _force("both catalogs, spec and library are unchanged"),
     }
 
 
@@ -145,18 +140,22 @@ def _threshold(otherwise: str) -> Param:
     )
 
 
+def _force(unchanged: str) -> Param:
+    return Param(
+        False,
+        type="boolean",
+        title="Force",
+        description=f"Publish a new version even if {unchanged}.",
+    )
+
+
 def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
     whole = spec.mode is Mode.REPLACE
     made_of = "files, spec and library are those of the newest version"
     stands = "the interval was appended from the very same files"
     waits = "the spec lets empty intervals pass" if spec.on_empty == "skip" else "the run fails"
     return {
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description=f"Publish a new version even if {made_of if whole else stands}.",
-        ),
+        "force": _force(made_of if whole else stands),
         "wait_minutes": Param(
             60,
             type="number",

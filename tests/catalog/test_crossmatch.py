@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake import Catalog
-from hipslake.catalog import reading
+from hipslake.catalog import leaf_rows
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.stretch_plan import plan_stretches
 from hipslake.errors import RegionError, SchemaMismatchError, SpecError
@@ -191,7 +191,7 @@ def test_only_row_groups_that_come_near_are_read(
     near = rows_at(20.0 + 0.1 * rng.normal(size=50), 12.0 + 0.1 * rng.normal(size=50))
     left = published(tmp_path, "a", near, threshold="1000 rows")
     asked: list[tuple[int, int]] = []
-    chosen = getattr(reading, reader)
+    chosen = getattr(leaf_rows, reader)
 
     def counted(*args: Any, wanted: Any = None, **more: Any) -> Any:
         def seen(start: np.ndarray, stop: np.ndarray) -> np.ndarray:

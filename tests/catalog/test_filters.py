@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.filters import parse_filter
 from hipslake.errors import FilterError
@@ -79,6 +82,16 @@ def test_numbers_are_taken_as_they_are(low: float, high: float, number: int) -> 
     found = ids(f"mag between {low!r} and {high!r} or id = {number}")
     mag = np.array([np.nan if value is None else value for value in MAG])
     assert found == [i for i in range(6) if low <= mag[i] <= high or i == number]
+
+
+@pytest.mark.parametrize("text", ["mag in (0.0, 2.5)", "mag in (2.5, 0)", "mag in (-0.0, 2.5)"])
+def test_zero_is_found_in_a_row_group_that_is_all_zero(tmp_path: Path, text: str) -> None:
+    table = pa.table({"mag": [0.0, 0.0, 1.0, 2.5]})
+    pq.write_table(table, tmp_path / "mags.parquet", row_group_size=2)
+    files = ds.dataset(tmp_path / "mags.parquet")
+    assert files.to_table(filter=parse_filter(text, table.schema))["mag"].to_pylist() == [0.0, 0.0, 2.5]
+    outside = files.to_table(filter=parse_filter(text.replace("in", "not in", 1), table.schema))
+    assert outside["mag"].to_pylist() == [1.0]
 
 
 @pytest.mark.parametrize(

@@ -90,15 +90,18 @@ def test_a_cube_is_extended_by_what_its_spec_has_more(warehouse: Path) -> None:
         ({"parquet": "/nowhere/*.parquet"}, CubeRowsError, "no file matches"),
         ({"catalog": "known", "columns": ["nope"]}, CubeRowsError, "there is no column 'nope'"),
         ({"catalog": "known", "filters": "nope = 1"}, FilterError, "there is no column 'nope'"),
-        ({"catalog": "stars", "columns": ["id", "mag"]}, CubeError, "'mag' is in known and stars"),
+        ({"catalog": "known", "columns": ["id"]}, CubeError, "index_columns: no dataset has 'number'"),
+        (
+            {"catalog": "stars", "columns": ["id", "mag", "dec"], "rename": {"dec": "number"}},
+            CubeError,
+            "'mag' is in known and stars",
+        ),
     ],
 )
 def test_a_source_that_does_not_fit_is_told_and_nothing_is_built(
     warehouse: Path, dataset: dict[str, object], error: type[Exception], said: str
 ) -> None:
-    spec = spec_for(
-        warehouse, name="wrong", datasets={"stars": {"catalog": "stars"}, "known": dataset}, index_columns=[]
-    )
+    spec = spec_for(warehouse, name="wrong", datasets={"stars": {"catalog": "stars"}, "known": dataset})
     with pytest.raises(error, match=said):
         build_from_spec(spec, str(warehouse))
     assert not Path(cube_uri(str(warehouse), "wrong")).exists()

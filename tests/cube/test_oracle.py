@@ -4,8 +4,7 @@
 
 * A query without rows is an empty table here, and no frame at all there.
 * After an append, conditions here are asked of the last write of a cell. There they are asked of all writes,
-  so a row that was replaced comes back where only the old one meets them; these answers are kept, to be
-  different.
+  so a row that was replaced comes back where only the old one meets them; these answers are kept, to differ.
 * Null meets no comparison here, as the reference's documentation says. Its readers let null floats pass `!=`.
 * Where a dataset has no rows in a partition, its columns keep their types here; there they become float32.
 * A comparison of texts that breaks inside numpy there is answered here.
@@ -17,9 +16,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -42,8 +44,9 @@ def table(cube: dict[str, Any], dataset: dict[str, Any], rows: list[dict[str, An
 
 
 @pytest.fixture(scope="module")
-def cubes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cube]:
-    """Every cube of the cases, built and appended to, by its content."""
+def cubes() -> Iterator[dict[str, Cube]]:
+    """Every cube of the cases, built and appended to, by its content; in memory, which is the quickest."""
+    root = f"memory://{uuid.uuid4().hex}"
     found: dict[str, Cube] = {}
     for case in CASES:
         cube = case["cube"]
@@ -54,7 +57,7 @@ def cubes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cube]:
             **{role: cube[role] for role in ("dimension_columns", "partition_columns", "index_columns")},
             suppress_index_on=cube["suppress_index_on"],
         )
-        place = Storage.at(tmp_path_factory.mktemp("cube"))
+        place = Storage.at(f"{root}/{len(found)}")
         build(
             place,
             "c",
@@ -68,7 +71,10 @@ def cubes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Cube]:
         if later:
             append(place, later)
         found[key] = Cube.open(place.uri())
-    return found
+    yield found
+    store = fsspec.filesystem("memory").store
+    for path in [each for each in store if each.startswith(root.removeprefix("memory:/"))]:
+        del store[path]
 
 
 def asked(cube: Cube, query: dict[str, Any]) -> list[pd.DataFrame]:

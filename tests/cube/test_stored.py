@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pytest
 from hipslake.cube.conditions import C
@@ -31,24 +33,20 @@ def place(tmp_path: Path) -> Storage:
     return Storage.at(tmp_path / "cube")
 
 
-@settings(max_examples=40, deadline=None, phases=UNSHRUNK)
+@settings(max_examples=25, deadline=None, phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
-def test_a_stored_cube_gives_what_a_join_of_whole_datasets_gives(
-    tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
+def test_a_stored_cube_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
     random = Random(seed)
     cube = random_cube(random)
     cube.datasets = [each for each in cube.datasets if each.rows]
-    known = {column for each in cube.datasets for column in each.columns}
-    kept = tuple(column for column in cube.cube.index_columns if column in known)
-    cube.cube = cube.cube.model_copy(update={"index_columns": kept})
-    place = Storage.at(tmp_path_factory.mktemp("cube"))
+    place = Storage.at(f"memory://{uuid.uuid4().hex}")
     _written_in_turns(place, cube, random)
     stored = Cube.open(place.uri())
     for _ in range(3):
         query = random_query(random, cube)
         found = [(group.key, group.rows.to_pylist()) for group in stored.groups(**query.arguments)]
         assert found == brute_force(cube, query)
+    fsspec.filesystem("memory").rm(place.uri(), recursive=True)
 
 
 def _written_in_turns(place: Storage, cube: RandomCube, random: Random) -> None:
@@ -68,13 +66,6 @@ def _written_in_turns(place: Storage, cube: RandomCube, random: Random) -> None:
             later[dataset.name] = pa.Table.from_pylist(late, schema)
     cut = {each.name: each.partition_columns for each in cube.datasets}
     added = sorted(set(first) - {"seed"}) if random.random() < 0.5 else []
-    index_columns = cube.cube.index_columns
-    if added:
-        kept = tuple(
-            c for c in index_columns if any(c in first[n].column_names for n in set(first) - {*added})
-        )
-        if kept != index_columns:
-            added = []  # an index column must be somewhere from the beginning
     build(
         place,
         "c",
@@ -116,18 +107,18 @@ def paths(place: Storage, metadata: Any, dataset: str = "seed") -> list[str]:
 
 
 def test_files_that_cannot_match_are_never_opened(place: Storage) -> None:
-    xs = list(range(2000))
+    xs = list(range(500))
     build(
         place,
         "c",
         ROLES,
         {
-            "seed": numbers(xs, i=[x % 1000 for x in xs]),
+            "seed": numbers(xs, i=[x % 250 for x in xs]),
             "more": numbers(xs).drop(["v"]).append_column("w", [xs]),
         },
     )
     cube = Cube.open(place.uri())
-    conditions = (C("p") < 150) & (C("i") == 777)
+    conditions = (C("p") < 25) & (C("i") == 77)
     plan = cube.plan(columns=["v", "w"], conditions=conditions)
     assert plan.files == 2
     needed = {label for read in plan.reads() for labels in read.labels.values() for label in labels}
@@ -136,7 +127,7 @@ def test_files_that_cannot_match_are_never_opened(place: Storage) -> None:
             if path not in needed:
                 place.delete(path)
     rows = cube.query(columns=["v", "w"], conditions=conditions).to_pylist()
-    assert rows == [{"p": 77, "v": 777, "w": 777, "x": 777}]
+    assert rows == [{"p": 7, "v": 77, "w": 77, "x": 77}]
 
 
 def test_only_the_indices_that_a_query_needs_are_read(place: Storage) -> None:
@@ -176,3 +167,12 @@ def test_pixels_are_computed_and_align_catalogs_on_the_sky(place: Storage) -> No
         {"HIP": hip, "_healpix_29": int(h), "id": n, "mag": mag, "pixel": int(h) >> 54}
         for hip, h, n, mag in [(100, sky[0], 1, 9.0), (200, sky[1], 2, 8.0)]
     ]
+
+
+def test_a_cube_lies_on_any_store(storage: Storage) -> None:
+    """POSIX files, objects in memory, and objects behind a real server."""
+    build(storage, "c", ROLES, {"seed": numbers(list(range(30)), i=[n % 3 for n in range(30)])})
+    append(storage, {"seed": numbers([5, 31], start=100, i=[7, 7])})
+    remove_partitions(storage, C("p") == 2)
+    rows = Cube.open(storage.uri()).query(columns=["v"], conditions=(C("p") >= 0) & C("i").isin([0, 7]))
+    assert rows["v"].to_pylist() == [0, 3, 105, 6, 9, 12, 15, 18, 131]

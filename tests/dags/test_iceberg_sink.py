@@ -92,7 +92,12 @@ class TestParsing:
     def test_a_broken_spec_is_told_by_its_dag_and_takes_no_other_down(self, load: Load, tables: Path) -> None:
         write_spec(tables, NIGHTS)
         write_spec(tables, NIGHTS.replace("partition", "partitions"), "broken")
+        write_spec(tables, "type: compaction\n", "compacted")
         dags = load()
+        assert {dag_id for dag_id in dags if dag_id.startswith("iceberg_sink")} == {
+            "iceberg_sink__sample",
+            "iceberg_sink__broken",
+        }
         assert "invalid-spec" not in dags["iceberg_sink__sample"].tags
         broken = dags["iceberg_sink__broken"]
         assert "invalid-spec" in broken.tags

@@ -55,6 +55,10 @@ def test_a_spec_gives_a_dag_with_a_form_that_explains_itself(load: Load, folder:
         assert dag.params.get_param(name).description
 
 
+def test_a_spec_of_a_compaction_is_no_sink(load: Load, folder: Path) -> None:
+    assert [name for name in load() if name.endswith("__stars")] == ["table_compact__stars"]
+
+
 def test_specs_of_sinks_and_a_missing_folder_give_none(load: Load, specs: Path) -> None:
     assert not [name for name in load() if name.startswith("table_compact")]
     (specs.parent / "tables").mkdir()

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.spark import increments
-from hipslake.spark import margin as margin_work
+from hipslake.spark import increments, margin_commit
 from hipslake.steps.append import AppendReport
 
 from tests.steps import in_process
@@ -142,7 +141,7 @@ def test_a_margin_is_built_again_if_rows_came_meanwhile(
     survey.night(0, rows=100)
     survey.land(1, night_rows(1, 100))
     other = survey.start(1)
-    overtaken(monkeypatch, margin_work, lambda: in_process.append(other))
+    overtaken(monkeypatch, margin_commit, lambda: in_process.append(other))
     catalog = survey.catalog.build_margin(7200)
     assert catalog.version == 3
     assert len(assert_margins_are_exact(catalog)) == 2
@@ -152,7 +151,7 @@ def test_a_margin_is_built_again_if_rows_came_meanwhile(
 
 def test_two_who_build_the_same_margin_leave_one(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
     survey.night(0, rows=100)
-    overtaken(monkeypatch, margin_work, lambda: survey.catalog.build_margin(7200))
+    overtaken(monkeypatch, margin_commit, lambda: survey.catalog.build_margin(7200))
     catalog = survey.catalog.build_margin(7200)
     assert catalog.version == 2
     assert [margin.radius_arcsec for margin in catalog.metadata.margins] == [1800.0, 7200.0]

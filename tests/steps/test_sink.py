@@ -205,8 +205,13 @@ class TestIntervals:
         self.night(survey, 0, 100)
         survey.land(3, survey.landed[0])
         survey.append(3)
-        with pytest.raises(InputError, match=r"interval: .* rows or more of the source have a 'seen'"):
+        self.night(survey, 4, 50)
+        refused = (
+            r"interval: .* rows or more of the source have a 'seen'.*2 are in the table.*: stars/2026-10-04"
+        )
+        with pytest.raises(InputError, match=refused):
             lake.run()
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0, 4).select(COLUMNS))  # it keeps no other night out
 
     def test_an_interval_without_an_end_is_refused(self, lake: Lake, survey: Survey) -> None:
         lake.write_spec(self.TIMED)

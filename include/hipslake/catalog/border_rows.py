@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from hipslake.catalog.leaf_rows import range_of, told
 from hipslake.catalog.placement import icrs_of
-from hipslake.catalog.reading import range_of, told
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
-from hipslake.catalog.reading import column_batches
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,34 @@ def describe_margin(
     table = curve_sorted(partitions)
     files = _describe_files(name, table, storage, write_id, max_inline)
     return Margin(name=name, group=group, radius_arcsec=arcsec, **files)
+
+
+def describe_margins(
+    named: Mapping[str, float], group: str, files: pa.Table, *, storage: Storage, write_id: str
+) -> tuple[Margin, ...]:
+    """Describe the margins of a column group.
+
+    Parameters
+    ----------
+    named : mapping of str to float
+        From the name of a margin to its distance in arcseconds.
+    group : str
+    files : pyarrow.Table
+        The columns of `PARTITION_SCHEMA`, and the name of the `margin` that each file is of.
+    storage, write_id
+        As for `describe_group`.
+    """
+    return tuple(
+        describe_margin(
+            name,
+            group,
+            arcsec,
+            files.filter(pc.equal(files["margin"], name)),
+            storage=storage,
+            write_id=write_id,
+        )
+        for name, arcsec in named.items()
+    )
 
 
 def _describe_files(

@@ -189,7 +189,7 @@ class _Parser:
             raise self._error("null, nan, not null or not nan")
         turned = self._took("not")
         if self._took("in"):
-            found = subject.isin(self._values())
+            found = _is_one_of(subject, self._values())
         elif self._took("between"):
             low = self._literal()
             self._need("and")
@@ -248,6 +248,17 @@ class _Parser:
         token = token or self._next
         found = f"{token.text!r} at {token.place + 1}" if token.kind != "end" else "the end"
         return FilterError(f"filter {self._text!r}: expected {expected}, found {found}")
+
+
+def _is_one_of(subject: pc.Expression, values: list[Any]) -> pc.Expression:
+    """The value is one of some.
+
+    Statistics of a row group that is all 0.0 say -0.0, which `isin` takes for another number and leaves the
+    rows out; a comparison does not.
+    """
+    found = subject.isin(values)
+    zeros = [value for value in values if type(value) in (int, float) and value == 0]
+    return found | (subject == zeros[0]) if zeros else found
 
 
 def _name(token: _Token) -> str:

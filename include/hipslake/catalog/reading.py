@@ -8,34 +8,20 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from hipslake.catalog.merging import within
+from hipslake.catalog.leaf_rows import ALONG, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.parts import Part, parts
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection
-from hipslake.errors import StorageError, VerificationError
-from hipslake.sources.conforming import conform
+from hipslake.errors import VerificationError
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, Pixel
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
-
-_FORMAT = ds.ParquetFileFormat()
-_BATCH_ROWS = 1 << 20
-Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
-"""Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""
-
-_ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
 
 
 def read_parts(
@@ -77,122 +63,6 @@ def read_parts(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def leaf_batches(
-    storage: Storage,
-    path: str,
-    size: int,
-    schema: pa.Schema,
-    interval: tuple[int, int],
-    *,
-    wanted: Wanted | None = None,
-) -> list[pa.RecordBatch]:
-    """The rows of a leaf file in a stretch of the curve, in the order of the file.
-
-    Parameters
-    ----------
-    storage : Storage
-        At the catalog's root.
-    path : str
-    size : int
-        Of the file, in bytes.
-    schema : pyarrow.Schema
-        What the rows are given as, `_healpix_29` among it; columns that came after the file was written are
-        null, and columns that it does not name are not read.
-    interval : (int, int)
-        Order-29 pixels, [start, stop). Row groups outside are not read.
-    wanted : callable, optional
-        Of the row groups inside, those that are read.
-
-    Raises
-    ------
-    VerificationError
-        The file is missing or damaged.
-    """
-    start, stop = interval
-    with (
-        told(storage, path),
-        storage.arrow_file(path, size) as source,
-        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
-    ):
-        inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
-        held = set(file.schema_arrow.names)
-        table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
-    batches = (within(batch, start, stop) for batch in table.to_batches())
-    return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
-
-
-def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns of a leaf file, batch by batch, in the order of the file.
-
-    Raises
-    ------
-    VerificationError
-        The file is missing or damaged.
-    """
-    with (
-        told(storage, path),
-        pq.ParquetFile(
-            storage.arrow_path(path), filesystem=storage.arrow_filesystem(), pre_buffer=not storage.is_local
-        ) as file,
-    ):
-        yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
-
-
-def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pixel) -> list[pa.RecordBatch]:
-    """The rows of a leaf that lie in a pixel, ordered by (`_healpix_29`, `_row`) over all its files.
-
-    Parameters
-    ----------
-    storage, schema
-        As for `leaf_batches`.
-    files : pyarrow.Table
-        The partitions of the leaf.
-    pixel : Pixel
-        The leaf or a part of it.
-    """
-    named = zip(files["path"].to_pylist(), files["bytes"].to_pylist(), strict=True)
-    batches = [
-        batch for path, size in named for batch in leaf_batches(storage, path, size, schema, pixel.interval)
-    ]
-    if files.num_rows == 1:
-        return batches
-    found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(_ALONG).to_batches()
-    return found
-
-
-def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
-    """The row groups that may hold rows of some intervals; of these, those that are wanted."""
-    ranges = [range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
-    found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
-    if wanted is None or not found:
-        return found
-    chosen = wanted(*np.array([ranges[number] for number in found], np.int64).T)
-    return [number for number, is_wanted in zip(found, chosen.tolist(), strict=True) if is_wanted]
-
-
-def range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
-    """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
-    statistics = row_group.column(0).statistics
-    if statistics is None or not statistics.has_min_max:
-        return 0, 12 << (2 * MAX_ORDER)
-    return statistics.min, statistics.max + 1
-
-
-@contextmanager
-def told(storage: Storage, path: str) -> Iterator[None]:
-    """Errors of pyarrow as ours."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        missing = isinstance(error, FileNotFoundError)
-        if isinstance(error, OSError) and error.errno is not None and not missing:
-            raise StorageError(f"{storage.uri(path)}: {error}; try again") from error
-        what = "is missing" if missing else f"cannot be read ({error})"
-        raise VerificationError(
-            f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
-        ) from error
-
-
 def _read_part(
     storage: Storage,
     part: Part,
@@ -222,7 +92,7 @@ def _read_part(
         leaves = [read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
         table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
-            table = table.sort_by(_ALONG)
+            table = table.sort_by(ALONG)
         tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
     if table is None:
@@ -265,58 +135,3 @@ def _side_by_side(
             if name not in joined.column_names:
                 joined = joined.append_column(table.schema.field(name), table[name])
     return joined
-
-
-def read_leaf(
-    storage: Storage,
-    path: str,
-    schema: pa.Schema,
-    columns: list[str],
-    condition: ds.Expression | None,
-    inside: Intervals | None,
-    *,
-    wanted: Wanted | None = None,
-) -> pa.Table:
-    """The rows of one file that meet a condition, in the order of the file.
-
-    Parameters
-    ----------
-    storage : Storage
-        At the catalog's root.
-    path : str
-    schema : pyarrow.Schema
-        Of the column group; columns that came after the file was written are null.
-    columns : list of str
-        What is given of it.
-    condition : pyarrow.compute.Expression or None
-        On any columns of the group. Row groups that cannot meet it, by their statistics, are not fetched.
-    inside : Intervals or None
-        Only rows in these, and only row groups that have any; of several, `columns` name `_healpix_29`.
-    wanted : callable, optional
-        Of the row groups inside, those that are read.
-
-    Raises
-    ------
-    VerificationError
-        The file is missing or damaged.
-    """
-    if inside is not None:
-        h29 = pc.field(HEALPIX_COLUMN)
-        span = (
-            (h29 >= int(inside.start[0])) & (h29 < int(inside.stop[-1]))
-            if len(inside.start)
-            else pc.scalar(False)
-        )
-        condition = span if condition is None else condition & span
-    with told(storage, path):
-        fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
-        if inside is not None:
-            fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
-        if set(schema.names) <= set(fragment.physical_schema.names):
-            table = fragment.to_table(columns=columns, filter=condition)
-        else:  # written before the catalog had all its columns
-            scanner = ds.Scanner.from_fragment(fragment, schema=schema, columns=columns, filter=condition)
-            table = scanner.to_table()
-    if inside is not None and len(inside.start) > 1:
-        table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
-    return table

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.keys import codes, runs, sorted_by
+from hipslake.cube.keys import bounds_of, sorted_by
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.cube import CubeColumns
 
@@ -123,7 +123,7 @@ def check_cells(name: str, rows: pa.Table, cell: Sequence[str]) -> pa.Table:
         Shows one such cell, and the columns in which its rows differ.
     """
     ordered = sorted_by(rows, cell)
-    bounds = runs(codes(ordered, cell))
+    bounds = bounds_of(ordered, cell)
     sizes = np.diff(bounds)
     if len(sizes) == ordered.num_rows:
         return ordered

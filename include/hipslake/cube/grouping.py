@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hipslake.cube.conditions import C, Conjunction
-from hipslake.cube.keys import codes, runs, sorted_by
+from hipslake.cube.keys import bounds_of, sorted_by
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,6 @@ def regroup(aligned: pa.Table, partition_by: Sequence[str]) -> Iterator[Group]:
         yield Group({}, aligned)
         return
     ordered = sorted_by(aligned, partition_by)
-    for low, high in pairwise(runs(codes(ordered, partition_by)).tolist()):
+    for low, high in pairwise(bounds_of(ordered, partition_by).tolist()):
         part = ordered.slice(low, high - low)
         yield Group({name: part.column(name)[0].as_py() for name in partition_by}, part)

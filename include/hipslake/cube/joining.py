@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.keys import codes, paired_codes, places_in, runs, sorted_by
+from hipslake.cube.keys import bounds_of, paired_codes, places_in, sorted_by
 
 
 def last_per_cell(table: pa.Table, cell: Sequence[str]) -> pa.Table:
@@ -30,7 +30,7 @@ def last_per_cell(table: pa.Table, cell: Sequence[str]) -> pa.Table:
     {'x': [1, 2], 'v': ['b', 'c']}
     """
     ordered = sorted_by(table, cell)
-    bounds = runs(codes(ordered, cell))
+    bounds = bounds_of(ordered, cell)
     if len(bounds) == ordered.num_rows + 1:
         return ordered
     return ordered.take(pa.array(bounds[1:] - 1))

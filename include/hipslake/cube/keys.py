@@ -36,11 +36,10 @@ def paired_codes(
     for name in columns:
         kind = left.schema.field(name).type
         both = pa.chunked_array([*left.column(name).chunks, *right.column(name).chunks], kind)
-        encoded = both.combine_chunks().dictionary_encode()
-        size = max(1, len(encoded.dictionary))
+        numbers, size = _numbered(both, _MOST_CODES // distinct)
         if distinct * size > _MOST_CODES:
             codes, distinct = _renumbered(codes)
-        codes = codes * size + encoded.indices.to_numpy().astype(np.int64)
+        codes = codes * size + numbers
         distinct *= size
     return codes[:rows], codes[rows:]
 
@@ -88,26 +87,50 @@ def sorted_by(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     """A table in the order of some columns; rows that are equal there stay in their order."""
     if table.num_rows < 2 or not columns:
         return table
-    return table.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in columns]))
+    whole = table.combine_chunks()  # rows of one piece are taken several times as fast
+    return whole.take(pc.sort_indices(whole, sort_keys=[(name, "ascending") for name in columns]))
 
 
-def runs(sorted_codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where runs of equal numbers begin, and after them the length: int64[runs + 1].
+def bounds_of(table: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
+    """Where rows that are equal in some columns begin, and after them the length: int64[runs + 1].
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Equal rows stand together; there are no nulls in the columns.
+    columns : sequence of str
+        With none, all rows are equal.
 
     Examples
     --------
-    >>> runs(np.array([5, 5, 2])).tolist()
+    >>> bounds_of(pa.table({"x": [5, 5, 2]}), ["x"]).tolist()
     [0, 2, 3]
     """
-    if not len(sorted_codes):
+    rows = table.num_rows
+    if not rows:
         return np.zeros(1, np.int64)
-    begins = np.flatnonzero(np.diff(sorted_codes) != 0) + 1
-    return np.concatenate([[0], begins, [len(sorted_codes)]]).astype(np.int64)
+    differs = np.zeros(rows - 1, bool)
+    for name in columns:
+        column = table.column(name).combine_chunks()
+        changed = pc.not_equal(column.slice(1), column.slice(0, rows - 1))
+        differs |= changed.to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.flatnonzero(differs) + 1, [rows]]).astype(np.int64)
 
 
 def _numbers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     values: NDArray[np.int64] = column.to_numpy().astype(np.int64, copy=False)
     return values
+
+
+def _numbered(column: pa.ChunkedArray, most: int) -> tuple[NDArray[np.int64], int]:
+    """Numbers from 0 for the values of a column, and how many there may be."""
+    if pa.types.is_signed_integer(column.type) and len(column):
+        values = _numbers(column)
+        low, high = int(values.min()), int(values.max())
+        if high - low < most:
+            return values - low, high - low + 1
+    encoded = column.combine_chunks().dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), max(1, len(encoded.dictionary))
 
 
 def _renumbered(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import Intention
-from hipslake.cube.keys import codes, matches, paired_codes, places_in, runs, sorted_by
+from hipslake.cube.keys import bounds_of, codes, matches, paired_codes, places_in, sorted_by
 
 
 def physical(dataset: CubeDataset) -> pa.Table:
@@ -53,7 +53,7 @@ def compacted(table: pa.Table, labels: str) -> pa.Table:
     """One row per partition: rows that are alike but for the label become one, with a list of labels."""
     keys = [name for name in table.column_names if name != labels]
     ordered = sorted_by(table.select([*keys, labels]), [*keys, labels])
-    bounds = runs(codes(ordered, keys))
+    bounds = bounds_of(ordered, keys)
     texts = ordered.column(labels).cast(pa.large_string()).combine_chunks()
     lists = pa.LargeListArray.from_arrays(pa.array(bounds), texts)
     heads = ordered.take(pa.array(bounds[:-1]))

@@ -126,6 +126,25 @@ def assign_targets(sizes: NDArray[np.int64], target_bytes: int) -> NDArray[np.in
     return numbers
 
 
+def bytes_per_task(total: float, most: int, cores: int) -> int:
+    """Bytes for one task: `most`, but where there is little, so few that every core has some.
+
+    Parameters
+    ----------
+    total : float
+        Bytes of all tasks together.
+    most : int
+        Bytes that a task may handle, about.
+    cores : int
+
+    Examples
+    --------
+    >>> bytes_per_task(1e12, 256 << 20, cores=2), bytes_per_task(4000, 256 << 20, cores=2)
+    (268435456, 1001)
+    """
+    return max(1, min(most, int(total / (2 * cores)) + 1))
+
+
 @dataclass(frozen=True)
 class _Nodes:
     """Pixels of one order that hold rows, sorted."""

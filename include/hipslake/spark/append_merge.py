@@ -20,6 +20,7 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
 from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.planning.splits import bytes_per_task
 from hipslake.spark.append_run import AppendRun
 from hipslake.spark.append_state import Attempt, regions_of_group, store_attempt
 from hipslake.spark.append_tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
@@ -158,7 +159,7 @@ def _changes(
     engine, counted = run.engine, run.counted
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
     size = sum(memory for _, memory in weights) * counted.rows_out
-    target_bytes = max(1, min(run.request.target_bytes, int(size / (2 * engine.cores)) + 1))
+    target_bytes = bytes_per_task(size, run.request.target_bytes, engine.cores)
     task = AppendTask(run.folder.uri, attempt.write_id, target_bytes, weights, engine.cores, engine.counter())
     rows = len(groups) * counted.rows_out
     with (

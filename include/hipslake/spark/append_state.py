@@ -21,6 +21,7 @@ from hipslake.sources import open_source
 from hipslake.spark.write_state import GroupPlan, WriteState
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import starts, stops
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ATTEMPTS
@@ -96,21 +97,14 @@ def regions_of_group(
     regions = plan_regions(
         cells, weights, limit, leaves, lowest_order=spec.lowest_order, highest_order=spec.highest_order
     )
-    losing = _meet(leaves, coverage.start, coverage.stop) & ~_meet(leaves, regions.start, regions.stop)
+    goes, comes = (Intervals(pixels.start, pixels.stop) for pixels in (coverage, regions))
+    losing = goes.touch(leaves.start, leaves.stop) & ~comes.touch(leaves.start, leaves.stop)
     order = np.concatenate([regions.order, leaves.order[losing]])
     npix = np.concatenate([regions.npix, leaves.npix[losing]])
     rows = np.concatenate([regions.rows, np.zeros(int(losing.sum()), np.int64)])
     along = np.argsort(starts(order, npix))
     order, npix = order[along], npix[along]
     return Regions(order, npix, starts(order, npix), stops(order, npix), rows[along])
-
-
-def _meet(leaves: PixelTree, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which leaves touch any of some disjoint stretches of the curve, ascending."""
-    found: NDArray[np.bool_] = np.searchsorted(stop, leaves.start, side="right") < np.searchsorted(
-        start, leaves.stop, side="left"
-    )
-    return found
 
 
 def store_attempt(

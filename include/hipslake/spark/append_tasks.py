@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.merging import keys_of, within
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.catalog.reading import sorted_rows
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing

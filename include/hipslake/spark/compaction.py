@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.catalog.reading import sorted_rows
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError

@@ -20,16 +20,15 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
 from hipslake.planning.histogram import Histogram, coarser_orders
-from hipslake.planning.splits import crowded_cells
 from hipslake.sources import Source, check_names, open_source
 from hipslake.spark.bad_rows import check_bad_rows, examples, rejected_by_reason
 from hipslake.spark.counting import PixelCounts, sum_parts
+from hipslake.spark.crowding import crowded_pixels, deeper_order
 from hipslake.spark.histogram_tasks import RESULT, CountTask, SplitCount
 from hipslake.spark.object_pixels import gather_object_pixels
 from hipslake.spark.row_bytes import sampled_row_bytes
 from hipslake.spark.split_rows import runs_of_splits
 from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -38,7 +37,6 @@ from hipslake.steps.tables import write_table
 
 log = logging.getLogger(__name__)
 
-DEEPER_BY = 5  # orders per pass: a crowded pixel becomes up to 1024 cells
 _PARTS = "histogram/parts"
 
 
@@ -114,7 +112,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
         histogram = Histogram.from_counts(counts.order, *counts.total())
         row_bytes = {group: weight.disk for group, weight in weights.items()}
         deepened: dict[int, int] = {}
-        while (crowded := _crowded(histogram, spec, row_bytes)).any():
+        while (crowded := crowded_pixels(histogram, spec, row_bytes)).any():
             histogram = _deepened(engine, task, schema, histogram, crowded, parts)
             order = int(histogram.order.max())
             deepened[order] = int(crowded.sum())
@@ -186,18 +184,6 @@ def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.
     return source.unify([(uri, schema) for uri, schema in found if schema is not None])
 
 
-def _crowded(histogram: Histogram, spec: CatalogSpec, row_bytes: dict[str, float]) -> NDArray[np.bool_]:
-    """Which cells are over the threshold of any column group."""
-    crowded = np.zeros(len(histogram), bool)
-    for group in spec.column_groups:
-        threshold = spec.threshold_of(group.name)
-        weights = histogram.rows
-        if threshold.unit is ThresholdUnit.BYTES:
-            weights = (weights * row_bytes[group.name]).astype(np.int64)
-        crowded |= crowded_cells(histogram, weights, threshold.value, highest_order=spec.highest_order)
-    return crowded & (histogram.rows > 1)
-
-
 def _deepened(
     engine: Engine,
     first: CountTask,
@@ -208,8 +194,7 @@ def _deepened(
 ) -> Histogram:
     """Count crowded cells again, some orders deeper. They all lie at one order: the deepest."""
     cells = histogram.select(crowded)
-    order = int(cells.order.max())
-    deeper = min(order + DEEPER_BY, first.spec.highest_order)
+    order, deeper = int(cells.order.max()), deeper_order(cells, first.spec)
     task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{parts}/{deeper}")
     counts, _ = _count(engine, task)
     return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))

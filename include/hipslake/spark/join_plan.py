@@ -13,14 +13,13 @@ import pyarrow.compute as pc
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.errors import EmptySourceError
 from hipslake.planning.histogram import Histogram, coarser_orders
-from hipslake.planning.splits import crowded_cells
 from hipslake.sources.model import Split
 from hipslake.spark.counting import PixelCounts, sum_parts
+from hipslake.spark.crowding import crowded_pixels, deeper_order
 from hipslake.spark.join_state import counts_path, only_group, store_matched
 from hipslake.spark.match_pieces import MatchedRows, Pieces
 from hipslake.spark.row_bytes import SAMPLE_ROWS, mean_row_bytes, weight_of
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import plan as planning
 from hipslake.steps.histogram import HistogramReport, HistogramRequest, RowBytes
@@ -29,8 +28,6 @@ from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import write_table
 from hipslake.storage import Storage
-
-DEEPER_BY = 5  # orders at once: a crowded pixel becomes up to 1024 cells
 
 
 def plan_outcome(
@@ -91,20 +88,14 @@ def _weight(matched: MatchedRows, spec: CatalogSpec) -> RowBytes:
 
 def _deepened(histogram: Histogram, matched: MatchedRows, spec: CatalogSpec, weight: RowBytes) -> Histogram:
     """Count crowded cells deeper, until each can be a leaf."""
-    threshold = spec.threshold
-    share = weight.disk if threshold.unit is ThresholdUnit.BYTES else 1.0
-    while True:
-        held = (histogram.rows * share).astype(np.int64)
-        crowded = crowded_cells(histogram, held, threshold.value, highest_order=spec.highest_order)
-        crowded &= histogram.rows > 1
-        if not crowded.any():
-            return histogram
+    row_bytes = {only_group(spec): weight.disk}
+    while (crowded := crowded_pixels(histogram, spec, row_bytes)).any():
         cells = histogram.select(crowded)
-        deeper = min(int(cells.order.max()) + DEEPER_BY, spec.highest_order)
-        counts = PixelCounts(deeper)
+        counts = PixelCounts(deeper_order(cells, spec))
         for order, npix in zip(cells.order.tolist(), cells.npix.tolist(), strict=True):
             counts.add_rows(matched.keys_within(*Pixel(order, npix).interval))
-        histogram = histogram.refined(crowded, Histogram.from_counts(deeper, *counts.total()))
+        histogram = histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))
+    return histogram
 
 
 def _store_histogram(

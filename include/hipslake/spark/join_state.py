@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan
 from hipslake.catalog.schema import check_columns
-from hipslake.planning.splits import assign_targets
+from hipslake.planning.splits import bytes_per_task
 from hipslake.spark.match_pieces import MatchedRows, Pieces
+from hipslake.spark.write_state import GroupPlan
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.frozen_join import frozen_join
 from hipslake.steps.histogram import HistogramReport, HistogramRequest
@@ -58,32 +57,24 @@ class OutcomeState:
         At the root of the outcome.
     write_id : str
     spec : CatalogSpec
-    schema : pyarrow.Schema
-        Of the only column group.
     pieces : Pieces
     stretches : pyarrow.Table
         Those with rows: task, start, stop.
-    order, npix, rows : int64[n]
-        The leaves along the curve.
-    task : int32[n]
-        Of each leaf, ascending.
+    plan : GroupPlan
+        The leaves of the only column group.
     """
 
     catalog: Storage
     write_id: str
     spec: CatalogSpec
-    schema: pa.Schema
     pieces: Pieces
     stretches: pa.Table
-    order: NDArray[np.int64]
-    npix: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    task: NDArray[np.int32]
+    plan: GroupPlan
 
     @property
     def tasks(self) -> int:
         """Number of tasks."""
-        return int(self.task[-1]) + 1
+        return int(self.plan.target[-1]) + 1
 
     def matched(self) -> MatchedRows:
         """What was matched; each task has its own, since it holds what it has opened."""
@@ -156,25 +147,18 @@ def load_outcome(run_uri: str, attempt: str, target_bytes: int, cores: int) -> O
     """
     folder = RunFolder(run_uri)
     run, spec = folder.run(), folder.run().spec
-    catalog = Storage.at(run.catalog_uri)
-    group = only_group(spec)
+    catalog, group = Storage.at(run.catalog_uri), only_group(spec)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    plan = read_table(folder.storage, RunFolder.PLAN)
-    order, npix, rows = (plan[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
-    sizes = (rows * counted.row_bytes[group].memory).astype(np.int64)
-    target_bytes = max(1, min(target_bytes, int(sizes.sum() / (2 * cores)) + 1))
-    return OutcomeState(
-        catalog,
-        run.write_id,
-        spec,
+    row_bytes = counted.row_bytes[group].memory
+    plan = GroupPlan.of(
+        group,
         check_columns(spec, folder.schema())[group],
-        Pieces(catalog, attempt),
-        read_table(folder.storage, _MATCHED_STRETCHES),
-        order,
-        npix,
-        rows,
-        assign_targets(sizes, target_bytes),
+        read_table(folder.storage, RunFolder.PLAN),
+        row_bytes=row_bytes,
+        target_bytes=bytes_per_task(row_bytes * counted.rows_out, target_bytes, cores),
     )
+    stretches = read_table(folder.storage, _MATCHED_STRETCHES)
+    return OutcomeState(catalog, run.write_id, spec, Pieces(catalog, attempt), stretches, plan)
 
 
 def _rows_of(pieces: Pieces, stretches: pa.Table) -> MatchedRows:

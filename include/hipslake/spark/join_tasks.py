@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.merging import keys_of
@@ -77,12 +76,12 @@ class WriteOutcomeTask:
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Write the leaves of a task; give a row for each file."""
         state = load_outcome(self.run_uri, self.attempt, self.target_bytes, self.cores)
-        matched, group = state.matched(), only_group(state.spec)
-        with LeafWriter(state.catalog, state.write_id, state.spec, group, state.schema) as writer:
-            for leaf in np.flatnonzero(state.task == task).tolist():
-                pixel = Pixel(int(state.order[leaf]), int(state.npix[leaf]))
+        matched, plan = state.matched(), state.plan
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+            for leaf in plan.leaves_of(task):
+                pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
                 writer.write(pixel, matched.within(*pixel.interval))
-                self.written.add(int(state.rows[leaf]))
+                self.written.add(int(plan.rows[leaf]))
         yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
 
 

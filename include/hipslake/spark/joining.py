@@ -82,7 +82,7 @@ def join(request: JoinRequest, engine: Engine) -> JoinReport:
         with phases("plan"):
             rows = plan_outcome(folder, frozen, match, attempt, found)
             state = load_outcome(request.run_uri, attempt, request.target_bytes, engine.cores)
-        log.info("Writing %d rows into %d leaves, %d tasks.", rows, len(state.npix), state.tasks)
+        log.info("Writing %d rows into %d leaves, %d tasks.", rows, len(state.plan.npix), state.tasks)
         writing = WriteOutcomeTask(
             request.run_uri, attempt, request.target_bytes, engine.cores, engine.counter()
         )

@@ -1,59 +1,25 @@
-"""The margin step: rows near the borders of leaves are filed under the pixels that they are near to.
-
-Leaves are read once, whatever the number of margins, and of each only the row groups that touch its border.
-"""
+"""The margin step: margins of a version that a run is about to publish, or of the newest published one."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from hipslake import __version__
-from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
-from hipslake.catalog.describe import describe_margin
-from hipslake.catalog.layouts import margin_work
-from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.partitions import PARTITION_SCHEMA, summed_by_leaf
-from hipslake.catalog.placement import stored_position
+from hipslake.catalog.committing import committed_before
+from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
-from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
-from hipslake.spark.margin_tasks import RESULT_SCHEMA, MarginTask
-from hipslake.spark.margin_work import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
-from hipslake.spark.scratch import blocks_in_write
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.margin import distances_text
-from hipslake.sphere.margins import radians_of
-from hipslake.sphere.tree import PixelTree
+from hipslake.spark.margin_commit import add_margins
+from hipslake.spark.margin_making import build_margins
+from hipslake.spark.margin_work import MarginOrder
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.margin import (
-    FILES_SCHEMA,
-    MARGIN_FILES,
-    MARGINS,
-    MarginReport,
-    MarginRequest,
-    missing_margins,
-)
+from hipslake.steps.margin import MARGIN_FILES, MARGINS, MarginReport, MarginRequest
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import RunFolder, now_utc
+from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
-from hipslake.steps.write import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
-from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import Pin
-
-log = logging.getLogger(__name__)
-
-_PIXEL_SIDE = np.sqrt(np.pi / 3.0)  # radians, of a base pixel if it were a square
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 
 
 def run(request: MarginRequest, engine: Engine) -> MarginReport:
@@ -69,84 +35,6 @@ def run(request: MarginRequest, engine: Engine) -> MarginReport:
     phases = Phases()
     report = _of_published(request, engine, phases) if request.arcsec else _of_run(request, engine, phases)
     return report.model_copy(update={"seconds": phases.seconds})
-
-
-def build_margins(
-    engine: Engine,
-    catalog: Storage,
-    order: MarginOrder,
-    schema: pa.Schema,
-    leaves: pa.Table,
-    *,
-    task_bytes: int,
-    block_bytes: int,
-) -> pa.Table:
-    """Make margins of all leaves of a column group; give their files as `FILES_SCHEMA`.
-
-    Parameters
-    ----------
-    engine : Engine
-    catalog : Storage
-        At the catalog's root.
-    order : MarginOrder
-    schema : pyarrow.Schema
-        Of the column group.
-    leaves : pyarrow.Table
-        Its partitions, `PARTITION_SCHEMA`.
-    task_bytes, block_bytes : int
-        As for `MarginRequest`.
-    """
-    summed = summed_by_leaf(leaves)
-    tree = PixelTree(summed["order"].to_numpy(), summed["npix"].to_numpy())
-    tiles = tree.tiling()
-    leaf_bytes = np.append(summed["bytes"].to_numpy(), 0)[tree.find(tiles.start)]
-    wanted = [_all_of(tiles, leaf_bytes, arcsec) for arcsec in order.radii]
-    store_work(
-        catalog,
-        order,
-        schema,
-        leaves=leaves,
-        tiles=tiles,
-        wanted=wanted,
-        before=None,
-        standing=[],
-        cores=engine.cores,
-        task_bytes=task_bytes,
-    )
-    size = sum(int(each.size.sum()) for each in wanted)
-    files = run_tasks(engine, catalog, order, size=size, block_bytes=block_bytes)
-    return files.select(FILES_SCHEMA.names).cast(FILES_SCHEMA)
-
-
-def run_tasks(
-    engine: Engine, catalog: Storage, order: MarginOrder, *, size: int, block_bytes: int
-) -> pa.Table:
-    """Run the tasks on what `store_work` has left, and clear it away; gives `RESULT_SCHEMA`."""
-    task = MarginTask(catalog, order.write_id, engine.counter())
-    work = task.work
-    rows = pc.sum(work.leaves.table["rows"]).as_py() or 0
-    with (
-        engine.progress("margin", tasks=work.targets, rows=rows, done=task.read),
-        blocks_in_write(catalog, order.write_id, size) as scratch,
-    ):
-        files = engine.exchange(
-            sources=task.sources,
-            mapper=task.route,
-            targets=work.targets,
-            reducer=task.write,
-            result=RESULT_SCHEMA,
-            block_bytes=block_bytes,
-            scratch=scratch,
-        )
-    catalog.delete_tree(margin_work(order.write_id))
-    return files
-
-
-def _all_of(tiles: PixelTree, leaf_bytes: NDArray[np.int64], arcsec: float) -> Wanted:
-    """Every tile; what a leaf gets from its neighbours is taken to be what it gives them."""
-    share = np.minimum(1.0, 4.0 * radians_of(arcsec) / (_PIXEL_SIDE * 2.0**-tiles.order))
-    size = (MEMORY_PER_BYTE * leaf_bytes * share).astype(np.int64)
-    return Wanted(np.arange(len(tiles)), size, np.zeros(len(tiles), bool))
 
 
 def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
@@ -212,135 +100,6 @@ def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> Mar
             "parent": committed.parent,
         }
     )
-
-
-def add_margins(
-    catalog: Storage,
-    arcsec: tuple[float, ...],
-    engine: Engine,
-    *,
-    tries: int = 10,
-    task_bytes: int = DEFAULT_TARGET_BYTES,
-    block_bytes: int = MAX_BLOCK_BYTES,
-    library_version: str = __version__,
-    began: Callable[[str], None] = lambda write_id: None,
-) -> CatalogMetadata | None:
-    """Add margins to the newest version of a catalog, by a commit of their own.
-
-    Parameters
-    ----------
-    catalog : Storage
-        At the catalog's root.
-    arcsec : tuple of float
-        Distances. Those at which the version has a margin already are passed over.
-    engine : Engine
-    tries : int
-        How often it starts over after others have changed the catalog.
-    task_bytes, block_bytes : int
-        As for `MarginRequest`.
-    library_version : str
-    began : callable
-        Is told the write id of every attempt, before anything can be committed under it.
-
-    Returns
-    -------
-    CatalogMetadata or None
-        The version that was committed; None if no margin was missing.
-
-    Raises
-    ------
-    CatalogNotFoundError
-        Nothing is published.
-    SpecError
-        The primary column group lacks the position columns, or another group is called like the margin.
-    ConflictError
-        Others kept changing the catalog.
-    """
-    for attempt in range(tries):
-        base = newest_version(catalog)
-        if base is None:
-            raise CatalogNotFoundError(f"{catalog.uri()}: nothing is published; ingest the catalog first")
-        radii = missing_margins(base, arcsec)
-        if not radii:
-            log.info("%s has these margins already: %s.", catalog.uri(), distances_text(arcsec))
-            return None
-        if attempt:
-            wait_for_others(attempt)
-        with suppress(VersionNotFoundError):  # overtaken, and vacuumed before it was pinned
-            write_id = claim_write(catalog, now_utc())
-            began(write_id)
-            with Heartbeat(catalog, write_id, rest=False) as heartbeat, Pin(catalog, write_id) as pin:
-                pin.hold(base.version)
-                order = _order_for(base, radii, write_id)
-                leaves = base.groups[0].table(catalog)
-                files = build_margins(
-                    engine,
-                    catalog,
-                    order,
-                    base.schema_of(),
-                    leaves,
-                    task_bytes=task_bytes,
-                    block_bytes=block_bytes,
-                )
-                delete_temporary_files(catalog, write_id, 0, recursive=True)  # of killed task attempts
-                margins = described_margins(catalog, order, files)
-                draft = partial(_draft, catalog, base, margins, write_id, library_version)
-                with suppress(ConflictError):
-                    return commit_next(catalog, heartbeat, draft)
-            log.info("Others have changed %s meanwhile.", catalog.uri())
-            catalog.delete_tree(write_id)
-    raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
-
-
-def described_margins(catalog: Storage, order: MarginOrder, files: pa.Table) -> tuple[Margin, ...]:
-    """Describe margins for metadata.json, in the order of their distances; `files` is `FILES_SCHEMA`."""
-    return tuple(
-        describe_margin(
-            name,
-            order.group,
-            arcsec,
-            files.filter(pc.equal(files["margin"], name)),
-            storage=catalog,
-            write_id=order.write_id,
-        )
-        for name, arcsec in zip(order.names, order.radii, strict=True)
-    )
-
-
-def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -> MarginOrder:
-    spec = CatalogSpec.model_validate(base.spec)
-    schema = base.schema_of()
-    position = stored_position(spec, schema)
-    lacking = {position.ra, position.dec} - set(schema.names)
-    if lacking:
-        raise SpecError(
-            f"catalog {base.catalog}: its first column group, {base.groups[0].name!r}, lacks position column "
-            f"{', '.join(sorted(lacking))}, so it can have no margin; ingest it with the positions there"
-        )
-    order = MarginOrder(write_id=write_id, spec=spec, radii=radii)
-    if taken := sorted({*order.names} & {group.name for group in base.groups}):
-        raise SpecError(
-            f"catalog {base.catalog}: column group {', '.join(taken)} is called like this margin; ingest it "
-            "with another name of the group"
-        )
-    return order
-
-
-def _draft(
-    catalog: Storage,
-    base: CatalogMetadata,
-    margins: tuple[Margin, ...],
-    write_id: str,
-    library_version: str,
-) -> CatalogMetadata:
-    """The newest version with further margins; the rows are what they are."""
-    newest = newest_version(catalog)
-    assert newest is not None  # versions do not go away
-    if newest.groups[0] != base.groups[0]:
-        raise ConflictError(f"column group {base.groups[0].name!r} has changed")
-    if any(newest.margin(margin.radius_arcsec) for margin in margins):
-        raise ConflictError("another run has made the same margin")
-    return newest.followed_by(write_id, library_version=library_version, margins=(*newest.margins, *margins))
 
 
 def _told(report: MarginReport, order: MarginOrder, files: pa.Table) -> MarginReport:

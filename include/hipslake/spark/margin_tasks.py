@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
+from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import icrs_of
-from hipslake.catalog.reading import leaf_batches
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed
@@ -20,13 +20,12 @@ from hipslake.spark.margin_work import MarginWork, load_work
 from hipslake.spark.write_tasks import LeafWriter
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margins import MarginPairs, border_of, margin_pairs, rows_within
-from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.storage import Storage
 
 ADDED, REMOVED = "added", "removed"
 RESULT_SCHEMA = pa.schema([("margin", pa.string()), ("change", pa.string()), *PARTITION_SCHEMA])
 _TILE = "_tile"  # of a row on its way: the place of the tile that it is for
-_SKY = (0, 12 << 2 * MAX_ORDER)
 _SENT_BYTES = 4 << 20  # rows are few: gathered up to here, a block is worth its envelope
 
 
@@ -185,7 +184,7 @@ def _merged(
         batches = [
             batch
             for file in standing.files(at).to_pylist()
-            for batch in leaf_batches(work.catalog, file["path"], file["bytes"], work.schema, _SKY)
+            for batch in leaf_batches(work.catalog, file["path"], file["bytes"], work.schema, WHOLE_SKY)
         ]
         rows = pa.Table.from_batches(batches, work.schema)
         stays = ~np.isin(rows[ROW_COLUMN].to_numpy() >> ORDINAL_SHIFT, list(work.order.replaces))

@@ -19,7 +19,7 @@ from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.engine.model import Engine
-from hipslake.spark.margin import run_tasks
+from hipslake.spark.margin_making import run_tasks
 from hipslake.spark.margin_tasks import ADDED, REMOVED
 from hipslake.spark.margin_work import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.sphere.margins import tiles_near

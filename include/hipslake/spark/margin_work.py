@@ -18,7 +18,7 @@ from hipslake.catalog.layouts import margin_work
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import stored_position
 from hipslake.catalog.standing import Standing
-from hipslake.planning.splits import assign_targets
+from hipslake.planning.splits import assign_targets, bytes_per_task
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.specs.margin import margin_name
@@ -157,7 +157,7 @@ def store_work(
     folder = catalog.sub(margin_work(order.write_id))
     there = Standing.of(leaves)
     sizes = np.add.reduceat(np.append(there.table["bytes"].to_numpy(), 0), there.first[:-1])
-    task = assign_targets(sizes, _share(sizes, cores, task_bytes))
+    task = assign_targets(sizes, bytes_per_task(sizes.sum(), task_bytes, cores))
     folder.write("schema.arrow", schema.serialize().to_pybytes())
     write_table(folder, "leaves.parquet", there.table)
     write_table(folder, "tasks.parquet", pa.table({"task": task}))
@@ -166,7 +166,8 @@ def store_work(
         write_table(folder, "before.parquet", _pixels(before))
     parts, first = [], 0
     for margin, each in enumerate(wanted):
-        target = assign_targets(each.size, _share(each.size, cores, task_bytes)) + np.int32(first)
+        most = bytes_per_task(each.size.sum(), task_bytes, cores)
+        target = assign_targets(each.size, most) + np.int32(first)
         first = int(target[-1]) + 1 if len(target) else first
         columns = {"tile": each.tile, "must": each.must, "target": target}
         parts.append(pa.table({"margin": np.full(len(target), margin), **columns}))
@@ -215,10 +216,6 @@ def load_work(catalog_uri: str, write_id: str) -> MarginWork:
         target,
         must,
     )
-
-
-def _share(sizes: NDArray[np.int64], cores: int, task_bytes: int) -> int:
-    return max(1, min(task_bytes, int(sizes.sum() / (2 * cores)) + 1))
 
 
 def _pixels(tree: PixelTree) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from hipslake.catalog.layouts import rejects_root
 from hipslake.engine.model import Engine
 from hipslake.errors import StepError, VerificationError
+from hipslake.planning.splits import bytes_per_task
 from hipslake.spark.scratch import blocks_in_write
 from hipslake.spark.write_state import WriteState
 from hipslake.spark.write_tasks import RESULT_SCHEMA, WriteTask
@@ -44,8 +45,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
     size = sum(memory for _, memory in weights) * counted.rows_out
-    # Small catalogs: smaller tasks, so that every core has some.
-    target_bytes = max(1, min(request.target_bytes, int(size / (2 * engine.cores)) + 1))
+    target_bytes = bytes_per_task(size, request.target_bytes, engine.cores)
     task = WriteTask(request.run_uri, target_bytes, weights, engine.cores, engine.counter())
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from hipslake.engine.model import Engine
+from hipslake.errors import HipslakeError
 from hipslake.spark.sink import sink
+from hipslake.specs.table import TableMode
 from hipslake.steps.sink import SinkReport, SinkRequest, SunkInterval
 from hipslake.storage import Storage
 from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.versions.pins import pinning
 
+log = logging.getLogger(__name__)
+
 
 def run(request: SinkRequest, engine: Engine) -> SinkReport:
     """Sink what a run froze.
 
-    Run again, also after it was killed, it does what is not done yet.
+    Run again, also after it was killed, it does what is not done yet. An interval that cannot be sunk as it
+    is keeps no other out, but in mode upsert, where the later one is to have the last word.
 
     Raises
     ------
@@ -27,8 +33,22 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
     """
     orders = request.orders().orders
     outcomes: list[SinkOutcome] = []
+    refused: list[tuple[SinkOrder, HipslakeError]] = []
     with _keeping(orders):
-        outcomes = [sink(order, engine) for order in orders]
+        for order in orders:
+            try:
+                outcomes.append(sink(order, engine))
+            except HipslakeError as error:
+                if error.retryable or order.spec.mode is TableMode.UPSERT or len(orders) == 1:
+                    raise
+                log.error("%s is not sunk: %s", order.key, error)
+                refused.append((order, error))
+    if refused:
+        first, why = refused[0]
+        raise type(why)(
+            f"{first.key}: {why}. Of {len(orders)} intervals, {len(orders) - len(refused)} are in the "
+            f"table, and these are not: {', '.join(order.key for order, _ in refused)}"
+        ) from why
     return _report(orders, outcomes)
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placer
@@ -44,6 +44,38 @@ class GroupPlan:
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
     target: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls,
+        group: str,
+        schema: pa.Schema,
+        plan: pa.Table,
+        *,
+        row_bytes: float,
+        target_bytes: int,
+        first_target: int = 0,
+    ) -> GroupPlan:
+        """Number the reduce tasks of a group.
+
+        Parameters
+        ----------
+        group, schema
+            Its name, and what its leaf files hold.
+        plan : pyarrow.Table
+            The plan of all groups, as the plan step left it.
+        row_bytes : float
+            Bytes in memory of a row.
+        target_bytes : int
+            Bytes in memory that one reduce task gathers, about.
+        first_target : int
+            Number of the first task.
+        """
+        mine = plan.filter(pc.equal(plan["group"], group))
+        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
+        sizes = (rows * row_bytes).astype(np.int64)
+        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
+        return cls(group, schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
 
     def leaves_of(self, target: int) -> range:
         """The places of a reduce task's leaves."""
@@ -125,20 +157,22 @@ def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str
     """
     folder = RunFolder(run_uri)
     run = folder.run()
-    schema = pa.ipc.read_schema(pa.BufferReader(folder.storage.read(RunFolder.SCHEMA)))
+    schema = folder.schema()
     schemas = check_columns(run.spec, schema)
     table = read_table(folder.storage, RunFolder.PLAN)
     weights = dict(row_bytes)
     plans, first_target = [], 0
     for group, group_schema in schemas.items():
-        mine = table.filter(pa.compute.equal(table["group"], group))
-        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
-        sizes = (rows * weights.get(group, 64.0)).astype(np.int64)
-        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
-        first_target = int(target[-1]) + 1 if len(target) else first_target
-        plans.append(
-            GroupPlan(group, group_schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
+        plan = GroupPlan.of(
+            group,
+            group_schema,
+            table,
+            row_bytes=weights.get(group, 64.0),
+            target_bytes=target_bytes,
+            first_target=first_target,
         )
+        first_target = int(plan.target[-1]) + 1 if len(plan.target) else first_target
+        plans.append(plan)
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     placer = Placer(run.spec, load_object_pixels(folder, run))
     return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans), placer)

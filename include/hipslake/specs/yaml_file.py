@@ -66,7 +66,7 @@ def load_compaction_spec(path: Path | str) -> CompactionSpec:
     return _load_named(Path(path), CompactionSpec)
 
 
-def join_type(path: Path) -> str | None:
+def spec_type(path: Path) -> str | None:
     """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
 
     Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.

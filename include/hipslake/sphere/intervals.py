@@ -9,7 +9,7 @@ from operator import index
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.sphere.pixels import MAX_ORDER, starts, stops
+from hipslake.sphere.pixels import MAX_ORDER, WHOLE_SKY, starts, stops
 
 PixelLike = tuple[int, int]
 
@@ -55,7 +55,8 @@ class Intervals:
     @classmethod
     def whole_sky(cls) -> Intervals:
         """All twelve base pixels, as one interval."""
-        return cls(np.array([0], np.int64), np.array([12 << 2 * MAX_ORDER], np.int64))
+        start, stop = WHOLE_SKY
+        return cls(np.array([start], np.int64), np.array([stop], np.int64))
 
     def __len__(self) -> int:
         return len(self.start)
@@ -70,7 +71,7 @@ class Intervals:
     @property
     def sky_fraction(self) -> float:
         """The part of the whole sky that lies in these intervals, from 0 to 1."""
-        return float((self.stop - self.start).sum() / (12 << 2 * MAX_ORDER))
+        return float((self.stop - self.start).sum() / WHOLE_SKY[1])
 
     def touch(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the given intervals hold anything of these, bool[m]."""

@@ -14,6 +14,8 @@ from hipslake.sphere.healpix import pixel_functions
 
 MAX_ORDER = 29
 HEALPIX_COLUMN = "_healpix_29"
+WHOLE_SKY = (0, 12 << (2 * MAX_ORDER))
+"""All order-29 pixels, [start, stop)."""
 _NSIDE = 1 << MAX_ORDER
 # healpy makes several temporary arrays: in pieces that stay in the cache, 1M rows take 45 ms instead of 70.
 _CACHED_ROWS = 1 << 15

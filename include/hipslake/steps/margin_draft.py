@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pyarrow.compute as pc
-
-from hipslake.catalog.describe import describe_margin
+from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.errors import ConflictError
@@ -28,17 +26,7 @@ def margins_made(folder: RunFolder) -> tuple[Margin, ...]:
     run, files = folder.run(), margin_files(folder)
     group = run.spec.column_groups[0].name
     named = {margin_name(run.spec.layout, group, arcsec): arcsec for arcsec in run.spec.margin.arcsec}
-    return tuple(
-        describe_margin(
-            name,
-            group,
-            arcsec,
-            files.filter(pc.equal(files["margin"], name)),
-            storage=Storage.at(run.catalog_uri),
-            write_id=run.write_id,
-        )
-        for name, arcsec in named.items()
-    )
+    return describe_margins(named, group, files, storage=Storage.at(run.catalog_uri), write_id=run.write_id)
 
 
 def changed_margins(

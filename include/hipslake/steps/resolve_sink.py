@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -105,8 +106,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
             f"{spec.name}: the files are those of an interval, and this run has none; give window_start and "
             "window_end in the form, or trigger it with a logical date"
         )
-    with phases("table"):
-        iceberg = open_catalog(spec.iceberg, request.warehouse)
+    with phases("table"), closing(open_catalog(spec.iceberg, request.warehouse)) as iceberg:
         table = find_table(iceberg, spec.table)
         swept = sweep_writes(iceberg, spec.table) if table is not None else []
     version, orders = None, None

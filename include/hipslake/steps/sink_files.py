@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
@@ -65,8 +66,8 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
         write_id=frozen.write_id,
         force=frozen.force,
     )
-    with phases("table"):
-        table = find_table(open_catalog(spec.iceberg, frozen.warehouse), spec.table)
+    with phases("table"), closing(open_catalog(spec.iceberg, frozen.warehouse)) as iceberg:
+        table = find_table(iceberg, spec.table)
         known = None if table is None else known_sink(table, order.key)
     why_none = ""
     if not files and known is None and (table is None or spec.mode is not TableMode.OVERWRITE_INTERVAL):

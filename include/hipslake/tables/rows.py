@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
-from hipslake.catalog.reading import parts, read_parts
+from hipslake.catalog.parts import parts
+from hipslake.catalog.reading import read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select

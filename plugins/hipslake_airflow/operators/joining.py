@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator
 
@@ -62,6 +63,7 @@ class JoinOperator(SparkStepOperator):
     """
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        use_storage_connection()
         version = self.request().folder.inputs().unchanged_version
         if version is not None:
             raise AirflowSkipException(

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
+from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.catalog import window_of
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
@@ -122,6 +123,7 @@ class IcebergSinkOperator(SparkStepOperator):
         return report
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        use_storage_connection()
         orders = self.request().orders()
         if not orders.orders:
             raise AirflowSkipException(orders.why_none)

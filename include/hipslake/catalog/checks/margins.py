@@ -16,10 +16,10 @@ from hipslake.catalog.border_rows import BorderRows, border_rows
 from hipslake.catalog.checks.findings import MarginFindings, Problem, ProblemKind
 from hipslake.catalog.checks.recent_files import LARGEST_FILE, RecentFiles
 from hipslake.catalog.leaf import encode_leaf, write_options
+from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.placement import icrs_of, icrs_position
-from hipslake.catalog.reading import leaf_batches
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
 from hipslake.sphere.intervals import Intervals

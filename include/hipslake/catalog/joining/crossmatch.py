@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.sides import Side, margin_files
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.leaf_rows import Wanted
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import curve_sorted, pixels_in
-from hipslake.catalog.reading import Wanted
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
@@ -35,12 +35,11 @@ from hipslake.specs.crossmatch import MatchOptions, check_epoch
 from hipslake.specs.join import MotionColumns
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER, starts
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts
 from hipslake.sphere.regions import Region
 from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 
-WHOLE_SKY = (0, 12 << (2 * MAX_ORDER))
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
 _TEXT_BYTES = 32  # of a value whose type does not say
@@ -175,13 +174,13 @@ class Crossmatch(CatalogJoin):
         return plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
 
     @property
-    def only(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def only(self) -> Intervals | None:
         """Where left rows may be in the outcome; None: everywhere."""
         inside = None if self.cut is None else self.cut.cover.intervals
         if self.options.how == "inner":
             met = Intervals.union(self.homes.start, self.homes.stop)
             inside = met if inside is None else inside.common(met)
-        return None if inside is None else (inside.start, inside.stop)
+        return inside
 
     @cached_property
     def homes(self) -> Homes:

@@ -14,6 +14,7 @@ from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.planning.splits import assign_targets
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import starts, stops
 from hipslake.storage import Storage
 
@@ -43,7 +44,7 @@ def plan_stretches(
     metadata: CatalogMetadata,
     most_rows: int,
     *,
-    only: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+    only: Intervals | None = None,
 ) -> StretchPlan:
     """Plan stretches of about `most_rows` rows, a few more at most.
 
@@ -53,14 +54,14 @@ def plan_stretches(
         At the catalog's root. Only the footers of leaves with more rows than that are read.
     metadata : CatalogMetadata
     most_rows : int
-    only : (int64[m], int64[m]), optional
-        Starts and stops of disjoint stretches, ascending: leaves that hold nothing of them are left out.
+    only : Intervals, optional
+        Leaves that hold nothing of these are left out.
     """
     leaves = summed_by_leaf(metadata.partitions(None, storage))
     start = starts(leaves["order"].to_numpy(), leaves["npix"].to_numpy())
     stop = stops(leaves["order"].to_numpy(), leaves["npix"].to_numpy())
     if only is not None:
-        met = np.searchsorted(only[1], start, side="right") < np.searchsorted(only[0], stop, side="left")
+        met = only.touch(start, stop)
         leaves, start, stop = leaves.filter(pa.array(met)), start[met], stop[met]
     rows, paths = leaves["rows"].to_numpy(), leaves["path"].to_pylist()
     pieces: list[tuple[int, int, int]] = []

@@ -9,8 +9,9 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.reading import Wanted, leaf_batches, read_leaf, read_parts
+from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops

@@ -49,7 +49,7 @@ class CatalogUpkeep(OpenedCatalog):
             Others kept changing the catalog.
         """
         from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark.margin import add_margins
+        from hipslake.spark.margin_commit import add_margins
         from hipslake.specs.catalog import Unchanged
         from hipslake.specs.margin import check_distances
         from hipslake.steps.hats_view import show_newest

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hipslake.catalog.reading import told
+from hipslake.catalog.leaf_rows import told
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.keys import sorted_by
@@ -37,12 +37,14 @@ def files_schema(schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Sche
 def encoded(table: pa.Table, sorted_by_columns: Sequence[str] = ()) -> pa.Buffer:
     """A table as a Parquet file; the same table gives the same bytes."""
     sink = pa.BufferOutputStream()
+    repeating = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
     order = [pq.SortingColumn(table.column_names.index(name)) for name in sorted_by_columns]
     pq.write_table(
         table.combine_chunks(),
         sink,
         row_group_size=ROW_GROUP_ROWS,
         compression="zstd",
+        use_dictionary=repeating or False,
         sorting_columns=order or None,
         write_page_index=True,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from hipslake.cube.checks import check_index_columns
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.committing import newest
 from hipslake.cube.store.metadata import CubeMetadata
@@ -64,6 +65,8 @@ def build_from_spec(
     chosen = spec.datasets if datasets is None else {name: spec.datasets[name] for name in datasets}
     with ExitStack() as held:
         data = {name: _offer(spec, name, each, warehouse, held) for name, each in chosen.items()}
+        if set(chosen) == set(spec.datasets):
+            check_index_columns(spec.roles, {name: each.schema for name, each in data.items()})
         if spec.seed in chosen or newest(place) is None:
             return build(
                 place,

@@ -1,4 +1,7 @@
-"""metadata.json of a cube: everything that a reader needs to know of one version."""
+"""metadata.json of a cube: everything that a reader needs to know of one version.
+
+`python -m hipslake.cube.store.metadata` prints its JSON Schema, kept in `docs/cube.schema.json`.
+"""
 
 from __future__ import annotations
 
@@ -117,3 +120,17 @@ class CubeMetadata(Frozen):
                 f"{where}: not the metadata of a cube that this version of hipslake reads ({error}); check "
                 "the path, or restore the file"
             ) from error
+
+
+def json_schema() -> str:
+    """The JSON Schema of a cube's metadata.json, as text."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **CubeMetadata.model_json_schema(mode="serialization"),
+        "title": "hipslake cube metadata",
+    }
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    print(json_schema(), end="")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.filters import parse_filter
-from hipslake.catalog.reading import told
+from hipslake.catalog.leaf_rows import told
 from hipslake.cube.checks import check_schema
 from hipslake.cube.dataset import listed
 from hipslake.errors import CubeRowsError

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.checks import check_datasets, check_index_columns
+from hipslake.cube.checks import check_datasets
 from hipslake.cube.conditions import Conditions, Conjunction
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
@@ -72,7 +72,6 @@ def build(
     offers = _offers(roles, data, partition_columns or {})
     schemas = {each.name: each.schema for each in offers}
     check_datasets(roles, schemas)
-    check_index_columns(roles, schemas)
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
         if base is not None and not overwrite:
@@ -133,7 +132,6 @@ def extend(
         stays = [each for each in base.datasets if each.name not in data]
         schemas = {each.name: each.to_arrow() for each in stays} | {each.name: each.schema for each in offers}
         check_datasets(base.roles, schemas)
-        check_index_columns(base.roles, schemas)
         added = _written(cube, write_id, base.roles, offers, engine, base.file_rows, {})
         return Draft(base.cube, base.roles, base.file_rows, _sorted([*stays, *added]))
 
@@ -253,11 +251,7 @@ def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
                 "the cube"
             )
         stays = [each for each in base.datasets if each.name not in datasets]
-        schemas = {each.name: each.to_arrow() for each in stays}
-        known = {column for schema in schemas.values() for column in schema.names}
-        kept = tuple(column for column in base.roles.index_columns if column in known)
-        roles = base.roles.model_copy(update={"index_columns": kept})
-        return Draft(base.cube, roles, base.file_rows, stays)
+        return Draft(base.cube, base.roles, base.file_rows, stays)
 
     return commit(cube, "delete_datasets", work)
 

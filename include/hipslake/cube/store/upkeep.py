@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,7 +15,7 @@ from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
 from hipslake.cube.checks import check_datasets
 from hipslake.cube.dataset import labels_column, listed
-from hipslake.cube.keys import codes
+from hipslake.cube.keys import bounds_of
 from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version
 from hipslake.cube.store.datasets import described
 from hipslake.cube.store.files import PATH, encoded, read_files, read_index
@@ -47,7 +46,7 @@ def stats(cube: Storage, version: int | None = None) -> dict[str, DatasetStats]:
         files = read_files(cube, dataset)
         cut = list(dataset.partition_columns)
         found[dataset.name] = DatasetStats(
-            partitions=len(np.unique(codes(files, cut))),
+            partitions=len(bounds_of(files, cut)) - 1,
             files=dataset.files,
             rows=dataset.rows,
             bytes=dataset.bytes,
@@ -97,11 +96,8 @@ def copy(
             schemas = {each.name: each.to_arrow() for each in (*stays, *map(given.dataset, chosen))}
             check_datasets(given.roles, schemas)
             copied = [_copied(source, target, write_id, given.dataset(each)) for each in sorted(chosen)]
-            known = {column for schema in schemas.values() for column in schema.names}
-            kept = tuple(column for column in given.roles.index_columns if column in known)
-            roles = given.roles.model_copy(update={"index_columns": kept})
             every = sorted([*stays, *copied], key=lambda each: each.name)
-            return Draft(name or given.cube, roles, given.file_rows, every)
+            return Draft(name or given.cube, given.roles, given.file_rows, every)
 
         return commit(target, "copy", work)
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hipslake.cube.checks import check_cells
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.joining import with_constants
-from hipslake.cube.keys import codes, matches, paired_codes, places_in, runs
+from hipslake.cube.keys import bounds_of, matches, paired_codes, places_in
 from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
 from hipslake.cube.store.files import PATH, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
@@ -84,7 +84,8 @@ class Writing:
                 continue
             home = targets[places_in(*paired_codes(rows, plan, offer.partition_columns))]
             order = np.argsort(home, kind="stable")
-            bounds = runs(home[order]).tolist()
+            cuts = np.flatnonzero(np.diff(home[order])) + 1
+            bounds = [0, *cuts.tolist(), len(order)]
             gathered = rows.take(pa.array(order)).combine_chunks()
             for low, high in pairwise(bounds):
                 for batch in gathered.slice(low, high - low).to_batches():
@@ -104,7 +105,7 @@ class Writing:
             )
         rows = check_cells(offer.name, rows, offer.cell)
         writer = _Writer(self, offer, target)
-        bounds = runs(codes(rows, offer.partition_columns))
+        bounds = bounds_of(rows, offer.partition_columns)
         heads = rows.select(offer.cell).take(pa.array(bounds[:-1]))
         standing = self._standing(offer, heads)
         for number, (low, high) in enumerate(pairwise(bounds.tolist())):
