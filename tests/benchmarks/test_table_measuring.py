@@ -48,8 +48,8 @@ os.read(0, 1)
 CHILD_TAKES = """
 import os, subprocess, sys
 print(os.getpid(), flush=True)
-take = 'import os; print(os.getpid(), flush=True); block = bytearray(b"x") * (300 << 20); input()'
-subprocess.run([sys.executable, "-c", take], stdin=subprocess.PIPE)
+take = "import os, signal; print(os.getpid(), flush=True); block = bytearray(b'x') * (300 << 20); signal.pause()"
+subprocess.run([sys.executable, "-c", take])
 """
 
 
@@ -62,7 +62,9 @@ def runs(number: int) -> bool:
 
 def test_who_goes_over_the_ceiling_is_ended_with_all_its_processes(tmp_path: Path) -> None:
     with pytest.raises(CeilingError, match="GiB"):
-        run_measured([sys.executable, "-c", CHILD_TAKES], log=tmp_path / "log", ceiling=150 * MIB)
+        run_measured(
+            [sys.executable, "-c", CHILD_TAKES], log=tmp_path / "log", ceiling=150 * MIB, time_limit=60
+        )
     numbers = [int(line) for line in (tmp_path / "log").read_text().split()]
     assert len(numbers) == 2
     assert not any(map(runs, numbers))
