@@ -48,7 +48,7 @@ os.read(0, 1)
 CHILD_TAKES = """
 import os, subprocess, sys
 print(os.getpid(), flush=True)
-take = "import os, signal; print(os.getpid(), flush=True); block = bytearray(b'x') * (300 << 20); signal.pause()"
+take = "import os, signal; print(os.getpid(), flush=True); b = bytearray(b'x') * (300 << 20); signal.pause()"
 subprocess.run([sys.executable, "-c", take])
 """
 
