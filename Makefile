@@ -16,7 +16,7 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres
-	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
 	@$(with) include/setup/in_memory.sh python -m pytest -m slow $(ARGS)
@@ -52,8 +52,8 @@ bench-crossmatch: setup peers ## Compare the cross-match with LSDB and a scipy p
 bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARGS="--rows 1M" takes fewer)
 	@$(with) python -m benchmarks.margin $(ARGS)
 
-bench-tables: setup ## Count the files that queries open in clustered tables
-	@$(with) python -m benchmarks.clustering_quality
+bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
+	@$(with) python -m benchmarks.tables $(ARGS)
 
 bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" compares with kartothek, ARGS="--cells N")
 	@$(with) python -m benchmarks.cube $(ARGS)
@@ -61,7 +61,7 @@ bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" co
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
 
-peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB), which tests and benchmarks compare with
+peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB, polars, delta-rs), which tests and benchmarks compare with
 	@include/setup/setup.sh peers
 
 lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew

@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ OURS = ("pyspark", "pyarrow", "numpy", "healpy")
 PEERS = ("hats-import", "hats", "dask", "pyarrow", "numpy")
 
 
-def describe(peers_python: str) -> dict[str, Any]:
-    """Return cores, memory, and versions of this machine, our environment and the peers'."""
+def describe(
+    peers_python: str, *, ours: Sequence[str] = OURS, peers: Sequence[str] = PEERS
+) -> dict[str, Any]:
+    """Return cores, memory, and versions of packages of this machine, in our environment and the peers'."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
     return {
         "processor": _processor(),
@@ -29,8 +32,8 @@ def describe(peers_python: str) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "java": java.splitlines()[0] if java else "none",
-        "versions": {"hipslake": __version__} | {name: version(name) for name in OURS},
-        "peer_versions": _versions_in(peers_python),
+        "versions": {"hipslake": __version__} | {name: version(name) for name in ours},
+        "peer_versions": _versions_in(peers_python, peers),
         "load_before": os.getloadavg()[0],
     }
 
@@ -40,12 +43,12 @@ def _processor() -> str:
     return found[1] if found else platform.processor()
 
 
-def _versions_in(python: str) -> dict[str, str]:
+def _versions_in(python: str, names: Sequence[str]) -> dict[str, str]:
     if python == sys.executable:
         return {}
     code = (
         "import json; from importlib.metadata import version; "
-        f"print(json.dumps({{name: version(name) for name in {PEERS}}}))"
+        f"print(json.dumps({{name: version(name) for name in {tuple(names)}}}))"
     )
     answer = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     found: dict[str, str] = json.loads(answer.stdout) if answer.returncode == 0 else {}

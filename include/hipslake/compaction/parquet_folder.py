@@ -23,6 +23,7 @@ from hipslake.compaction.footers import Footer, read_footer
 from hipslake.compaction.model import NewFile
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hipslake.files.atomic import sync_folder
+from hipslake.files.dictionaries import repeating_columns
 from hipslake.storage import Storage
 
 MARK = b"hipslake.clustering"
@@ -64,7 +65,13 @@ class FolderAccess:
         rows = rows.replace_schema_metadata(metadata or None)
         with (
             storage.open(path, "wb") as file,
-            pq.ParquetWriter(file, rows.schema, compression="zstd", write_page_index=True) as writer,
+            pq.ParquetWriter(
+                file,
+                rows.schema,
+                compression="zstd",
+                use_dictionary=repeating_columns(rows),
+                write_page_index=True,
+            ) as writer,
         ):
             writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
         return NewFile(

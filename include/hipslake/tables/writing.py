@@ -24,6 +24,7 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from hipslake.files.dictionaries import repeating_columns
 from hipslake.specs.partitioning import SortField
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import sort_order
@@ -35,8 +36,6 @@ DATA = "data"
 """The folder of a table's location in which data files lie."""
 
 _ROW_GROUP_ROWS = 1 << 18
-_SAMPLE_ROWS = 1 << 14
-_MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
 _USED_PROPERTIES = ("write.parquet.", "write.metadata.")
 
 
@@ -196,11 +195,7 @@ class FileWriter:
 
     def _options_for(self, rows: pa.Table) -> dict[str, Any]:
         """How a file is encoded; columns whose values hardly repeat get no dictionary."""
-        sample = rows.slice(0, _SAMPLE_ROWS)
-        if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
-            return self._options  # there, columns of the file are not those of the table
-        repeating = [field.name for field in self.arrow_schema if _repeats(sample[field.name])]
-        return {**self._options, "use_dictionary": repeating or False}
+        return {**self._options, "use_dictionary": repeating_columns(rows)}
 
     @property
     def _row_group_rows(self) -> int:
@@ -225,13 +220,6 @@ class FileWriter:
             if pa.types.is_floating(column.type):
                 counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
         return counts
-
-
-def _repeats(values: pa.ChunkedArray) -> bool:
-    kind = values.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return False  # UUIDs
-    return pc.count_distinct(values, mode="all").as_py() <= len(values) * _MOST_DISTINCT
 
 
 def _hex(values: dict[int, bytes] | None) -> dict[int, str]:

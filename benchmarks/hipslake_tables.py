@@ -1,0 +1,129 @@
+"""Our side of the table benchmark: the steps of the DAGs, one after the other, without Airflow.
+
+Steps that need no Spark run in this process, the others by `spark-submit`. `seconds` leave out what starting
+Spark and interpreters costs; the whole process has it.
+
+    python -m benchmarks.hipslake_tables --task sink --source S --output O --rows 2M --report report.json
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+# What steps of this process import when they come to it: see benchmarks/hipslake_ingest.py.
+import pyiceberg.catalog.sql  # noqa: F401
+from hipslake.engine.model import Engine
+from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import sink_step, table_compaction
+from hipslake.steps import compact_table, resolve_sink, sink, sink_files
+from hipslake.steps.report import Report, Request
+from hipslake.steps.run import run_uri
+
+from benchmarks import table_task as task
+from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
+from benchmarks.pyiceberg_tables import NAME, TABLE, files_of, open_catalog
+
+SINK = f"""\
+name: {NAME}
+source:
+  files: {{{{uri: "{{source}}/*.parquet", format: parquet}}}}
+table: {TABLE}
+{{more}}
+target_file_size: 128 MiB
+properties:
+  write.parquet.compression-codec: zstd
+  write.parquet.compression-level: "{task.LEVEL}"
+"""
+PARTITIONED = f'mode: append\npartition: ["healpix[{task.SKY_ORDER}]", "year({task.TIME})"]'
+COMPACTION = f"""\
+name: {NAME}
+type: compaction
+folder: {{{{uri: "{{source}}", output: "{{output}}"}}}}
+mode: {{curve}}
+columns: [{", ".join(task.CLUSTER_COLUMNS)}]
+target_file_size: {{file_size}} B
+"""
+UPSERT = f"mode: upsert\nkey: {task.KEY}"
+
+
+def sink_partitioned(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Append the rows to a new table with a partition per sky pixel and year."""
+    return _sink(options, watch, PARTITIONED)
+
+
+def upsert(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Upsert a batch of rows into the table that stands in the output folder."""
+    return _sink(options, watch, UPSERT)
+
+
+def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
+    output = options.output.resolve()
+    os.environ["HIPSLAKE_STATE"] = str(output / "state")
+    warehouse, dag = output / "warehouse", f"iceberg_sink__{NAME}"
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
+    uri = run_uri(str(warehouse), dag, "benchmark")
+    steps = Ingest(uri, output)
+    resolving = resolve_sink.ResolveSinkRequest(
+        run_uri=uri, dag_id=dag, run_id="benchmark", warehouse=str(warehouse), spec_file=str(spec_file)
+    )
+    steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
+    steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
+    _worked(options, steps, "sink_iceberg", sink_step.run, sink.SinkRequest(run_uri=uri), sink.SinkReport)
+    _tell(steps, watch)
+    table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
+    return files_of(table)
+
+
+def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
+    """Cluster the files of the source along a curve, into a new folder."""
+    output, dag = options.output.resolve(), f"table_compact__{NAME}"
+    size = sum(path.stat().st_size for path in options.source.iterdir())
+    spec_file = output / f"{NAME}.yaml"
+    spec_file.write_text(
+        COMPACTION.format(
+            source=options.source.resolve(),
+            output=output / "data",
+            curve=options.curve,
+            file_size=size // options.files,
+        )
+    )
+    warehouse = str(output / "warehouse")
+    uri = run_uri(warehouse, dag, "benchmark")
+    steps = Ingest(uri, output)
+    request = compact_table.request_of(spec_file, run_uri=uri, warehouse=warehouse)
+    job, report = "compact_table", compact_table.CompactTableReport
+    _worked(options, steps, job, table_compaction.run, request, report)
+    _tell(steps, watch)
+    return task.parquet_files(output / "data")
+
+
+def _worked(
+    options: Any,
+    steps: Ingest,
+    job: str,
+    run: Callable[[Any, Engine], Report],
+    request: Request,
+    report: type[Report],
+) -> None:
+    """Perform a step where the operator of the DAG would, by the size of its input: in Spark, or here."""
+    if options.engine == "here":
+        steps.here(lambda asked: run(asked, ThisProcess()), request, report)
+    else:
+        steps.in_spark(job, request, report)
+
+
+def _tell(steps: Ingest, watch: task.Stopwatch) -> None:
+    """Take the phases from the reports of the steps, but for the start of the session."""
+    watch.phases = {
+        f"{step}: {phase}": seconds
+        for step, report in steps.reports.items()
+        for phase, seconds in report.seconds.items()
+        if phase not in SESSION_PHASES
+    }
+
+
+if __name__ == "__main__":
+    task.perform({"sink": sink_partitioned, "cluster": cluster, "upsert": upsert})

@@ -1,0 +1,86 @@
+"""The bars that sink, clustering and upsert of tables have to clear, and whether they did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from statistics import median
+from typing import Any
+
+from benchmarks.bars import Verdict
+from benchmarks.sizes import format_count
+from benchmarks.table_oracle import KINDS
+from benchmarks.table_runs import CLUSTER, DELTA, DONE, HERE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
+from benchmarks.table_task import GIB
+
+WHOLE_BAR, UP_BAR = 2.0, 3.0  # pyiceberg's upsert over ours
+JUDGED_UPSERT = 10_000_000  # rows; with fewer, starting Spark is most of it
+MEMORY_BAR = 4 * GIB
+BOX = next(iter(KINDS))
+
+Run = dict[str, Any]
+
+
+def of_cell(runs: list[Run], task: str, system: str, rows: int, key: str) -> float | None:
+    """Return the median of a value over the repeats of a cell; None where none has it."""
+    cell = [r for r in runs if (r["task"], r["system"], r["rows"]) == (task, system, rows)]
+    values = [run[key] for run in cell if key in run]
+    return median(values) if values else None
+
+
+def verdicts(runs: list[Run]) -> Iterator[Verdict]:
+    """Judge a benchmark: whatever of it has run."""
+    for task in (SINK, CLUSTER, UPSERT):
+        mine = [run for run in runs if run["task"] == task and run["system"] in (OURS, HILBERT, HERE)]
+        if mine:
+            told = sorted(
+                {f"{format_count(run['rows'])}: {run['outcome']}" for run in mine if not _is_well(run)}
+            )
+            sizes = ", ".join(format_count(rows) for rows in sorted({run["rows"] for run in mine}))
+            what = f"{task}: ours finishes under the ceiling, at {sizes}"
+            yield Verdict(what, "; ".join(told) or "yes", "yes", not told)
+    wrong = sorted({f"{run['system']}, {run['task']}" for run in runs if not run.get("right", True)})
+    yield Verdict("every outcome holds the rows of its source", "; ".join(wrong) or "yes", "yes", not wrong)
+    yield from _sinks(runs)
+    yield from _clusters(runs)
+    yield from _upserts(runs)
+
+
+def _is_well(run: Run) -> bool:
+    return bool(run["outcome"] == DONE and run["peak_bytes"] <= MEMORY_BAR)
+
+
+def _sizes(runs: list[Run], task: str) -> list[int]:
+    return sorted({run["rows"] for run in runs if run["task"] == task})
+
+
+def _sinks(runs: list[Run]) -> Iterator[Verdict]:
+    for rows in _sizes(runs, SINK):
+        ours = of_cell(runs, SINK, OURS, rows, "files")
+        others = [r["files"] for r in runs if (r["task"], r["rows"]) == (SINK, rows) and "files" in r]
+        if ours and others:
+            what = f"sink {format_count(rows)}: our files; the fewest of all"
+            yield Verdict(what, ours, f"<= {min(others)}", ours <= min(others))
+
+
+def _clusters(runs: list[Run]) -> Iterator[Verdict]:
+    for rows in _sizes(runs, CLUSTER):
+        peer = of_cell(runs, CLUSTER, DELTA, rows, BOX)
+        for system in (OURS, HILBERT):
+            ours = of_cell(runs, CLUSTER, system, rows, BOX)
+            if ours and peer:
+                what = f"cluster {format_count(rows)}: files that a box touches, {system}; delta-rs z_order's"
+                yield Verdict(what, ours, f"<= {peer:.1f}", ours <= peer)
+
+
+def _upserts(runs: list[Run]) -> Iterator[Verdict]:
+    for rows in _sizes(runs, UPSERT):
+        if rows < JUDGED_UPSERT:
+            continue
+        for name, key, bar in (
+            ("whole process", "whole_seconds", WHOLE_BAR),
+            ("session up", "seconds", UP_BAR),
+        ):
+            ours, peer = (of_cell(runs, UPSERT, system, rows, key) for system in (OURS, PYICEBERG))
+            if ours and peer:
+                what = f"upsert into {format_count(rows)}: pyiceberg over us, {name}"
+                yield Verdict(what, peer / ours, f">= {bar}", peer / ours >= bar)

@@ -1,0 +1,41 @@
+"""Which columns of a Parquet file are worth a dictionary."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_SAMPLE_ROWS = 1 << 14
+_MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
+
+
+def repeating_columns(rows: pa.Table) -> list[str] | bool:
+    """Return the columns whose values repeat, as pyarrow takes them for `use_dictionary`.
+
+    A dictionary of values that hardly repeat is built, found too large, and given up: that costs a third of
+    the time of writing, and leaves larger files.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table
+        Of the file; some are looked at.
+
+    Returns
+    -------
+    list of str or bool
+        Names of columns; False: none. True, that is all, where a column is nested: there, columns of the file
+        are not those of the table.
+    """
+    if any(pa.types.is_nested(field.type) for field in rows.schema):
+        return True
+    sample = rows.slice(0, _SAMPLE_ROWS)
+    return [name for name in rows.schema.names if _repeats(sample[name])] or False
+
+
+def _repeats(values: pa.ChunkedArray) -> bool:
+    if isinstance(values.type, pa.BaseExtensionType):
+        return False  # UUIDs
+    if pa.types.is_dictionary(values.type):
+        return True
+    distinct: int = pc.count_distinct(values, mode="all").as_py()
+    return distinct <= len(values) * _MOST_DISTINCT
