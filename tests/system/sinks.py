@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import sqlalchemy
+from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.table import TableSpec
 from pyiceberg.table import Table
 
@@ -34,7 +35,7 @@ def sink_night(root: str, mode: str, uri: str, night: int, stale_after: float = 
     """Sink files as the rows of a night; writes that died before are swept."""
     from hipslake.spark.sink import sink
 
-    lake = Lake(Path(root))
+    lake = Lake(Path(root), ThisProcess(1))  # two threads may both make a folder, or one of them
     order = lake.order(spec_of(lake, mode), uri=uri, start=utc(f"2026-01-{night:02d}T00:00:00"))
     sink(order, lake.engine, stale_after=stale_after)
 
