@@ -94,7 +94,7 @@ def plan_sink(
     _check_partition_spec(table, replaced, order.spec.table)
     counts = counted.values
     kinds = None if counts is None else counts.drop_columns([ROWS, SOURCE])
-    stay = _partition_rows([file for file, _ in replaced.partly], kinds, table, fields)
+    stay = _partition_rows([file for file, _ in replaced.partly], table, fields)
     values = PartitionValues.of(stay if kinds is None else pa.concat_tables([stay, kinds]))
     number = values.numbers(stay, len(replaced.partly))
     old = tuple(
@@ -133,9 +133,7 @@ def _check_partition_spec(table: Table, replaced: Replaced, name: str) -> None:
         )
 
 
-def _partition_rows(
-    files: list[DataFile], like: pa.Table | None, table: Table, fields: tuple[PartitionField, ...]
-) -> pa.Table:
+def _partition_rows(files: list[DataFile], table: Table, fields: tuple[PartitionField, ...]) -> pa.Table:
     """The partition values of files as rows, of the types that those of new rows have."""
     schema = arrow_schema(table.schema())
     found = {}
