@@ -9,11 +9,8 @@ from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import index_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    BuildHatsViewOperator,
-    BuildIndexOperator,
-    ResolveRunOperator,
-)
+from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildIndexOperator
+from hipslake_airflow.operators.run import ResolveRunOperator
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS

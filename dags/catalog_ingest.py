@@ -12,20 +12,16 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    AppendIncrementOperator,
-    BuildHatsViewOperator,
-    BuildIndexOperator,
-    BuildMarginOperator,
-    FreezeInputsOperator,
+from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildIndexOperator, BuildMarginOperator
+from hipslake_airflow.operators.increments import AppendIncrementOperator
+from hipslake_airflow.operators.partitions import (
     HistogramCatalogOperator,
     PlanPixelsOperator,
-    PublishCatalogOperator,
-    ResolveRunOperator,
-    VerifyCatalogOperator,
     WritePartitionsOperator,
 )
-from hipslake_airflow.params import ingest_params
+from hipslake_airflow.operators.run import FreezeInputsOperator, ResolveRunOperator
+from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
+from hipslake_airflow.params.catalog import ingest_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.spec_dags import spec_dags

@@ -10,7 +10,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import vacuum_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.versions import VacuumCatalogOperator
-from hipslake_airflow.params import vacuum_params
+from hipslake_airflow.params.catalog import vacuum_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS

@@ -21,7 +21,7 @@ from hipslake_airflow.operators.tables import (
     IcebergSinkOperator,
     ResolveSinkOperator,
 )
-from hipslake_airflow.params import sink_params
+from hipslake_airflow.params.tables import sink_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.sensors.source_files import SinkFilesSensor
 from hipslake_airflow.spec_dags import dags_of

@@ -11,7 +11,7 @@ from hipslake.specs.yaml_file import find_specs, load_compaction_spec, spec_type
 from hipslake_airflow.documents import compaction_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.compact_table import CompactTableOperator
-from hipslake_airflow.params import compaction_params
+from hipslake_airflow.params.tables import compaction_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import TABLE_SPECS

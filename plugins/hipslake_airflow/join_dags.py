@@ -9,12 +9,9 @@ from airflow.sdk import DAG, Param
 from hipslake.specs.join import JoinSpec
 
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    BuildHatsViewOperator,
-    PublishCatalogOperator,
-    VerifyCatalogOperator,
-)
+from hipslake_airflow.operators.derived import BuildHatsViewOperator
 from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
+from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.retries import RETRIES
 
 SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are joined before Spark has started

@@ -17,6 +17,7 @@ from hipslake.errors import (
     VerificationError,
 )
 from hipslake.spark import table_compaction
+from hipslake.spark.table_compaction_planning import open_compacted
 from hipslake.storage import Storage
 
 from tests.compaction.compacting import compact, files_in, request, rows_in, stars, write_folder
@@ -127,7 +128,7 @@ def test_a_dry_run_only_plans(folder: Path, tmp_path: Path) -> None:
 def test_a_rerun_completes_and_one_more_takes_over(folder: Path, tmp_path: Path) -> None:
     left = tmp_path / "out-of-a-killed-run"
     asked = request(tmp_path, run="by hand", **places(folder, left))
-    with table_compaction.open_compacted(asked).rewriting() as killed:
+    with open_compacted(asked).rewriting() as killed:
         killed.access.write(stars(10), "", "half", None)
         hidden = [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
         assert len(hidden) == 1
@@ -142,7 +143,7 @@ def test_a_rerun_completes_and_one_more_takes_over(folder: Path, tmp_path: Path)
 def test_on_an_object_store_a_sign_appears_last(folder: Path, tmp_path: Path, bucket: str) -> None:
     output = Storage.at(f"{bucket}/{tmp_path.name}")
     asked = request(tmp_path, run="by hand", folder={"uri": str(folder), "output": output.uri()})
-    with table_compaction.open_compacted(asked).rewriting() as killed:
+    with open_compacted(asked).rewriting() as killed:
         killed.access.write(stars(10), "", "half", None)
         assert not output.is_file("_SUCCESS")
         report = compact(asked)

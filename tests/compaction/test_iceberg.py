@@ -13,6 +13,7 @@ from hipslake.compaction import iceberg_table
 from hipslake.compaction.iceberg_table import IcebergRewrite
 from hipslake.errors import ConflictError, SpecError
 from hipslake.spark import table_compaction
+from hipslake.spark.table_compaction_planning import open_compacted
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
 from hipslake.tables.data_files import live_files
@@ -207,7 +208,7 @@ def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
 ) -> None:
     before = content(lake)
     asked = request(lake, run="by hand")
-    with table_compaction.open_compacted(asked).rewriting() as killed:
+    with open_compacted(asked).rewriting() as killed:
         name = "group-00000-00000-left"
         killed.access.write(table_of(lake).scan().to_arrow().slice(0, 5), repr(()), name, None)
         monkeypatch.setattr(iceberg_table, "finish", lambda *told: None)

@@ -1,5 +1,4 @@
-"""A cube in memory: files are tables in a dictionary, so that a query can be run and every opened file "
-"counted."""
+"""A cube in memory: files are tables in a dictionary, so that every file that a query opens is counted."""
 
 from __future__ import annotations
 

@@ -17,14 +17,8 @@ from hipslake.cube.conditions import C
 from hipslake.cube.store import operations, upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.metadata import json_schema
-from hipslake.cube.store.operations import (
-    append,
-    build,
-    delete_cube,
-    delete_datasets,
-    extend,
-    remove_partitions,
-)
+from hipslake.cube.store.operations import append, build, extend
+from hipslake.cube.store.removal import delete_cube, delete_datasets, remove_partitions
 from hipslake.errors import (
     CatalogNotFoundError,
     ConditionTypeError,

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.operations import append, build, extend, remove_partitions
+from hipslake.cube.store.operations import append, build, extend
+from hipslake.cube.store.removal import remove_partitions
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 from hypothesis import given, settings

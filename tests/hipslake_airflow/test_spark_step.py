@@ -14,7 +14,7 @@ from hipslake.errors import CorruptFileError, StorageError
 from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder
 from hipslake_airflow.hooks.library import build_library_archive
-from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
 
 from tests.steps import in_process
 

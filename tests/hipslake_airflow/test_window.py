@@ -10,7 +10,7 @@ from airflow.models import DagRun
 from airflow.sdk import Context
 from hipslake.errors import SpecError
 from hipslake.steps.run import Window
-from hipslake_airflow.operators.catalog import window_of
+from hipslake_airflow.operators.window import window_of
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -12,8 +12,8 @@ import pytest
 from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
-from hipslake.cube.store.offers import ParquetRows
 from hipslake.cube.store.operations import append, build
+from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import CubeRowsError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
 
 OPERATORS = {"histogram": HistogramCatalogOperator, "write": WritePartitionsOperator}
 

@@ -12,6 +12,7 @@ from hipslake.clustering.curves import Curve
 from hipslake.clustering.ranges import RangeBounds
 
 NOISE_BITS = 31
+_FILE_SHIFT = 40  # room for the rows of a file
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,11 @@ class Placement:
         keys = self.bounds.keys(rows, self.curve)
         noise = noise_of(numbers, self.seed) if self.add_noise else np.zeros(len(keys), np.int64)
         return self.files.files_of(keys, noise), keys
+
+
+def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:
+    """Numbers of rows of a file, from its number and their places in it; int64[count]."""
+    return (file << _FILE_SHIFT) + np.arange(first, first + count)
 
 
 def noise_of(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

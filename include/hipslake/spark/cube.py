@@ -1,5 +1,4 @@
-"""The outcome of a cube query as a Spark DataFrame: partitions are planned here, and read and joined by "
-"tasks."""
+"""The outcome of a cube query as a Spark DataFrame: planned here, read and joined by tasks."""
 
 from __future__ import annotations
 

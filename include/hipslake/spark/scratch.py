@@ -33,3 +33,17 @@ def blocks_in_write(catalog: Storage, write_id: str, size: float) -> Iterator[Sc
     yield Scratch(folder, size)
     with suppress(OSError):  # another attempt's blocks lie there
         folder.parent.rmdir()
+
+
+def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch | None:
+    """A place for blocks below a folder that is swept with all it holds; None in an object store.
+
+    Parameters
+    ----------
+    folder : Storage
+    name : str
+        Of the exchange.
+    size : float
+        Bytes of all blocks together, about.
+    """
+    return Scratch(Path(folder.uri(name)), size) if folder.is_local else None

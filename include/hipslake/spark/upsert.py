@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Block, Counter, Engine, Routed, Scratch
 from hipslake.errors import InputError
-from hipslake.spark.sink_tasks import NewRows, runs_of
+from hipslake.spark.sink_rows import NewRows, runs_of
 from hipslake.storage import Storage
 from hipslake.tables.keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.old_rows import read_data_file

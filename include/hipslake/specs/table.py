@@ -204,8 +204,7 @@ class TableSpec(NamedSpec):
         if self.needs_interval is False and self.mode is TableMode.OVERWRITE_INTERVAL:
             raise ValueError(
                 "source: mode overwrite-interval needs rows of an interval: 'rows: increment' of a "
-                "catalog, or "
-                "files with the interval in their uri, such as night={{ night }}"
+                "catalog, or files with the interval in their uri, such as night={{ night }}"
             )
         return self
 

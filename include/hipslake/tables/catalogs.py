@@ -132,9 +132,8 @@ def reaching(what: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, ConnectionError, TimeoutError) as error:
         raise StorageError(
-            f"Iceberg catalog {what!r} cannot be reached or does not answer: "
-            f"{str(error).splitlines()[0]}; look "
-            "at its address, its keys, and whether it runs"
+            f"Iceberg catalog {what!r} cannot be reached or does not answer: {str(error).splitlines()[0]}; "
+            "look at its address, its keys, and whether it runs"
         ) from error
 
 

@@ -141,8 +141,7 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
             if found is None and not isinstance(error, SQLAlchemyError):
                 raise CommitStateUnknownError(
                     f"table {name}: the catalog failed while committing ({error}), and write "
-                    f"{change.write_id} is "
-                    "in no snapshot so far; run it again: it finds out"
+                    f"{change.write_id} is in no snapshot so far; run it again: it finds out"
                 ) from error
         else:
             table = open_table(catalog, name)

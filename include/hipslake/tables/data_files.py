@@ -127,9 +127,8 @@ def check_no_delete_files(table: Table, why: str) -> None:
         live = manifest.has_added_files() or manifest.has_existing_files()
         if manifest.content == ManifestContent.DELETES and live:
             raise PlanError(
-                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} "
-                "needs them "
-                "merged first (in Spark: CALL system.rewrite_data_files with delete-file-threshold 1)"
+                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} needs "
+                "them merged first (in Spark: CALL system.rewrite_data_files with delete-file-threshold 1)"
             )
 
 

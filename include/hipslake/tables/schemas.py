@@ -74,9 +74,8 @@ def stored_type(column: str, kind: pa.DataType) -> pa.DataType:
     if kind in _ICEBERG:
         return kind
     raise SchemaMismatchError(
-        f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out "
-        "(columns: ...), or "
-        "store it as a number or a string"
+        f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out (columns: "
+        "...), or store it as a number or a string"
     )
 
 
@@ -188,8 +187,8 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
             what = "is narrower, and would lose values" if narrowing else "is another type"
             raise SchemaMismatchError(
                 f"table {table}: column {field.name!r} is of type {old} there and {field.type} in the "
-                "source; the "
-                f"table's {what}. Change the source, leave the column out, or widen it in the table first"
+                f"source; the table's {what}. Change the source, leave the column out, or widen it in the "
+                "table first"
             )
     given = set(stored.names)
     required = sorted(f.name for f in standing.fields if f.required and f.name not in given)
@@ -253,8 +252,7 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InputError(
             f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the "
-            "table keeps "
-            f"it: {error}; round it in the source, or leave the column out"
+            f"table keeps it: {error}; round it in the source, or leave the column out"
         ) from None
 
 

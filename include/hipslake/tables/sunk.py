@@ -44,8 +44,7 @@ def known_sink(table: Table, key: str) -> Sunk | None:
     except ValidationError as error:
         raise PlanError(
             f"table {'.'.join(table.name())}: property {_name(key)!r} does not say what was sunk "
-            f"({error}); remove "
-            "it, if nothing of that interval is in the table"
+            f"({error}); remove it, if nothing of that interval is in the table"
         ) from None
 
 

@@ -58,7 +58,7 @@ class CompactTableOperator(SparkStepOperator):
         return CompactTableReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.spark.table_compaction import bytes_to_compact
+        from hipslake.spark.table_compaction_planning import bytes_to_compact
 
         return bytes_to_compact(self.request())
 

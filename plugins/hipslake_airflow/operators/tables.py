@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowSkipException
 from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.operators.catalog import window_of
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+from hipslake_airflow.operators.window import window_of
 
 if TYPE_CHECKING:
     from hipslake.steps.resolve_sink import ResolveSinkReport
@@ -49,9 +49,8 @@ class ResolveSinkOperator(FirstStepOperator):
         warehouse, run_uri = self.place(context)
         window = window_of(context)
         if spec.takes_what_is_missing and run.run_type == "manual" and window.origin == "data_interval":
-            window = type(
-                window
-            )()  # nobody asked for it: Airflow gives such a run the last interval that ended
+            # Nobody asked for it: Airflow gives such a run the last interval that ended.
+            window = type(window)()
         request = resolve_sink.ResolveSinkRequest(
             run_uri=run_uri,
             dag_id=run.dag_id,

@@ -1,5 +1,4 @@
-"""One version more: the work of an operation, done again on whatever is the newest, until the commit "
-"stands."""
+"""One version more: the work of an operation, done again on what is the newest until the commit stands."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ log = logging.getLogger(__name__)
 _TRIES = 10  # each does the work again
 
 Work = Callable[[str, "CubeMetadata | None"], "Draft"]
-"""Takes the write id and the newest version, writes below the folder of the write, and gives the next "
-"version."""
+"""Takes the write id and the newest version, writes below the folder of the write, and gives the next one."""
 
 
 class Draft:

@@ -9,8 +9,9 @@ from hipslake.cube.checks import check_index_columns
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.committing import newest
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.offers import Offer, ParquetRows, RowSource, offer
+from hipslake.cube.store.offers import Offer, offer
 from hipslake.cube.store.operations import build, extend
+from hipslake.cube.store.row_sources import ParquetRows, RowSource
 from hipslake.engine.model import Engine
 from hipslake.specs.cube import CubeDatasetSpec, CubeSpec
 from hipslake.specs.environment import expand

@@ -1,115 +1,24 @@
-"""What is offered to a cube: rows of a dataset, in parts that tasks can read alone.
+"""What is offered to a cube: rows of a dataset as the cube will hold them.
 
-Rows come from tables in memory, Parquet files, or a catalog. Whatever they come from, partition columns that
-are pixels are computed, and types are brought to those of the cube.
+Whatever they come from, partition columns that are pixels are computed, and types are brought to those of the
+cube.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hipslake.catalog.filters import parse_filter
-from hipslake.catalog.leaf_rows import told
 from hipslake.cube.checks import check_schema
 from hipslake.cube.dataset import listed
+from hipslake.cube.store.row_sources import RowSource
 from hipslake.errors import CubeRowsError
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.cube import CubeColumns
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
-from hipslake.storage import Storage
-
-_PART_ROWS = 1 << 20
-
-
-class RowSource(Protocol):
-    """Rows in parts. It travels to the tasks, so it is small, or stays in this process."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """Of all columns."""
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are."""
-
-    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Some columns of a part, in an order that does not change."""
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """A table in memory."""
-
-    table: pa.Table
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self.table.schema
-
-    @property
-    def parts(self) -> int:
-        return max(1, -(-self.table.num_rows // _PART_ROWS))
-
-    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        yield self.table.slice(part * _PART_ROWS, _PART_ROWS).select(list(columns))
-
-
-@dataclass(frozen=True)
-class ParquetRows:
-    """Parquet files of one schema; a part is a row group.
-
-    Parameters
-    ----------
-    storage : Storage
-    row_groups : tuple of (str, int)
-        Path and number of each.
-    schema : pyarrow.Schema
-    """
-
-    storage: Storage
-    row_groups: tuple[tuple[str, int], ...]
-    schema: pa.Schema
-
-    @classmethod
-    def at(cls, uri: str) -> ParquetRows:
-        """The files that match a URI, which may hold `*` and `**`.
-
-        Raises
-        ------
-        CubeRowsError
-            No file matches, or their schemas differ.
-        """
-        storage, pattern = _split(uri)
-        paths = [entry.path for entry in storage.glob(pattern)]
-        if not paths:
-            raise CubeRowsError(f"{uri}: no file matches; check the path")
-        row_groups: list[tuple[str, int]] = []
-        schema: pa.Schema | None = None
-        for path in paths:
-            with told(storage, path), storage.arrow_file(path) as file:
-                parquet = pq.ParquetFile(file)
-                found = parquet.schema_arrow.remove_metadata()
-                row_groups += [(path, number) for number in range(parquet.num_row_groups)]
-            if schema is not None and not found.equals(schema):
-                raise CubeRowsError(
-                    f"{storage.uri(path)}: its columns are not those of {paths[0]}; convert one"
-                )
-            schema = found
-        return cls(storage, tuple(row_groups), schema)
-
-    @property
-    def parts(self) -> int:
-        return len(self.row_groups)
-
-    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        path, number = self.row_groups[part]
-        with told(self.storage, path), self.storage.arrow_file(path) as file:
-            yield pq.ParquetFile(file).read_row_group(number, columns=list(columns), use_threads=False)
 
 
 @dataclass(frozen=True)
@@ -255,30 +164,6 @@ def offer(
     )
 
 
-def from_pandas(frame: Any, name: str) -> pa.Table:
-    """A pandas frame as a table, without its index.
-
-    Raises
-    ------
-    CubeRowsError
-        A column comes twice, is sparse, or holds what Arrow cannot.
-    """
-    names = [str(each) for each in frame.columns]
-    twice = {each for each in names if names.count(each) > 1}
-    if twice:
-        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
-    sparse = [each for each, kind in zip(names, frame.dtypes, strict=True) if hasattr(kind, "fill_value")]
-    if sparse:
-        raise CubeRowsError(
-            f"dataset {name!r}: column {listed(sparse)} is sparse; call .sparse.to_dense() first"
-        )
-    try:
-        table: pa.Table = pa.Table.from_pandas(frame, preserve_index=False)
-    except pa.ArrowException as error:
-        raise CubeRowsError(f"dataset {name!r}: {error}") from error
-    return table.replace_schema_metadata(None)
-
-
 def _alike(name: str, schema: pa.Schema, like: pa.Schema) -> pa.Schema:
     """The schema that a dataset has, if rows of another can be brought to it."""
     lacking, strange = set(like.names) - set(schema.names), set(schema.names) - set(like.names)
@@ -318,12 +203,3 @@ def _stored(kind: pa.DataType, key: bool) -> pa.DataType:
     if key and pa.types.is_integer(kind) and not pa.types.is_uint64(kind):
         return pa.int64()
     return kind
-
-
-def _split(uri: str) -> tuple[Storage, str]:
-    """The folder above the first part with a wildcard, and the rest."""
-    parts = uri.split("/")
-    first = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts) - 1)
-    return Storage.at("/".join(parts[:first]) or ("/" if uri.startswith("/") else ".")), "/".join(
-        parts[first:]
-    )

@@ -1,4 +1,4 @@
-"""What changes a cube: build, extend, append, remove partitions, delete datasets. Each is one version.
+"""What brings rows into a cube: build, extend, append. Each is one version.
 
 Everything that can be told beforehand is checked before anything is written.
 """
@@ -9,16 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hipslake.cube.checks import check_datasets
-from hipslake.cube.conditions import Conditions, Conjunction
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
-from hipslake.cube.store.datasets import index_columns, with_written, without_files
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.committing import Draft, commit, known_datasets, standing_cube
+from hipslake.cube.store.datasets import index_columns, with_written
+from hipslake.cube.store.files import read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
-from hipslake.cube.store.offers import Offer, RowSource, TableRows, from_pandas, offer
+from hipslake.cube.store.offers import Offer, offer
+from hipslake.cube.store.row_sources import source_of
 from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
@@ -179,104 +178,6 @@ def append(cube: Storage, data: Offered, *, engine: Engine | None = None) -> Cub
     return commit(cube, "append", work)
 
 
-def remove_partitions(
-    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None
-) -> CubeMetadata:
-    """Remove the partitions that meet some conditions, of some datasets or all.
-
-    Parameters
-    ----------
-    cube : Storage
-        At the cube's root.
-    conditions : Conditions
-        On partition columns of the cube; there must be one.
-    datasets : sequence of str, optional
-        By default all.
-
-    Raises
-    ------
-    CubeError
-        There is no condition, one is on another column, or a dataset is not partitioned by one of the
-        columns: to remove its partitions would take rows of other partitions with them.
-    ConditionTypeError
-        A condition compares a column with a value of another type.
-    """
-    wanted = Conjunction.of(conditions)
-
-    def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
-        chosen = list(base.names if datasets is None else datasets)
-        known_datasets(base, chosen)
-        strange = wanted.columns - set(base.roles.partition_columns)
-        if strange:
-            raise CubeError(
-                "partitions are removed by conditions on partition columns "
-                f"({', '.join(base.roles.partition_columns)}), not on {listed(strange)}"
-            )
-        if not wanted.columns:
-            raise CubeError(
-                "no condition says which partitions are removed; delete datasets to remove all of them"
-            )
-        uncut = {name: wanted.columns - set(base.dataset(name).partition_columns) for name in chosen}
-        uncut = {name: columns for name, columns in uncut.items() if columns}
-        if uncut:
-            told = "; ".join(f"{name!r} not by {listed(columns)}" for name, columns in sorted(uncut.items()))
-            raise CubeError(
-                f"not all datasets are partitioned by these columns ({told}), and would lose rows of other "
-                "partitions; name the datasets that are meant, or remove rows of these by building them again"
-            )
-        after = [
-            _without(cube, write_id, each, wanted) if each.name in chosen else each for each in base.datasets
-        ]
-        return Draft(base.cube, base.roles, base.file_rows, after)
-
-    return commit(cube, "remove_partitions", work)
-
-
-def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
-    """Delete some datasets, but not the seed. Their files go with the versions that name them.
-
-    Raises
-    ------
-    CubeError
-        The cube has no such dataset, or it is the seed.
-    """
-
-    def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
-        known_datasets(base, list(datasets))
-        if base.roles.seed in datasets:
-            raise CubeError(
-                f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; delete "
-                "the cube"
-            )
-        stays = [each for each in base.datasets if each.name not in datasets]
-        return Draft(base.cube, base.roles, base.file_rows, stays)
-
-    return commit(cube, "delete_datasets", work)
-
-
-def delete_cube(cube: Storage) -> None:
-    """Delete a cube, all versions and files.
-
-    The log of versions goes first, so that nobody opens what is half gone.
-
-    Raises
-    ------
-    CatalogNotFoundError
-        There is none.
-    """
-    read_version(cube)
-    cube.delete("metadata.json")
-    cube.delete_tree("_versions")
-    for entry in cube.list():
-        if entry.is_dir:
-            cube.delete_tree(entry.path)
-        else:
-            cube.delete(entry.path)
-    cube.delete("current")
-
-
 def _offers(roles: CubeColumns, data: Offered, partition_columns: Mapping[str, Sequence[str]]) -> list[Offer]:
     strange = set(partition_columns) - set(data)
     if strange:
@@ -303,31 +204,19 @@ def _offered(
         if like is None and partition_columns is None:
             return rows
         rows = rows.source
-    source: RowSource
-    if isinstance(rows, pa.Table):
-        source = TableRows(rows.replace_schema_metadata(None))
-    elif hasattr(rows, "iloc"):
-        source = TableRows(from_pandas(rows, name))
-    elif hasattr(rows, "parts") and hasattr(rows, "read"):
-        source = rows
-    else:
-        raise CubeError(
-            f"dataset {name!r}: rows come as a pyarrow.Table, a pandas frame, or a source of rows, not as "
-            f"{type(rows).__name__}"
-        )
-    cut = partition_columns
-    if cut is not None:
-        strange = set(cut) - set(roles.partition_columns)
+    source = source_of(rows, name)
+    if partition_columns is not None:
+        strange = set(partition_columns) - set(roles.partition_columns)
         if strange:
             raise CubeError(
                 f"dataset {name!r}: {listed(strange)} is none of the cube's partition columns "
                 f"({', '.join(roles.partition_columns)})"
             )
-        if name == roles.seed and set(cut) != set(roles.partition_columns):
+        if name == roles.seed and set(partition_columns) != set(roles.partition_columns):
             raise CubeError(
                 f"the seed {name!r} is cut by all partition columns ({', '.join(roles.partition_columns)})"
             )
-    return offer(roles, name, source, partition_columns=cut, like=like)
+    return offer(roles, name, source, partition_columns=partition_columns, like=like)
 
 
 def _written(
@@ -353,18 +242,6 @@ def _written(
         with_written(cube, write_id, number, each, done, indexed[each.name], before.get(each.name))
         for number, each in enumerate(offers)
     ]
-
-
-def _without(
-    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, conditions: Conjunction
-) -> CubeDatasetMetadata:
-    files = read_files(cube, dataset)
-    gone = conditions.meeting(files)[PATH].combine_chunks()
-    if not len(gone):
-        return dataset
-    return without_files(
-        cube, write_id, dataset, files.filter(pc.invert(pc.is_in(files[PATH], value_set=gone)))
-    )
 
 
 def _sorted(datasets: Sequence[CubeDatasetMetadata]) -> list[CubeDatasetMetadata]:

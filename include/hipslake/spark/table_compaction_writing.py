@@ -1,4 +1,4 @@
-"""What the tasks of a table's compaction do: sample, read and route rows, write files and read them again."""
+"""The new files of a compaction: rows are routed to them, written, and read again."""
 
 from __future__ import annotations
 
@@ -9,52 +9,99 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.checksum import row_checksum
-from hipslake.clustering.placement import NOISE_BITS, Placement, noise_of
+from hipslake.clustering.placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
-from hipslake.compaction.model import FileAccess
-from hipslake.engine.model import Block, Counter, Routed
+from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
+from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.errors import VerificationError
+from hipslake.spark.table_compaction_planning import Plan, mark_of
+from hipslake.specs.compaction import CompactionSpec
 
-RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
+_RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
 """Of what was read, without a file; and of each file that was written, as it was read again."""
 
-SAMPLE_RESULT = pa.schema([("file", pa.int64()), ("rows", pa.binary())])
-
 _READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
-_FILE_SHIFT = 40  # a row's number: number of its file << 40 | number in it
 
 
-@dataclass(frozen=True)
-class SampleTask:
-    """Draws rows of a file.
+def write_files(
+    spec: CompactionSpec,
+    engine: Engine,
+    table: CompactedTable,
+    plan: Plan,
+    rewrite: Rewrite,
+    placements: tuple[Placement, ...] | None,
+) -> tuple[list[NewFile], int]:
+    """Route all rows, write the files, and check that they hold what was read.
 
-    Attributes
+    Parameters
     ----------
-    access : FileAccess
-    paths : tuple of str
-    shares : tuple of float
-        Per file, the share of rows that is drawn.
-    columns : tuple of str
-    seed : int
-    done : Counter
+    spec : CompactionSpec
+    engine : Engine
+    table : CompactedTable
+    plan : Plan
+    rewrite : Rewrite
+        The change that is under way.
+    placements : tuple of Placement, optional
+        Per group; without them a group becomes one file.
+
+    Returns
+    -------
+    list of NewFile
+    int
+        Checksum of all rows.
+
+    Raises
+    ------
+    VerificationError
+        The rows that were written are not those that were read.
     """
+    groups = plan.groups
+    first = np.cumsum([0, *[group.num_files for group in groups]]).tolist()
+    sources = [
+        (file.path, number, first[number]) for number, group in enumerate(groups) for file in group.files
+    ]
+    targets = [
+        (group.partition, f"group-{number:05d}-{at:05d}-{rewrite.write_id}", number)
+        for number, group in enumerate(groups)
+        for at in range(group.num_files)
+    ]
+    columns = tuple(table.schema.names)
+    mapper = MoveRows(rewrite.access, tuple(sources), columns, placements, len(targets))
+    reducer = WriteFiles(
+        rewrite.access,
+        tuple(targets),
+        columns,
+        placements if spec.sort_within_files else None,
+        tuple(mark_of(spec, f"{rewrite.write_id}/{number:05d}") for number in range(len(groups))),
+        engine.counter(),
+    )
+    rows = sum(group.rows for group in groups)
+    with engine.progress("compact", tasks=len(targets), rows=rows, done=reducer.done):
+        found = engine.exchange(
+            sources=len(sources),
+            mapper=mapper,
+            targets=len(targets) + 1,
+            reducer=reducer,
+            result=_RESULT,
+        )
+    return _checked(table.name, found, rows)
 
-    access: FileAccess
-    paths: tuple[str, ...]
-    shares: tuple[float, ...]
-    columns: tuple[str, ...]
-    seed: int
-    done: Counter
 
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Give the sample of a file, as an Arrow IPC stream."""
-        least = int(self.shares[number] * 2**NOISE_BITS)
-        drawn, rows = [], 0
-        for batch in self.access.read(self.paths[number], self.columns):
-            numbers = _numbers(number, rows, batch.num_rows)
-            drawn.append(batch.filter(pa.array(noise_of(numbers, ~self.seed) < least)))
-            rows += batch.num_rows
-            self.done.add(batch.num_rows)
-        yield pa.record_batch([[number], [_to_ipc(drawn)]], schema=SAMPLE_RESULT)
+def _checked(name: str, found: pa.Table, rows: int) -> tuple[list[NewFile], int]:
+    """The files, if they hold the rows that were read, and these are as many as there should be."""
+    told = found.to_pylist()
+    read = [row for row in told if row["file"] is None]
+    written = [row for row in told if row["file"] is not None]
+    before = (sum(row["rows"] for row in read), sum(row["checksum"] for row in read) % 2**64)
+    after = (sum(row["rows"] for row in written), sum(row["checksum"] for row in written) % 2**64)
+    if before != after or before[0] != rows:
+        raise VerificationError(
+            f"{name}: of {rows} rows, {before[0]} were read (checksum {before[1]:016x}) and "
+            f"{after[0]} written (checksum {after[1]:016x}); nothing is changed. Run it again; if it "
+            "happens twice, report it as a bug"
+        )
+    files = [NewFile.model_validate_json(row["file"]) for row in written]
+    return sorted(files, key=lambda file: file.path), after[1]
 
 
 @dataclass(frozen=True)
@@ -84,7 +131,7 @@ class MoveRows:
         path, group, first = self.sources[source]
         rows = checksum = 0
         for batch in self.access.read(path, self.columns):
-            numbers = _numbers(source, rows, batch.num_rows)
+            numbers = row_numbers(source, rows, batch.num_rows)
             rows += batch.num_rows
             checksum += row_checksum(batch)
             if self.placements is None:
@@ -146,27 +193,8 @@ class WriteFiles:
         yield _result(found, checksum % 2**64, file.model_dump_json())
 
 
-def from_ipc(data: bytes) -> pa.Table:
-    """The rows of a sample."""
-    return pa.ipc.open_stream(data).read_all()
-
-
-def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
-    if not batches:
-        return pa.table({}).schema.serialize().to_pybytes()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
-
-
-def _numbers(file: int, first: int, count: int) -> np.ndarray:
-    return (file << _FILE_SHIFT) + np.arange(first, first + count)
-
-
 def _result(rows: int, checksum: int, file: str | None) -> pa.RecordBatch:
-    return pa.record_batch([[rows], [_signed(checksum)], [file]], schema=RESULT)
+    return pa.record_batch([[rows], [_signed(checksum)], [file]], schema=_RESULT)
 
 
 def _signed(checksum: int) -> int:

@@ -1,0 +1,129 @@
+"""What takes away from a cube: partitions, datasets, or all of it. But for the last, each is one version.
+
+Everything that can be told beforehand is checked before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
+
+from hipslake.cube.conditions import Conditions, Conjunction
+from hipslake.cube.dataset import listed
+from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
+from hipslake.cube.store.datasets import without_files
+from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.errors import CubeError
+from hipslake.storage import Storage
+
+
+def remove_partitions(
+    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None
+) -> CubeMetadata:
+    """Remove the partitions that meet some conditions, of some datasets or all.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    conditions : Conditions
+        On partition columns of the cube; there must be one.
+    datasets : sequence of str, optional
+        By default all.
+
+    Raises
+    ------
+    CubeError
+        There is no condition, one is on another column, or a dataset is not partitioned by one of the
+        columns: to remove its partitions would take rows of other partitions with them.
+    ConditionTypeError
+        A condition compares a column with a value of another type.
+    """
+    wanted = Conjunction.of(conditions)
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        chosen = list(base.names if datasets is None else datasets)
+        known_datasets(base, chosen)
+        strange = wanted.columns - set(base.roles.partition_columns)
+        if strange:
+            raise CubeError(
+                "partitions are removed by conditions on partition columns "
+                f"({', '.join(base.roles.partition_columns)}), not on {listed(strange)}"
+            )
+        if not wanted.columns:
+            raise CubeError(
+                "no condition says which partitions are removed; delete datasets to remove all of them"
+            )
+        uncut = {name: wanted.columns - set(base.dataset(name).partition_columns) for name in chosen}
+        uncut = {name: columns for name, columns in uncut.items() if columns}
+        if uncut:
+            told = "; ".join(f"{name!r} not by {listed(columns)}" for name, columns in sorted(uncut.items()))
+            raise CubeError(
+                f"not all datasets are partitioned by these columns ({told}), and would lose rows of other "
+                "partitions; name the datasets that are meant, or remove rows of these by building them again"
+            )
+        after = [
+            _without(cube, write_id, each, wanted) if each.name in chosen else each for each in base.datasets
+        ]
+        return Draft(base.cube, base.roles, base.file_rows, after)
+
+    return commit(cube, "remove_partitions", work)
+
+
+def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
+    """Delete some datasets, but not the seed. Their files go with the versions that name them.
+
+    Raises
+    ------
+    CubeError
+        The cube has no such dataset, or it is the seed.
+    """
+
+    def work(write_id: str, base: CubeMetadata | None) -> Draft:
+        base = standing_cube(base, cube)
+        known_datasets(base, list(datasets))
+        if base.roles.seed in datasets:
+            raise CubeError(
+                f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; delete "
+                "the cube"
+            )
+        stays = [each for each in base.datasets if each.name not in datasets]
+        return Draft(base.cube, base.roles, base.file_rows, stays)
+
+    return commit(cube, "delete_datasets", work)
+
+
+def delete_cube(cube: Storage) -> None:
+    """Delete a cube, all versions and files.
+
+    The log of versions goes first, so that nobody opens what is half gone.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        There is none.
+    """
+    read_version(cube)
+    cube.delete("metadata.json")
+    cube.delete_tree("_versions")
+    for entry in cube.list():
+        if entry.is_dir:
+            cube.delete_tree(entry.path)
+        else:
+            cube.delete(entry.path)
+    cube.delete("current")
+
+
+def _without(
+    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, conditions: Conjunction
+) -> CubeDatasetMetadata:
+    files = read_files(cube, dataset)
+    gone = conditions.meeting(files)[PATH].combine_chunks()
+    if not len(gone):
+        return dataset
+    return without_files(
+        cube, write_id, dataset, files.filter(pc.invert(pc.is_in(files[PATH], value_set=gone)))
+    )

@@ -1,0 +1,159 @@
+"""Which files of a table a compaction rewrites, and in which groups; from what the table says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hipslake.catalog.filters import parse_filter
+from hipslake.clustering.curves import Curve
+from hipslake.clustering.planning import (
+    ClusterMark,
+    RewriteGroup,
+    TableFile,
+    plan_bin_packing,
+    plan_clustering,
+)
+from hipslake.clustering.ranges import check_clustering_columns
+from hipslake.compaction.iceberg_table import IcebergTable
+from hipslake.compaction.model import CompactedTable
+from hipslake.compaction.parquet_folder import ParquetFolder
+from hipslake.errors import FilterError, SpecError
+from hipslake.specs.compaction import CompactionMode, CompactionSpec
+from hipslake.specs.environment import expand
+from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest, FileSizes
+
+CURVES = {CompactionMode.ZORDER: Curve.Z_ORDER, CompactionMode.HILBERT: Curve.HILBERT}
+
+
+def open_compacted(request: CompactTableRequest) -> CompactedTable:
+    """Open the table of a request, as it is now."""
+    spec = request.spec
+    if spec.folder is not None:
+        return ParquetFolder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
+    assert spec.table is not None
+    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage)
+
+
+def bytes_to_compact(request: CompactTableRequest) -> int:
+    """How many bytes of files a compaction rewrites; who asks decides where it runs."""
+    if request.dry_run:
+        return 0
+    with closing(open_compacted(request)) as table:
+        return sum(group.bytes for group in planned(request, table).groups)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is rewritten.
+
+    Attributes
+    ----------
+    considered : tuple of TableFile
+        Files that the filter has chosen.
+    groups : tuple of RewriteGroup
+    """
+
+    considered: tuple[TableFile, ...]
+    groups: tuple[RewriteGroup, ...]
+
+    @property
+    def rewritten(self) -> tuple[TableFile, ...]:
+        """The files of all groups, in their order."""
+        return tuple(file for group in self.groups for file in group.files)
+
+    @property
+    def expected(self) -> int:
+        """How many files come of it."""
+        return sum(group.num_files for group in self.groups)
+
+    def report(self, request: CompactTableRequest, table: CompactedTable) -> CompactTableReport:
+        """What there is to say before anything is done."""
+        files, spec = self.rewritten, request.spec
+        if not self.considered:
+            text = f"{table.name}: no file matches the filter; nothing to do."
+        elif not files:
+            text = f"{table.name}: none of {len(self.considered)} files is to be rewritten; nothing to do."
+        else:
+            by = f" by {', '.join(spec.columns)}" if spec.columns else ""
+            text = (
+                f"{table.name}: {spec.mode}{by} of {len(files)} of {len(self.considered)} files "
+                f"({sum(file.bytes for file in files)} bytes) in {len(self.groups)} groups; "
+                f"about {self.expected} files come of it."
+            )
+        return CompactTableReport(
+            table=table.name,
+            mode=spec.mode,
+            dry_run=request.dry_run,
+            partitions=len({group.partition for group in self.groups}),
+            bins=len(self.groups),
+            files_considered=len(self.considered),
+            files_skipped=len(self.considered) - len(files),
+            removed=FileSizes.of([file.bytes for file in files]),
+            expected_files=self.expected,
+            text=text,
+        )
+
+
+def mark_of(spec: CompactionSpec, group: str) -> ClusterMark | None:
+    """How the files of a group are clustered, for the table to remember; None if they are not."""
+    return ClusterMark(CURVES[spec.mode].value, spec.columns, group) if spec.columns else None
+
+
+def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
+    """Choose files by the filter, and group those that are to be rewritten."""
+    spec = request.spec
+    check_columns(table, spec.columns)
+    considered = _filtered(table, spec.partitions)
+    if spec.mode is CompactionMode.BINPACK:
+        least = spec.target_bytes + 1 if request.full else spec.min_bytes
+        groups = plan_bin_packing(considered, target_bytes=spec.target_bytes, min_bytes=least)
+    else:
+        groups = plan_clustering(
+            considered,
+            curve=CURVES[spec.mode].value,
+            columns=spec.columns,
+            target_bytes=spec.target_bytes,
+            group_bytes=spec.group_size.value,
+            full=request.full,
+        )
+    return Plan(considered, tuple(groups))
+
+
+def check_columns(table: CompactedTable, columns: Sequence[str]) -> None:
+    """Raise if a table cannot be clustered by some columns; none is fine, for bin-packing."""
+    partitions = sorted(set(columns) & set(table.partition_columns))
+    if partitions:
+        raise SpecError(
+            f"{table.name} is partitioned by {', '.join(partitions)}: each file has one value of it, so "
+            "there is nothing to cluster; take another column"
+        )
+    if columns:
+        check_clustering_columns(table.schema, columns)
+
+
+def _filtered(table: CompactedTable, text: str | None) -> tuple[TableFile, ...]:
+    if text is None:
+        return table.files
+    values = _comparable(table.partition_values)
+    if not values.schema.names:
+        raise SpecError(f"{table.name} has no partitions to filter by; leave out partitions: {text!r}")
+    numbered = values.append_column("file number", pa.array(range(len(table.files)), pa.int64()))
+    try:
+        chosen = numbered.filter(parse_filter(text, values.schema))["file number"].to_pylist()
+    except pa.ArrowException as error:
+        kinds = ", ".join(f"{field.name} ({field.type})" for field in values.schema)
+        raise FilterError(f"filter {text!r} compares values of different types; there are {kinds}") from error
+    return tuple(table.files[at] for at in chosen)
+
+
+def _comparable(values: pa.Table) -> pa.Table:
+    """Dates and times as texts, which filters know."""
+    fields = [
+        pa.field(field.name, pa.string() if pa.types.is_temporal(field.type) else field.type)
+        for field in values.schema
+    ]
+    return values.cast(pa.schema(fields))

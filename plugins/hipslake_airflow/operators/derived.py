@@ -1,0 +1,113 @@
+"""What is made of a version's rows: margins, indices, and what HATS readers open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.step import StepOperator
+
+if TYPE_CHECKING:
+    from hipslake.steps.hats_view import HatsViewReport
+    from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
+    from hipslake.steps.margin import MarginReport, MarginRequest
+    from hipslake.steps.report import Report
+
+
+class BuildMarginOperator(SparkStepOperator):
+    """Make the margins that the spec asks for of what a run wrote; or add some to the newest version.
+
+    The latter reads the param `arcsec`, commits a version, and is skipped if there is nothing to add. The
+    rows stay what they are, so no asset event is emitted. Small catalogs are done in the task's own process.
+
+    Parameters
+    ----------
+    published : bool
+        Whether margins are added to the newest version.
+    spark_above_bytes : int
+        From this many bytes of leaf files on, Spark does it.
+    """
+
+    job = "build_margin"
+    module = "hipslake.spark.margin"
+    _arcsec: tuple[float, ...] = ()
+
+    def __init__(self, *, published: bool = False, spark_above_bytes: int = 1 << 30, **kwargs: Any) -> None:
+        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
+        self.published = published
+
+    def request(self) -> MarginRequest:
+        from hipslake.steps.margin import MarginRequest
+
+        return MarginRequest(run_uri=self.run_uri, arcsec=self._arcsec)
+
+    def report_type(self) -> type[MarginReport]:
+        from hipslake.steps.margin import MarginReport
+
+        return MarginReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.margin import bytes_to_read
+
+        return bytes_to_read(self.request())
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        if self.published:
+            self._arcsec = tuple(float(each) for each in context["params"]["arcsec"])
+        summary = super().execute(context)
+        if self.published and summary["version"] is None:
+            raise AirflowSkipException("The newest version has these margins already.")
+        return summary
+
+
+class BuildIndexOperator(SparkStepOperator):
+    """Build the spec's indices of what the run wrote, or of the newest version, which is then committed anew.
+
+    Parameters
+    ----------
+    published : bool
+        Index the newest version. The rows stay what they are, so no asset event is emitted.
+    """
+
+    job = "build_index"
+
+    def __init__(self, *, published: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.published = published
+
+    def request(self) -> BuildIndexRequest:
+        from hipslake.steps.index import BuildIndexRequest
+
+        return BuildIndexRequest(run_uri=self.run_uri, published=self.published)
+
+    def report_type(self) -> type[BuildIndexReport]:
+        from hipslake.steps.index import BuildIndexReport
+
+        return BuildIndexReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.index import bytes_to_index
+
+        return bytes_to_index(self.request())
+
+    def without_spark(self) -> Report:
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.spark import index
+        from hipslake.steps.report import perform
+
+        engine = ThisProcess()
+        return perform(lambda asked: index.run(asked, engine), self.request(), self.report_type())
+
+
+class BuildHatsViewOperator(StepOperator):
+    """Let HATS readers open the newest version; also mends pointers that a killed publish left behind."""
+
+    def perform(self, context: Context) -> HatsViewReport:
+        from hipslake.steps import hats_view
+        from hipslake.steps.report import perform
+
+        request = hats_view.HatsViewRequest(run_uri=self.run_uri)
+        return perform(hats_view.run, request, hats_view.HatsViewReport)

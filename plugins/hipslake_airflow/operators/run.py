@@ -1,0 +1,84 @@
+"""How a run that makes a catalog begins: what it is to do, and of which files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+from hipslake_airflow.operators.window import window_of
+
+if TYPE_CHECKING:
+    from hipslake.steps.inputs import InputsReport
+    from hipslake.steps.resolve import ResolveReport
+
+
+class ResolveRunOperator(FirstStepOperator):
+    """Freeze the spec, the params, the window and the write id of a run into its `run.json`.
+
+    Pushes `run_uri`, which every later step takes. Reads these params, all optional: `threshold`, `layout`,
+    `force`, `wait_minutes`, `window_start`, `window_end`.
+
+    Parameters
+    ----------
+    spec_file : str
+        Path of the catalog spec. Not templated.
+    """
+
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec_file = spec_file
+
+    def perform(self, context: Context) -> ResolveReport:
+        from hipslake.steps import resolve
+        from hipslake.steps.report import perform
+
+        params: Mapping[str, Any] = context["params"]
+        run = context["dag_run"]
+        warehouse, run_uri = self.place(context)
+        request = resolve.ResolveRequest(
+            run_uri=run_uri,
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            warehouse=warehouse,
+            spec_file=self.spec_file,
+            threshold=params.get("threshold") or None,
+            layout=params.get("layout") or None,
+            force=bool(params.get("force", False)),
+            wait_minutes=float(params.get("wait_minutes", 60)),
+            window=window_of(context),
+        )
+        report = perform(resolve.run, request, resolve.ResolveReport)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
+        for folder in report.swept:
+            self.log.info("Removed %s, left behind by a run that died.", folder)
+        return report
+
+
+class FreezeInputsOperator(StepOperator):
+    """List the source files, and skip the run if nothing changed since the newest version."""
+
+    def perform(self, context: Context) -> InputsReport:
+        from hipslake.steps import inputs
+        from hipslake.steps.report import perform
+
+        request = inputs.InputsRequest(run_uri=self.run_uri)
+        return perform(inputs.run, request, inputs.InputsReport)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        summary = super().execute(context)
+        if summary["empty"]:
+            context["ti"].xcom_push(key="return_value", value=summary)
+            raise AirflowSkipException("The interval has no files, and the spec says on_empty: skip.")
+        version = summary["unchanged_version"]
+        if version is not None:
+            context["ti"].xcom_push(key="return_value", value=summary)
+            raise AirflowSkipException(
+                f"Version {version} was made of exactly these files, with this spec and library version; "
+                "there is nothing to do. Set force to build a new version all the same."
+            )
+        return summary

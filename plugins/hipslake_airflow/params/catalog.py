@@ -1,0 +1,126 @@
+"""The forms of the DAGs that make a catalog, and see to its versions."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
+from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
+
+from hipslake_airflow.params.fields import force_field, threshold_field, wait_field, window_fields
+
+
+def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a run that ingests files, with types, bounds and help."""
+    return {**(_of_a_whole_version(spec) if spec.mode is Mode.REPLACE else {}), **_of_every_run(spec)}
+
+
+def margin_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a run that adds margins, with what the spec says as the default."""
+    return {
+        "arcsec": Param(
+            list(spec.margin.arcsec) or [10.0],
+            type="array",
+            items={"type": "number", "minimum": MIN_ARCSEC, "maximum": MAX_ARCSEC},
+            minItems=1,
+            maxItems=20,
+            uniqueItems=True,
+            title="Distances (arcsec)",
+            description=(
+                "A margin is made at each of these distances at which the newest version has none. A list "
+                "of numbers, such as [10, 60]."
+            ),
+        )
+    }
+
+
+def compact_params() -> dict[str, Param]:
+    """Return the params of a compaction."""
+    return {
+        "min_files": Param(
+            4,
+            type="integer",
+            minimum=2,
+            maximum=10_000,
+            title="Files of a leaf",
+            description="Leaves with at least as many files are compacted; 2: all that have several.",
+        )
+    }
+
+
+def rollback_params() -> dict[str, Param]:
+    """Return the params of a rollback; the version has no default."""
+    return {
+        "version": Param(
+            type="integer",
+            minimum=1,
+            title="Version",
+            description=(
+                "The number of the version to bring back. It is published once more, as the newest; all "
+                "versions stay. Catalog.open(...).versions() lists those that there are."
+            ),
+        )
+    }
+
+
+def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
+    """Return the params of a vacuum, with what the spec says as defaults."""
+    return {
+        "keep_versions": Param(
+            spec.vacuum.keep_versions,
+            type="integer",
+            minimum=1,
+            maximum=MAX_KEEP_VERSIONS,
+            title="Keep versions",
+            description="So many of the newest versions stay, the newest one counted.",
+        ),
+        "keep_days": Param(
+            spec.vacuum.keep_days,
+            type="number",
+            minimum=0,
+            maximum=MAX_KEEP_DAYS,
+            title="Keep days",
+            description=(
+                "A version stays for so many days after a newer one took its place, and so do the folders "
+                "of runs. Who has opened a version needs its files until the work is done."
+            ),
+        ),
+        "dry_run": Param(
+            True,
+            type="boolean",
+            title="Dry run",
+            description=(
+                "Only log what would be deleted. A run that the schedule of the spec started deletes, "
+                "whatever stands here."
+            ),
+        ),
+    }
+
+
+def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
+    """What only a run that builds a whole new version may choose."""
+    thresholds = ", ".join(f"{group.name}: {spec.threshold_of(group.name)}" for group in spec.column_groups)
+    return {
+        "threshold": threshold_field(
+            f"Holds for every column group. Empty: as the spec says ({thresholds})."
+        ),
+        "layout": Param(
+            spec.layout.value,
+            type="string",
+            enum=[layout.value for layout in Layout],
+            title="Layout",
+            description="hats: every column group is a HATS catalog, for LSDB. hipscat: a folder per pixel.",
+        ),
+    }
+
+
+def _of_every_run(spec: CatalogSpec) -> dict[str, Param]:
+    whole = spec.mode is Mode.REPLACE
+    made_of = "files, spec and library are those of the newest version"
+    stands = "the interval was appended from the very same files"
+    waits = "the spec lets empty intervals pass" if spec.on_empty == "skip" else "the run fails"
+    return {
+        "force": force_field(made_of if whole else stands),
+        "wait_minutes": wait_field("" if whole else f" If none comes, {waits}."),
+        **window_fields(),
+    }

@@ -1,0 +1,62 @@
+"""The form of the DAG that exports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow.sdk import Param
+from hipslake.specs.base import NAME_PATTERN
+from hipslake.specs.export import ExportFormat
+
+from hipslake_airflow.params.fields import region_field, text_field
+
+
+def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
+    """Return the params of an export; the catalogs of the specs are proposed, others may be typed."""
+    return {
+        "catalog": Param(
+            type="string",
+            pattern=NAME_PATTERN,
+            maxLength=200,
+            examples=list(catalogs),
+            title="Catalog",
+            description="The name of a published catalog.",
+        ),
+        "version": Param(
+            None, type=["null", "integer"], minimum=1, title="Version", description="Empty: the newest."
+        ),
+        "region": region_field("The part of the sky"),
+        "columns": Param(
+            None,
+            type=["null", "array"],
+            items={"type": "string", "minLength": 1},
+            title="Columns",
+            description="One per line. Empty: all.",
+        ),
+        "filters": text_field(
+            "Filters",
+            "Which rows: phot_g_mean_mag < 12 and ra_error is not null. Comparisons, in (...), between, is "
+            "null, is nan, and, or, not, parentheses. Empty: all.",
+            10_000,
+        ),
+        "format": Param(
+            None,
+            type=["null", "string"],
+            enum=[None, *(each.value for each in ExportFormat)],
+            title="Format",
+            description="Empty: by the ending of the output.",
+        ),
+        "output": Param(
+            type="string",
+            minLength=1,
+            maxLength=2000,
+            title="Output",
+            description=(
+                "Path or URI of the file. A relative path, bright.parquet, lies below exports/ of the "
+                "warehouse."
+            ),
+        ),
+        "overwrite": Param(
+            False, type="boolean", title="Overwrite", description="Replace what lies at the output."
+        ),
+    }

@@ -1,0 +1,33 @@
+"""The forms of the DAGs that join catalogs."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
+from hipslake.specs.join import JoinSpec
+
+from hipslake_airflow.params.fields import force_field, region_field, threshold_field
+
+
+def crossmatch_params(spec: CrossmatchSpec) -> dict[str, Param]:
+    """Return the params of a cross-match, with types, bounds and help."""
+    return {
+        "radius_arcsec": Param(
+            spec.radius_arcsec,
+            type="number",
+            exclusiveMinimum=0,
+            maximum=MAX_RADIUS_ARCSEC,
+            title="Radius (arcsec)",
+            description="Largest separation of a pair. The right catalog needs a margin of at least that.",
+        ),
+        "region": region_field("Only rows of the left catalog in a part of the sky"),
+        **join_params(spec),
+    }
+
+
+def join_params(spec: JoinSpec) -> dict[str, Param]:
+    """Return the params of any join of two catalogs."""
+    return {
+        "threshold": threshold_field(f"Empty: as the spec says ({spec.threshold})."),
+        "force": force_field("both catalogs, spec and library are unchanged"),
+    }
