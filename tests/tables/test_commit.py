@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, SpecError
+from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
+from hipslake.tables import catalogs
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
 from hipslake.tables.data_files import bounds_table, live_files
@@ -51,6 +53,25 @@ def spec(lake: Lake, request: pytest.FixtureRequest) -> TableSpec:
     for first, band in ((0, "g"), (10, "r"), (20, "g")):
         lake.sink(spec, rows(first, 10, band))
     return spec
+
+
+def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.sink(lake.spec(), rows(0, 5))
+    found, asked = catalogs.find_table, 0
+
+    def not_there_yet(*given: Any) -> Table | None:
+        nonlocal asked
+        asked += 1  # first by the sink, then by who would make the table
+        return None if asked <= 2 else found(*given)
+
+    monkeypatch.setattr(catalogs, "find_table", not_there_yet)
+    monkeypatch.setattr(sink, "find_table", not_there_yet)
+    lake.sink(lake.spec(), rows(5, 5))
+    monkeypatch.undo()
+    assert lake.rows(lake.spec())["id"].to_pylist() == list(range(10))
+    assert orphans(lake.table(lake.spec())) == []
 
 
 def test_files_are_replaced_beside_an_append_that_came_first(lake: Lake, spec: TableSpec) -> None:

@@ -31,8 +31,7 @@ def test_a_table_in_an_object_store_is_sunk_read_and_swept(tmp_path: Path, bucke
     table = lake.table(spec)
     dead = claim(table)
     FileWriter.of(table, (), dead).write(rows, (1,), "left")
-    assert sweep_writes(catalog, spec.table, 0.0, keep=[]) == []  # it rests, before its first beat
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("HIPSLAKE_RESTING_SECONDS", "0")
-        assert sweep_writes(catalog, spec.table, 0.0) == [f"data/{dead}/left.parquet"]
+    assert sweep_writes(catalog, spec.table) == []  # it has beaten a moment ago
+    assert sweep_writes(catalog, spec.table, 0.0, keep=[dead]) == []
+    assert sweep_writes(catalog, spec.table, 0.0) == [f"data/{dead}/left.parquet"]
     assert lake.rows(spec).equals(found)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +33,7 @@ from hipslake.errors import ConflictError, SchemaMismatchError, SpecError, Stora
 from hipslake.specs.environment import expand
 from hipslake.specs.partitioning import PartitionField, SortField
 from hipslake.specs.table import IcebergSpec, TableSpec
+from hipslake.storage import Storage
 from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
 from hipslake.tables.transforms import result_type
 
@@ -47,6 +50,8 @@ _STORE_VARIABLES = {
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
 FORMAT_VERSION = "2"
+SHAPED_BY = "hipslake.shaped-by"
+"""Property of a table: the attempt that made it, or gave it its newest columns."""
 
 
 class OpenTable(NamedTuple):
@@ -187,20 +192,25 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
     check_fields(spec, stored)
     for _ in range(_TRIES):
         table = find_table(catalog, spec.table)
+        attempt = uuid.uuid4().hex
         if table is None:
             try:
-                return OpenTable(_create(catalog, spec, stored), True, ())
+                return OpenTable(_create(catalog, spec, stored, attempt), True, ())
             except TableAlreadyExistsError:  # another run was first
+                _forget(find_table(catalog, spec.table), attempt, 0)
                 continue
         missing = missing_columns(spec.table, table.schema(), stored)
         _check_spec(table, spec)
         if not missing:
             return OpenTable(table, False, ())
         try:
-            with reaching(catalog.name), table.update_schema() as update:
-                for field in missing:
-                    update.add_column(field.name, iceberg_type(field.type, iter(range(1, 10_000))))
+            with reaching(catalog.name), table.transaction() as transaction:
+                transaction.set_properties({SHAPED_BY: attempt})
+                with transaction.update_schema() as update:
+                    for field in missing:
+                        update.add_column(field.name, iceberg_type(field.type, iter(range(1, 10_000))))
         except CommitFailedException:
+            _forget(table, attempt, version_of(table.metadata_location) + 1)
             continue
         names = tuple(field.name for field in missing)
         log.info("Table %s gets column %s.", spec.table, ", ".join(names))
@@ -242,7 +252,26 @@ def in_table(field: PartitionField) -> PartitionField:
     return PartitionField.parse(f"{field.iceberg_transform}({field.column})")
 
 
-def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> Table:
+def version_of(metadata_file: str) -> int:
+    """The number of a metadata file: 0 for a new table, one more with each commit; -1 if it has none."""
+    number = metadata_file.rpartition("/")[2].partition("-")[0]
+    return int(number) if number.isdigit() else -1
+
+
+def _forget(table: Table | None, attempt: str, version: int) -> None:
+    """Delete the metadata file of an attempt that others were quicker than: no catalog ever named it."""
+    if table is None:
+        return
+    folder = Storage.at(table.location()).sub("metadata")
+    for entry in folder.list():
+        if not entry.path.endswith(".metadata.json") or version_of(entry.path) != version:
+            continue
+        told = json.loads(folder.read(entry.path))
+        if told.get("properties", {}).get(SHAPED_BY) == attempt:
+            folder.delete(entry.path)
+
+
+def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) -> Table:
     schema = iceberg_schema(stored)
     namespace = spec.table.rpartition(".")[0]
     with reaching(catalog.name):
@@ -254,6 +283,7 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> Table:
         "format-version": FORMAT_VERSION,
         "write.target-file-size-bytes": str(spec.target_file_size.value),
         "commit.manifest-merge.enabled": "true",
+        SHAPED_BY: attempt,
         **spec.properties,
     }
     with reaching(catalog.name):

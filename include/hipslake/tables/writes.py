@@ -18,7 +18,7 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 
 from hipslake.storage import Storage
-from hipslake.tables.catalogs import open_table
+from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
 from hipslake.tables.writing import DATA
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
@@ -151,14 +151,14 @@ def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> lis
     """Delete a write's manifests that are not named, and the metadata files of commits that it failed at."""
     folder = Storage.at(table.location()).sub("metadata")
     names = {path.rpartition("/")[2] for path in named}
-    token, present = str(commit_uuid(write_id)), _version_of(table.metadata_location)
+    token, present = str(commit_uuid(write_id)), version_of(table.metadata_location)
     removed = []
     for entry in folder.list():
         if entry.path in names:
             continue
         of_it = token in entry.path
         # What dropped off the log of metadata files long ago is history, and not looked into.
-        if entry.path.endswith(".metadata.json") and _version_of(entry.path) > present - _LOG_LENGTH:
+        if entry.path.endswith(".metadata.json") and version_of(entry.path) > present - _LOG_LENGTH:
             of_it = _failed_commit(table, write_id, folder, entry.path)
         if of_it:
             folder.delete(entry.path)
@@ -180,9 +180,3 @@ def _failed_commit(table: Table, write_id: str, folder: Storage, path: str) -> b
         return False
     mine = (s for s in told.get("snapshots", ()) if s["snapshot-id"] == newest)
     return any(s.get("summary", {}).get(WRITE_PROPERTY) == write_id for s in mine)
-
-
-def _version_of(path: str) -> int:
-    """The number that the name of a metadata file begins with; -1 if it has none."""
-    number = path.rpartition("/")[2].partition("-")[0]
-    return int(number) if number.isdigit() else -1
