@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hipslake.clustering.checksum import row_checksum
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import (
     CorruptFileError,
@@ -108,6 +109,17 @@ def test_partitions_are_kept_apart_and_chosen_by_a_filter(nights: Path, tmp_path
     assert rows_in(tmp_path / "out").equals(rows_in(nights))
     assert len(files_in(tmp_path / "out" / "night=2026-02-01")) == 6
     assert len(files_in(tmp_path / "out" / "night=2026-01-01")) == report.added.files / 2
+
+
+def test_a_partition_column_may_begin_with_an_underscore(tmp_path: Path) -> None:
+    rows = [stars(100, seed=seed) for seed in range(3)]
+    folder = write_folder(tmp_path / "sky", rows[0], 2, "_healpix_5=7")
+    write_folder(folder, rows[1], 2, "night=1/_healpix_5=8")
+    write_folder(folder, rows[2], 2, "_temporary")  # what readers pass over
+    report = compact(request(tmp_path, folder={"uri": str(folder), "output": str(tmp_path / "new")}))
+    assert report.rows_out == 200
+    found = [pq.read_table(path, partitioning=None) for path in files_in(tmp_path / "new")]
+    assert row_checksum(pa.concat_tables(found)) == row_checksum(pa.concat_tables(rows[:2]))
 
 
 def test_no_file_that_matches_is_nothing_to_do(nights: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.compaction import iceberg_table
 from hipslake.compaction.iceberg_table import IcebergRewrite
-from hipslake.errors import ConflictError, SpecError
+from hipslake.errors import ConflictError, SpecError, StorageError
 from hipslake.spark import table_compaction
 from hipslake.spark.table_compaction_planning import open_compacted
 from hipslake.specs.compaction import CompactionSpec
@@ -220,6 +220,35 @@ def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
     monkeypatch.setenv("HIPSLAKE_RESTING_SECONDS", "0")
     compact(request(lake, dry_run=True))
     assert not [path for path in lake.files(lake.spec()) if "-left" in path.name]
+    assert content(lake) == before
+
+
+@pytest.mark.parametrize("when", ["at the answer", "after it"])
+def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    before, asked = content(lake), request(lake, run="by hand")
+    commit, finish = IcebergRewrite.commit, iceberg_table.finish
+
+    def interrupted(self: IcebergRewrite, *told: Any) -> str:
+        commit(self, *told)
+        raise KeyboardInterrupt
+
+    def cut_off(table: Table, write_id: str, kept: Any, **told: Any) -> None:
+        monkeypatch.setattr(iceberg_table, "finish", finish)
+        raise StorageError("the store does not answer")
+
+    if when == "after it":
+        monkeypatch.setattr(IcebergRewrite, "commit", interrupted)
+    else:
+        monkeypatch.setattr(iceberg_table, "finish", cut_off)
+    with pytest.raises((KeyboardInterrupt, StorageError)):
+        compact(asked)
+    monkeypatch.undo()
+    assert content(lake) == before
+    assert compact(asked).text.startswith("An earlier attempt has committed")
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
+    compact(request(lake, dry_run=True))  # sweeps
     assert content(lake) == before
 
 

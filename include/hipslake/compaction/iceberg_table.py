@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.model import NewFile
 from hipslake.compaction.parquet_folder import mark_from, mark_text
-from hipslake.errors import CommitStateUnknownError
+from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.table import IcebergSpec
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_catalog, open_table
@@ -157,13 +157,16 @@ class IcebergTable:
     def rewriting(self) -> Iterator[IcebergRewrite]:
         write_id = claim(self._table)
         self._run.write(WRITES_OF_RUN, json.dumps([*self._writes(), write_id]).encode())
+        rewrite: IcebergRewrite | None = None
         try:
             with heartbeat(self._table, write_id) as beating:
-                yield IcebergRewrite(self, write_id, beating)
-        except CommitStateUnknownError:
-            raise  # a snapshot may name what was written
-        except BaseException:
-            finish(self._table, write_id, [])
+                rewrite = IcebergRewrite(self, write_id, beating)
+                yield rewrite
+        except BaseException as error:
+            # Once the catalog was asked, a snapshot may name what was written, unless we were told no. Then
+            # a sweep looks what stands, when the heartbeat has been silent for long enough.
+            if rewrite is None or not rewrite.asked or isinstance(error, ConflictError | PlanError):
+                finish(self._table, write_id, [])
             raise
 
     @cached_property
@@ -191,9 +194,16 @@ class IcebergTable:
 
 
 class IcebergRewrite:
-    """Files that are to replace others."""
+    """Files that are to replace others.
+
+    Attributes
+    ----------
+    asked : bool
+        Whether the catalog was asked to commit them, with whatever answer.
+    """
 
     def __init__(self, table: IcebergTable, write_id: str, beating: Heartbeat) -> None:
+        self.asked = False
         self._of = table
         self._write_id = write_id
         self._beating = beating
@@ -217,6 +227,7 @@ class IcebergRewrite:
             removed=[file for file in self._of._live if file.file_path in gone],
             properties={MARKS + self._write_id: mark_text(mark)} if mark else {},
         )
+        self.asked = True
         committed = commit(
             self._of._catalog,
             self._of._name,

@@ -189,7 +189,7 @@ class ParquetFolder:
             path
             for path in found
             if path.endswith((".parquet", ".parq", ".pq"))
-            and not any(part[0] in "._" for part in path.split("/"))
+            and not any(_is_hidden(part) for part in path.split("/"))
         ]
 
     def _check_schemas(self) -> None:
@@ -280,6 +280,11 @@ def mark_from(text: str) -> ClusterMark | None:
 def _mark_of(footer: Footer) -> ClusterMark | None:
     text = (footer.metadata.metadata or {}).get(MARK)
     return mark_from(text.decode()) if text else None
+
+
+def _is_hidden(part: str) -> bool:
+    """Whether readers pass over a file or folder; `_healpix_5=12` is a partition, as Spark takes it."""
+    return part[0] == "." or (part[0] == "_" and "=" not in part)
 
 
 def _hive_fields(path: str) -> Iterator[tuple[str, str | None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
+from hipslake.tables.schemas import NAME_MAPPING
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
@@ -31,6 +33,7 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
         The file is gone: another writer has taken it out of the table, and its files were removed.
     """
     wanted = pa.schema([schema.field(name) for name in columns])
+    aliases = _aliases(schema)
     storage, name = Storage.of_file(path)
     try:
         file = pq.ParquetFile(storage.arrow_file(name))
@@ -38,8 +41,8 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
         raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
     with file:
         stored = file.schema_arrow
-        by_id = {(field.metadata or {}).get(_FIELD_ID): field.name for field in stored}
-        names = [_name_in(stored, by_id, field) for field in wanted]
+        by_id = {_id_of(field): field.name for field in stored}
+        names = [_name_in(stored, by_id, aliases, field) for field in wanted]
         read = [name for name in names if name is not None]
         if not read:
             for group in range(file.num_row_groups):
@@ -49,17 +52,70 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
             arrays = [
                 pa.nulls(batch.num_rows, field.type)
                 if name is None
-                else batch.column(batch.schema.get_field_index(name)).cast(field.type)
+                else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field)
                 for name, field in zip(names, wanted, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _name_in(stored: pa.Schema, by_id: dict[bytes | None, str], field: pa.Field) -> str | None:
+def _id_of(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _aliases(schema: pa.Schema) -> dict[bytes, list[str]]:
+    """By field id, what columns are called in files without ids: see Iceberg's "column projection"."""
+    mapping = (schema.metadata or {}).get(NAME_MAPPING.encode())
+    told = json.loads(mapping) if mapping else []
+    return {str(each["field-id"]).encode(): each["names"] for each in told if "field-id" in each}
+
+
+def _name_in(
+    stored: pa.Schema, by_id: dict[bytes | None, str], aliases: dict[bytes, list[str]], field: pa.Field
+) -> str | None:
     """What a column of the table is called in a file. Files from elsewhere may know no ids."""
-    if None in by_id:
-        return field.name if field.name in stored.names else None
-    return by_id.get((field.metadata or {}).get(_FIELD_ID))
+    number = _id_of(field)
+    if None not in by_id:
+        return by_id.get(number)
+    known = aliases.get(number or b"", [] if aliases else [field.name])
+    return next((name for name in known if name in stored.names), None)
+
+
+def _cast(values: pa.Array, stored: pa.Field, wanted: pa.Field) -> pa.Array:
+    """Values as the table has them; what is nested is found by its id too."""
+    if pa.types.is_nested(stored.type):
+        renamed = _renamed(stored, wanted).type
+        if renamed != stored.type:
+            values = values.cast(stored.type).view(renamed)
+    return values.cast(wanted.type)
+
+
+def _renamed(stored: pa.Field, wanted: pa.Field) -> pa.Field:
+    """A field of a file, with the names that its parts have in the table; Arrow casts by name."""
+    old, new = stored.type, wanted.type
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        by_id = {_id_of(field): field for field in new}
+        parts = []
+        for at, part in enumerate(old):
+            if _id_of(part) is None:
+                parts.append(part)
+            elif _id_of(part) in by_id:
+                now = by_id[_id_of(part)]
+                parts.append(_renamed(part, now).with_name(now.name))
+            else:
+                parts.append(part.with_name(f"left out {at}"))
+        return stored.with_type(pa.struct(parts))
+    if _is_list(old) and _is_list(new):
+        made = pa.list_ if pa.types.is_list(old) else pa.large_list
+        return stored.with_type(made(_renamed(old.value_field, new.value_field)))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return stored.with_type(
+            pa.map_(_renamed(old.key_field, new.key_field), _renamed(old.item_field, new.item_field))
+        )
+    return stored
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _nulls(schema: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
 import pyarrow as pa
@@ -42,6 +42,9 @@ _ICEBERG: dict[pa.DataType, Callable[[], iceberg.IcebergType]] = {
     pa.timestamp("us", tz="UTC"): iceberg.TimestamptzType,
     pa.uuid(): iceberg.UUIDType,
 }
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property of a table that tells what columns are called in files without field ids."""
+
 _WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
 
 
@@ -158,6 +161,12 @@ def iceberg_type(kind: pa.DataType, numbers: Iterable[int]) -> iceberg.IcebergTy
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema that data files of a table are written with, field ids included."""
     return pa.schema([_narrowed(field) for field in schema_to_pyarrow(schema, include_field_ids=True)])
+
+
+def with_name_mapping(schema: pa.Schema, properties: Mapping[str, str]) -> pa.Schema:
+    """A table's Arrow schema whose metadata has the name mapping of the table's properties, if it has one."""
+    mapping = properties.get(NAME_MAPPING)
+    return schema.with_metadata({NAME_MAPPING: mapping}) if mapping else schema
 
 
 def _narrowed(field: pa.Field) -> pa.Field:

@@ -29,14 +29,14 @@ from hipslake.specs.partitioning import SortField
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import sort_order
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
-from hipslake.tables.schemas import arrow_schema
+from hipslake.tables.schemas import NAME_MAPPING, arrow_schema, with_name_mapping
 from hipslake.tables.transforms import partition_values
 
 DATA = "data"
 """The folder of a table's location in which data files lie."""
 
 _ROW_GROUP_ROWS = 1 << 18
-_USED_PROPERTIES = ("write.parquet.", "write.metadata.")
+_USED_PROPERTIES = ("write.parquet.", "write.metadata.", NAME_MAPPING)
 
 
 @dataclass(frozen=True)
@@ -94,8 +94,11 @@ class FileWriter:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """What rows must have: the table's columns, field ids included."""
-        return arrow_schema(self.schema)
+        """What rows must have: the table's columns, field ids included.
+
+        Its metadata tells what the columns are called in files that know no ids.
+        """
+        return with_name_mapping(arrow_schema(self.schema), dict(self.properties))
 
     @cached_property
     def storage(self) -> Storage:
@@ -133,11 +136,11 @@ class FileWriter:
         name : str
             Of the file, in the folder of the write. Written again, it is replaced.
         """
-        rows = self.sorted(rows.cast(self.arrow_schema))
+        rows = self.sorted(rows.cast(self.arrow_schema.remove_metadata()))
         path = f"{name}.parquet"
         with (
             self.storage.open(path, "wb") as file,
-            pq.ParquetWriter(file, self.arrow_schema, **self._options_for(rows)) as writer,
+            pq.ParquetWriter(file, rows.schema, **self._options_for(rows)) as writer,
         ):
             writer.write_table(rows, row_group_size=self._row_group_rows)
             writer.close()

@@ -1,0 +1,71 @@
+"""Rows of data files are found by field id, whatever their columns were called when they were written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.writing import FileWriter
+
+from tests.tables.sinking import Lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+def read(lake: Lake, path: Path | str) -> list[dict[str, Any]]:
+    """A file as the table sees it now."""
+    writer = FileWriter.of(lake.table(lake.spec()), (), "nothing")
+    batches = read_data_file(str(path), writer.arrow_schema, writer.arrow_schema.names)
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_renamed_columns_of_files_without_ids_are_found_by_the_name_mapping(lake: Lake) -> None:
+    spec = lake.spec(mode="upsert", key=["id"])
+    lake.sink(spec, pa.table({"id": [1, 2], "name": ["a", "b"], "mag": [1.0, 2.0]}))
+    foreign = lake.root / "foreign.parquet"
+    pq.write_table(pa.table({"id": [7, 8], "name": ["x", "y"], "mag": [7.0, 8.0]}), foreign)
+    lake.table(spec).add_files([str(foreign)])
+    with lake.table(spec).update_schema() as update:
+        update.rename_column("name", "label")
+        update.delete_column("mag")
+    assert read(lake, foreign) == [row for row in lake.rows(spec).to_pylist() if row["id"] > 2]
+    lake.sink(spec, pa.table({"id": [8], "label": ["z"]}))
+    assert lake.rows(spec)["label"].to_pylist() == ["a", "b", "x", "z"]
+    assert not any(pq.read_schema(path).metadata for path in lake.live(spec))
+
+
+@pytest.mark.parametrize(
+    ("values", "old", "new", "expected"),
+    [
+        ([{"a": 1, "c": 3}, None], "v.a", "b", [{"b": 1, "c": 3}, None]),
+        ([[{"a": 1}, None], []], "v.element.a", "b", [[{"b": 1}, None], []]),
+        ([{"s": {"a": 1}}, {"s": None}], "v.s.a", "b", [{"s": {"b": 1}}, {"s": None}]),
+    ],
+)
+def test_renamed_parts_of_nested_columns_keep_their_values(
+    lake: Lake, values: list[Any], old: str, new: str, expected: list[Any]
+) -> None:
+    lake.sink(lake.spec(), pa.table({"id": [1, 2], "v": values}))
+    with lake.table(lake.spec()).update_schema() as update:
+        update.rename_column(old, new)
+    (path,) = lake.live(lake.spec())
+    assert [row["v"] for row in read(lake, path)] == expected
+    assert lake.rows(lake.spec())["v"].to_pylist() == expected
+
+
+def test_a_part_that_was_dropped_and_added_again_is_another_one(lake: Lake) -> None:
+    lake.sink(lake.spec(), pa.table({"id": [1], "v": [{"a": 1, "c": 3}]}))
+    kind = lake.table(lake.spec()).schema().find_field("v.a").field_type
+    with lake.table(lake.spec()).update_schema() as update:
+        update.delete_column("v.a")
+    with lake.table(lake.spec()).update_schema() as update:
+        update.add_column(("v", "a"), kind)
+    (path,) = lake.live(lake.spec())
+    assert read(lake, path) == [{"id": 1, "v": {"c": 3, "a": None}}] == lake.rows(lake.spec()).to_pylist()
