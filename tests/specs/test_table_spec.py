@@ -139,6 +139,11 @@ def test_duplicates_are_a_text() -> None:
             "the connection holds the address",
         ),
         ({"iceberg": {"uri": "postgresql+psycopg2://me:secret@db/x"}}, "holds a password"),
+        (
+            {"iceberg": {"name": "lake", "properties": {"s3.secret-access-key": "x"}}},
+            "secret, and would stand in run folders; set PYICEBERG_CATALOG__LAKE__S3__SECRET_ACCESS_KEY",
+        ),
+        ({"iceberg": {"type": "rest", "uri": "http://c", "properties": {"token": "x"}}}, "token is a secret"),
     ],
 )
 def test_mistakes_say_their_mend(given: dict[str, Any], told: str) -> None:

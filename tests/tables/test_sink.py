@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import LongType, StringType, TimestampType
 
@@ -180,6 +181,38 @@ def test_fields_that_do_not_fit_are_told(
 ) -> None:
     with pytest.raises(error, match=told):
         lake.sink(lake.spec(**given), sample(3))
+
+
+def test_a_column_without_an_order_cannot_say_which_row_is_the_last(lake: Lake) -> None:
+    spec = lake.spec(mode="upsert", key=["id"], duplicates="last by v")
+    with pytest.raises(SpecError, match=r"duplicates: column 'v' is of type list.*; take a number"):
+        lake.sink(spec, pa.table({"id": [1, 1], "v": [[1], [2]]}))
+
+
+def test_nulls_in_a_column_that_the_table_requires_are_told(lake: Lake) -> None:
+    spec = lake.spec()
+    lake.sink(spec, pa.table({"id": [1, 2], "v": ["a", "b"]}))
+    with lake.table(spec).update_schema(allow_incompatible_changes=True) as update:
+        update._set_column_requirement("v", required=True)
+    with pytest.raises(InputError, match=r"column 'v': 1 rows or more .* the table requires it; filter"):
+        lake.sink(spec, pa.table({"id": [3, 4], "v": ["c", None]}))
+    lake.sink(spec, pa.table({"id": [3], "v": ["c"]}))
+    assert lake.rows(spec)["v"].to_pylist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("v desc", ["nan", "5.0", "-0.5", "None"]),
+        ("v desc nulls first", ["None", "nan", "5.0", "-0.5"]),
+        ("v", ["None", "-0.5", "5.0", "nan"]),
+        ("v nulls last", ["-0.5", "5.0", "nan", "None"]),
+    ],
+)
+def test_nan_is_the_greatest_number_of_a_sort_order(lake: Lake, order: str, expected: list[str]) -> None:
+    lake.sink(lake.spec(sort=[order]), pa.table({"id": [1, 2, 3, 4], "v": [5.0, float("nan"), None, -0.5]}))
+    (path,) = lake.live(lake.spec())
+    assert [str(value) for value in pq.read_table(path)["v"].to_pylist()] == expected
 
 
 def test_a_table_that_is_partitioned_in_another_way_is_told(lake: Lake) -> None:

@@ -26,6 +26,11 @@ from hipslake.specs.threshold import Threshold, ThresholdUnit
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
+_SECRET = re.compile(
+    r"(^|[.\-_])(token|credential|password|secret|secret-access-key|session-token|account-key|sas-token|"
+    r"client-secret|connection-string|authorization)$",
+    re.IGNORECASE,
+)
 _LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
 
 Column = Annotated[str, Field(min_length=1)]
@@ -144,6 +149,12 @@ class IcebergSpec(Frozen):
             raise ValueError("uri: the connection holds the address of the database; leave one of them out")
         if self.uri is not None and re.search(r"://[^/@]*:[^/@]+@", self.uri):
             raise ValueError("uri: holds a password; put it into an Airflow connection and name that")
+        if secret := sorted(name for name in self.properties if _SECRET.search(name)):
+            variable = f"PYICEBERG_CATALOG__{self.name}__{secret[0].replace('.', '__').replace('-', '_')}"
+            raise ValueError(
+                f"properties: {', '.join(secret)} is a secret, and would stand in run folders; set "
+                f"{variable.upper()} in the environment, or put it into an Airflow connection and name that"
+            )
         return self
 
 

@@ -15,8 +15,10 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     NoSuchTableError,
+    RESTError,
     TableAlreadyExistsError,
 )
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionSpec
@@ -26,7 +28,9 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortOrder
 from pyiceberg.table.sorting import SortField as IcebergSortField
 from pyiceberg.transforms import parse_transform
+from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
+from requests.exceptions import RequestException
 from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
 
 from hipslake.errors import ConflictError, SchemaMismatchError, SpecError, StorageError
@@ -81,7 +85,7 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     SpecError
         Its address makes no sense.
     """
-    known = Config().get_catalog_config(spec.name) or {}
+    known = _known(spec.name)
     given = {"type": spec.type, **_store_properties(), **spec.properties}
     given["warehouse"] = expand(spec.warehouse) if spec.warehouse else f"{warehouse.rstrip('/')}/{TABLES}"
     if spec.uri is not None:
@@ -100,6 +104,12 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
             return load_catalog(spec.name, **given)
         except DatabaseError:  # another process has just made the catalog's tables
             return load_catalog(spec.name, **given)
+
+
+def _known(name: str) -> RecursiveDict:
+    """What the environment says of a catalog; pyiceberg reads `_` in the names of variables as `-`."""
+    config = Config()
+    return config.get_catalog_config(name) or config.get_catalog_config(name.replace("_", "-")) or {}
 
 
 def _texts(properties: dict[str, Any]) -> dict[str, str]:
@@ -135,10 +145,13 @@ def reaching(what: str) -> Iterator[None]:
     """Tell that a catalog cannot be reached as an error of ours, which may pass."""
     try:
         yield
-    except (SQLAlchemyError, ConnectionError, TimeoutError) as error:
+    except CommitStateUnknownException:
+        raise  # whoever asks for a commit looks what became of it
+    except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
         raise StorageError(
-            f"Iceberg catalog {what!r} cannot be reached or does not answer: {str(error).splitlines()[0]}; "
-            "look at its address, its keys, and whether it runs"
+            f"Iceberg catalog {what!r} cannot be reached or does not answer: "
+            f"{''.join(str(error).splitlines()[:1]) or type(error).__name__}; look at its address, its keys, "
+            "and whether it runs"
         ) from error
 
 
@@ -237,6 +250,13 @@ def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
     for what, name in named:
         if name not in stored.names:
             raise SchemaMismatchError(f"{what}: the rows have no column {name!r}; they have {columns}")
+    if last_by := spec.duplicates.last_by:
+        kind = stored.field(last_by).type
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            raise SpecError(
+                f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
+                "number, a time or a text"
+            )
     for _, field in fields:
         result_type(in_table(field), stored.field(field.column).type)
     for field in spec.partition:

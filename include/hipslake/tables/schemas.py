@@ -236,7 +236,7 @@ def conformed(
     Raises
     ------
     InputError
-        A value does not fit: say a time with parts of a microsecond.
+        A value does not fit: say a time with parts of a microsecond, or a null that the table forbids.
     """
     made = {field.column: field for field in derived if field.transform is TransformName.HEALPIX}
     arrays = []
@@ -250,6 +250,11 @@ def conformed(
             arrays.append(pa.nulls(batch.num_rows, field.type))
         else:
             arrays.append(_cast(batch.column(at), field))
+        if not field.nullable and arrays[-1].null_count:
+            raise InputError(
+                f"column {field.name!r}: {arrays[-1].null_count} rows or more of the source have none, and "
+                "the table requires it; filter them out, or make the column optional in the table"
+            )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -117,6 +117,10 @@ class FileWriter:
                 # As a key of its own: Arrow puts the nulls of all keys on the same side.
                 by[f"nulls of {at}"] = pc.is_null(values)
                 keys.append((f"nulls of {at}", "descending" if field.nulls_first else "ascending"))
+            if field.descending and pa.types.is_floating(values.type):
+                # NaN is the greatest number of Iceberg's order; Arrow puts it last in both directions.
+                by[f"nan of {at}"] = pc.fill_null(pc.is_nan(values), False)
+                keys.append((f"nan of {at}", "descending"))
             by[f"values of {at}"] = values
             keys.append((f"values of {at}", "descending" if field.descending else "ascending"))
         if not keys:
