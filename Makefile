@@ -16,7 +16,7 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres
-	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile $(ARGS)
+	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
 	@$(with) include/setup/in_memory.sh python -m pytest -m slow $(ARGS)
