@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.errors import CommitStateUnknownError, ConflictError, SpecError
+from hipslake.errors import CommitStateUnknownError, ConflictError, SchemaMismatchError, SpecError
 from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
 from hipslake.tables import catalogs
@@ -20,6 +20,7 @@ from hipslake.tables.writing import FileWriter, WrittenFile
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform
 
 from tests.system.sinks import orphans
 from tests.tables.sinking import Lake
@@ -177,6 +178,24 @@ def test_an_upsert_that_was_overtaken_replaces_the_rows_that_came_meanwhile(lake
     assert found["id"].to_pylist() == [0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 9, 10, 11, 12, 13, 14]
     assert found.filter(pa.compute.equal(found["band"], "i"))["id"].to_pylist() == [8, 9, 10, 11]
     assert orphans(lake.table(upsert)) == []  # of the try that was overtaken
+
+
+def test_a_table_that_is_partitioned_anew_while_it_is_written_gets_no_values_of_the_old_fields(
+    lake: Lake,
+) -> None:
+    spec = lake.spec(partition=["bucket[16](id)"])
+    lake.sink(spec, rows(0, 10))
+
+    def divide_anew() -> None:
+        with lake.table(spec).update_spec() as update:
+            update.remove_field("id_bucket_16")
+            update.add_field("id", BucketTransform(4), "id_bucket_4")
+
+    other = Lake(lake.root / "other", Interrupted(divide_anew))
+    other.warehouse = lake.warehouse
+    with pytest.raises(SchemaMismatchError, match=r"is partitioned by bucket\[4\]\(id\), the spec says"):
+        other.sink(spec, rows(10, 10))
+    assert lake.rows(spec)["id"].to_pylist() == list(range(10))
 
 
 def test_an_upsert_is_not_bothered_by_files_that_hold_none_of_its_keys(lake: Lake) -> None:

@@ -26,7 +26,14 @@ from hipslake.spark.sink_writing import WriteTask, check_files, write_files
 from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
-from hipslake.tables.catalogs import OpenTable, find_table, fitting_table, in_table, open_catalog
+from hipslake.tables.catalogs import (
+    OpenTable,
+    check_partition,
+    find_table,
+    fitting_table,
+    in_table,
+    open_catalog,
+)
 from hipslake.tables.commit import Change, ChangeKind, Committed, commit
 from hipslake.tables.keys import check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
@@ -152,6 +159,7 @@ def _tried(
 ) -> SinkOutcome:
     """One try: from what stands in the table now to a commit, unless these very rows were sunk before."""
     table = catalog.load_table(order.spec.table)
+    check_partition(table, order.spec)  # others may have changed it since the table was opened
     before = known_sink(table, order.key)
     if before is not None and before.fingerprint == order.fingerprint and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)

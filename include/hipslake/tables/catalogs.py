@@ -213,7 +213,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
                 _forget(find_table(catalog, spec.table), attempt, 0)
                 continue
         missing = missing_columns(spec.table, table.schema(), stored)
-        _check_spec(table, spec)
+        check_partition(table, spec)
         if not missing:
             return OpenTable(table, False, ())
         try:
@@ -361,7 +361,14 @@ def partition_fields(table: Table) -> tuple[PartitionField, ...]:
     )
 
 
-def _check_spec(table: Table, spec: TableSpec) -> None:
+def check_partition(table: Table, spec: TableSpec) -> None:
+    """Look whether a table is partitioned as a spec says.
+
+    Raises
+    ------
+    SchemaMismatchError
+        It is not: a sink does not repartition.
+    """
     standing = [str(field) for field in partition_fields(table)]
     wanted = [str(in_table(field)) for field in spec.partition]
     if standing != wanted:
