@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.errors import CommitStateUnknownError, ConflictError, SchemaMismatchError, SpecError
+from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
 from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
 from hipslake.tables import catalogs
@@ -23,6 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 
 from tests.system.sinks import orphans
+from tests.tables.row_deletes import delete_rows
 from tests.tables.sinking import Lake
 
 
@@ -196,6 +197,20 @@ def test_a_table_that_is_partitioned_anew_while_it_is_written_gets_no_values_of_
     with pytest.raises(SchemaMismatchError, match=r"is partitioned by bucket\[4\]\(id\), the spec says"):
         other.sink(spec, rows(10, 10))
     assert lake.rows(spec)["id"].to_pylist() == list(range(10))
+
+
+def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(lake: Lake) -> None:
+    spec = lake.spec(mode="upsert", key="id")
+    lake.sink(spec, rows(0, 10))
+    [standing] = lake.live(spec)
+    engine = Interrupted(lambda: delete_rows(lake.table(spec), str(standing), [0, 1]))
+    other = Lake(lake.root / "other", engine)
+    other.warehouse = lake.warehouse
+    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; mode upsert needs"):
+        other.sink(lake.spec(mode="upsert", key="id"), rows(8, 4, "i"))
+    assert lake.rows(spec)["id"].to_pylist() == list(range(2, 10))
+    with pytest.raises(PlanError, match="has delete files"):
+        lake.sink(spec, rows(8, 4, "i"))
 
 
 def test_an_upsert_is_not_bothered_by_files_that_hold_none_of_its_keys(lake: Lake) -> None:

@@ -125,9 +125,12 @@ def check_none_came(order: SinkOrder, standing: Standing, table: Table, counted:
     ------
     ConflictError
         Some may.
+    PlanError
+        Delete files came: the rows that they take away would stand again in the files that are written anew.
     """
     if order.spec.mode is TableMode.APPEND:
         return
+    check_no_delete_files(table, f"mode {order.spec.mode}")
     seen = {file.file_path for file in standing.files}
     came = [file for file in live_files(table) if file.file_path not in seen]
     if order.spec.mode is TableMode.UPSERT:
@@ -157,7 +160,7 @@ def _sunk_before(order: SinkOrder, before: Sunk, standing: list[DataFile]) -> Re
 def _by_key(
     order: SinkOrder, engine: Engine, standing: Standing, new: NewRows, counted: Counted, work: Storage
 ) -> Replaced:
-    check_no_delete_files(standing.table, "an upsert")
+    check_no_delete_files(standing.table, "mode upsert")
     key = order.spec.key
     candidates = files_with_keys(standing.files, standing.table, key, counted.ranges)
     joined = find_old_versions(
@@ -188,7 +191,7 @@ def _by_key(
 def _in_interval(
     within: Interval, engine: Engine, standing: Standing, new: NewRows, work: Storage
 ) -> Replaced:
-    check_no_delete_files(standing.table, "replacing an interval")
+    check_no_delete_files(standing.table, "mode overwrite-interval")
     inside, maybe = files_in_interval(standing.files, standing.table, within.column, within.start, within.end)
     task = FindInIntervalTask(tuple(file.file_path for file in maybe), within, new.schema)
     found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
