@@ -7,6 +7,7 @@ dataset (or the index) that knows the column, before anything is joined. Null me
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
@@ -91,12 +92,13 @@ class C:
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(ABC):
     """What the values of one column have to be."""
 
     column: str
     active: ClassVar[bool] = True
 
+    @abstractmethod
     def expression(self, field: pa.Field) -> pc.Expression:
         """The condition for Arrow; false or null for rows that do not meet it.
 
@@ -105,7 +107,6 @@ class Condition:
         ConditionTypeError
             The column's type is another than that of the value.
         """
-        raise NotImplementedError
 
     def __and__(self, other: Condition | Conjunction) -> Conjunction:
         return Conjunction.of(self) & other

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow.compute as pc
+
 from hipslake.cube.drawing import draw, widths_of
 from hipslake.cube.fates import INCLUDED, partition_fates
 from hipslake.cube.partitions import PartitionTables, with_index, without_index
@@ -27,7 +29,7 @@ def _sections(plan: QueryPlan) -> Iterator[str]:
     yield "output:"
     yield draw(plan.aligned)
     fates = partition_fates(plan)
-    dropped = fates.filter([fate != INCLUDED for fate in fates.column("fate").to_pylist()])
+    dropped = fates.filter(pc.not_equal(fates["fate"], INCLUDED))
     if dropped.num_rows:
         yield "dropped:"
         yield draw(dropped)
