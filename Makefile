@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -58,6 +58,14 @@ bench-tables: setup peers ## Compare sinks, clustering and upserts of tables wit
 bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" compares with kartothek, ARGS="--cells N")
 	@$(with) python -m benchmarks.cube $(ARGS)
 
+docs: setup ## Build the documentation site in .site; a warning is a failure
+	@include/setup/setup.sh docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --quiet
+
+docs-serve: setup ## Show the documentation site on 127.0.0.1:8000 while pages are written
+	@include/setup/setup.sh docs
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs serve
+
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
 
@@ -68,4 +76,4 @@ lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
 clean: down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .venv-docs .site .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -24,3 +24,4 @@ compile() { # lock, then what it is compiled from
 options=("$@")
 compile requirements.txt --all-extras pyproject.toml
 compile benchmarks/requirements.txt benchmarks/requirements.in
+compile docs/requirements.txt docs/requirements.in

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `nginx` (.nginx), `database`
-# (Airflow's).
+# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `docs` (.venv-docs), `nginx`
+# (.nginx), `postgres` (.postgres), `database` (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -75,6 +75,12 @@ make_peers() {
   main python venv
   one_at_a_time
   make_environment .venv-peers benchmarks/requirements.txt
+}
+
+make_docs() {
+  main python venv
+  one_at_a_time
+  make_environment .venv-docs docs/requirements.txt
 }
 
 # A web server that knows ranges, for tests: the system's, or Debian's own, unpacked here, which takes no root. Without it
