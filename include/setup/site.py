@@ -1,4 +1,4 @@
-"""What the documentation site has beside the pages of docs/: the README, the reference, files that pages link to.
+"""What the documentation site has beside docs/: the README, the reference, and files that pages link to.
 
 Hooks of MkDocs, which finds them by their names.
 """
