@@ -7,6 +7,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
+from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import compact_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.derived import BuildHatsViewOperator
@@ -14,6 +15,7 @@ from hipslake_airflow.operators.increments import CompactCatalogOperator
 from hipslake_airflow.operators.run import ResolveRunOperator
 from hipslake_airflow.params.catalog import compact_params
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
@@ -29,11 +31,11 @@ def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
         dag_id=dag_id_of(PIPELINE, path),
         description=f"Compact {spec.name}",
         doc_md=compact_document(spec),
-        schedule=None,
+        schedule=schedule_of(spec.compact.schedule, [catalog_asset(spec.name)]),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=compact_params(),
+        params=compact_params(spec),
         tags=["hipslake", "catalog", "compact"],
         default_args=RETRIES,
     ) as dag:

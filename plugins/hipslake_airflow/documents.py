@@ -11,6 +11,8 @@ from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.join import SideSpec
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 
+from hipslake_airflow.schedules import when
+
 _STEPS = {
     Mode.REPLACE: """\
 `resolve` freezes the spec, the params and the window of the run. `wait` waits for the files, `inputs` lists
@@ -79,6 +81,7 @@ def crossmatch_document(spec: CrossmatchSpec, path: Path) -> str:
 | separation | {spec.min_radius_arcsec:g} to {spec.radius_arcsec:g} arcsec; {neighbours} |
 | positions | {epoch} |
 | outcome | {kinds[spec.how]}; leaves of at most {spec.threshold} |
+| runs | {when(spec.schedule, _versions_of(spec.follows))} |
 
 `resolve` freezes the spec, the params and the versions of both catalogs, and checks that they can be matched:
 the right one needs a margin. `crossmatch` matches stretch by stretch and writes the leaves, `verify` reads
@@ -105,6 +108,7 @@ def equijoin_document(spec: EquijoinSpec, path: Path) -> str:
 | left | `{spec.left.catalog}`, by `{spec.keys[0]}`{_filtered(spec.left)} |
 | right | `{spec.right.catalog}`, by `{spec.keys[1]}`{_filtered(spec.right)} |
 | outcome | {outcome}; leaves of at most {spec.threshold} |
+| runs | {when(spec.schedule, _versions_of(spec.follows))} |
 
 `resolve` freezes the spec, the params and the versions of both catalogs, and checks that the keys share their
 pixels. `equijoin` joins where leaves of both meet, without a shuffle, and writes the leaves of the outcome,
@@ -158,6 +162,10 @@ rows of exactly these files."""
 """
 
 
+def _versions_of(catalogs: tuple[str, ...]) -> str:
+    return f"each new version of {' or '.join(f'`{name}`' for name in catalogs)}" if catalogs else ""
+
+
 def _filtered(side: SideSpec) -> str:
     """Which rows of a side take part, as the end of a cell of a table."""
     if side.filters is None:
@@ -173,6 +181,8 @@ def compact_document(spec: CatalogSpec) -> str:
 Nights that put files beside (`append: add_file`) leave leaves with many small files. `compact` merges those
 of every leaf that has at least `min_files` into one sorted file, all in one commit; the rows stay as they
 are. `view` shows the new version to HATS readers. Runs may append at the same time.
+
+Runs {when(spec.compact.schedule, "each night")}.
 """
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from airflow.sdk import DAG, Param
 from hipslake.specs.join import JoinSpec
 
+from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.derived import BuildHatsViewOperator
 from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
 from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.schedules import schedule_of
 
 SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are joined before Spark has started
 
@@ -47,7 +49,7 @@ def join_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
         doc_md=document,
-        schedule=None,
+        schedule=schedule_of(spec.schedule, map(catalog_asset, spec.follows)),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
@@ -61,6 +63,9 @@ def join_dag(
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+        # Not after one whose sides are not there yet.
+        view = BuildHatsViewOperator(
+            task_id="view", run_uri=run_uri, trigger_rule="none_failed_min_one_success"
+        )
         first >> work >> verify >> publish >> view
     return dag

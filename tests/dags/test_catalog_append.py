@@ -52,6 +52,19 @@ def test_only_catalogs_whose_leaves_gather_files_are_compacted(
     assert COMPACT not in load()
 
 
+def test_a_compaction_follows_its_catalog_or_the_schedule_of_the_spec(
+    load: Load, survey: Survey, specs: Path
+) -> None:
+    dag = load()[COMPACT]
+    assert "hipslake://catalogs/stars" in repr(dag.timetable.asset_condition)
+    assert dag.params["min_files"] == 10
+    with (specs / "stars.yaml").open("a") as file:
+        file.write('compact: {min_files: 3, schedule: "0 4 * * *"}\n')
+    dag = load()[COMPACT]
+    assert dag.timetable.expression == "0 4 * * *"
+    assert dag.params["min_files"] == 3
+
+
 @pytest.mark.parametrize("value", [1, "many", 1e9, None])
 def test_a_number_of_files_out_of_bounds_is_refused(load: Load, survey: Survey, value: object) -> None:
     from airflow.sdk.exceptions import ParamValidationError

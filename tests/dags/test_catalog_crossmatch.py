@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import AssetAny
+from airflow.sdk.definitions.timetables.assets import AssetTriggeredTimetable
 from hipslake import Catalog
 
 from tests.catalog.little import sky
@@ -44,6 +46,37 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert "| right | `b` |" in dag.doc_md
     assert dag.params["radius_arcsec"] == 60
     assert set(dag.params) == {"radius_arcsec", "threshold", "region", "force"}
+
+
+@pytest.mark.parametrize(
+    ("more", "assets"),
+    [
+        ("", {"catalog/a", "catalog/b"}),
+        ("right: {catalog: b, version: 3}\n", {"catalog/a"}),
+        ("right: {catalog: /data/b}\n", {"catalog/a"}),
+    ],
+)
+def test_a_match_follows_the_catalogs_whose_newest_versions_it_joins(
+    load: Load, joins: Path, more: str, assets: set[str]
+) -> None:
+    text = "".join(
+        line for line in SPEC.splitlines(keepends=True) if not (more and line.startswith("right:"))
+    )
+    (joins / "a_x_b.yaml").write_text(text + more)
+    condition = load()[DAG].timetable.asset_condition
+    assert isinstance(condition, AssetAny)  # either is enough
+    assert {asset.name for asset in condition.objects} == assets
+
+
+@pytest.mark.parametrize(
+    ("schedule", "told"), [("manual", "by hand only"), ("0 5 * * *", "`0 5 * * *` (UTC)")]
+)
+def test_a_match_may_have_a_schedule_of_its_own(load: Load, joins: Path, schedule: str, told: str) -> None:
+    (joins / "a_x_b.yaml").write_text(f"{SPEC}schedule: {schedule}\n")
+    dag = load()[DAG]
+    assert told in dag.doc_md
+    assert not isinstance(dag.timetable, AssetTriggeredTimetable)
+    assert dag.timetable.can_be_scheduled is (schedule != "manual")
 
 
 def test_a_broken_spec_is_told_by_its_dag(load: Load, joins: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, model_validator
 from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec
 from hipslake.specs.margin import MarginSpec, margin_name
 from hipslake.specs.position_from import PositionFromSpec, Unmatched
-from hipslake.specs.schedule import check_cron, intervals_within
+from hipslake.specs.schedule import Following, check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
 from hipslake.specs.threshold import Threshold, ThresholdUnit
@@ -129,10 +129,17 @@ class Unchanged(StrEnum):
     REFERENCE = "reference"  # not at all: HATS readers keep the last version that has a tree
 
 
+class CompactSpec(Frozen):
+    """Mode append, add_file: when leaves that have gathered files get one sorted file each."""
+
+    min_files: int = Field(default=10, ge=2, le=10_000)  # leaves with at least as many
+    schedule: Following = None  # None: after each night
+
+
 class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
-    of_no_outcome = frozenset({"schedule", "vacuum"})
+    of_no_outcome = frozenset({"schedule", "compact", "vacuum"})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -154,6 +161,7 @@ class CatalogSpec(NamedSpec):
     append: AppendMode = AppendMode.REWRITE
     unchanged: Unchanged = Unchanged.LINK
     on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
+    compact: CompactSpec = CompactSpec()
     vacuum: VacuumSpec = VacuumSpec()
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.catalog import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.schedule import Following
 
 
 class MotionColumns(Frozen):
@@ -30,6 +31,16 @@ class SideSpec(Frozen):
     filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
     motion: MotionColumns | None = None  # None: rows stay where they are, whatever the epoch
 
+    @property
+    def is_named(self) -> bool:
+        """Whether it is a catalog of the warehouse, and not the URI of one."""
+        return "/" not in self.catalog
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether a new version of the catalog is another input."""
+        return self.is_named and self.version is None
+
     def described(self, catalog: str) -> str:
         """A name of the catalog, with which of its rows take part."""
         return catalog if self.filters is None else f"{catalog} ({' '.join(self.filters.split())})"
@@ -38,7 +49,7 @@ class SideSpec(Frozen):
 class JoinSpec(NamedSpec):
     """One join of two catalogs: what a user writes in `include/specs/joins/<name>.yaml`."""
 
-    of_no_outcome = frozenset({"vacuum"})
+    of_no_outcome = frozenset({"schedule", "vacuum"})
 
     left: SideSpec
     right: SideSpec
@@ -46,3 +57,10 @@ class JoinSpec(NamedSpec):
     layout: Layout = Layout.HATS
     parquet: ParquetSpec = ParquetSpec()
     vacuum: VacuumSpec = VacuumSpec()
+    schedule: Following = None  # None: when one of the two catalogs has a new version
+
+    @property
+    def follows(self) -> tuple[str, ...]:
+        """The catalogs of the warehouse whose newest versions are joined."""
+        named = (side.catalog for side in (self.left, self.right) if side.is_followed)
+        return tuple(dict.fromkeys(named))

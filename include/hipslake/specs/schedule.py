@@ -1,8 +1,11 @@
-"""Cron expressions, checked when a spec is read and not when the scheduler first meets them."""
+"""When DAGs run, checked when a spec is read and not when the scheduler first meets it."""
 
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 _PRESET_FIELDS = {
     "@hourly": "0 * * * *",
@@ -50,6 +53,24 @@ def check_cron(text: str) -> str:
                 takes = f"{low} to {high}, *, lists, ranges, /step"
                 raise ValueError(f"{field!r} is no {name} of a cron schedule; it takes {takes}")
     return text
+
+
+def check_schedule(text: str) -> str:
+    """Return `manual`, or a cron expression as it is; `ValueError` says what is wrong.
+
+    Examples
+    --------
+    >>> check_schedule("manual")
+    'manual'
+    """
+    return text if text == MANUAL else check_cron(text)
+
+
+MANUAL = "manual"
+"""The schedule of what would follow others by itself, and is to run by hand only."""
+
+Following = Annotated[str, AfterValidator(check_schedule)] | None
+"""A cron expression, `manual`, or None: after each change of what the outcome is made of."""
 
 
 def intervals_within(text: str) -> str | None:

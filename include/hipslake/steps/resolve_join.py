@@ -150,8 +150,7 @@ def freeze(
 
 
 def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
-    named = "/" not in side.catalog
-    uri = catalog_uri(warehouse, side.catalog) if named else expand(side.catalog)
+    uri = catalog_uri(warehouse, side.catalog) if side.is_named else expand(side.catalog)
     catalog = Catalog.open(uri, side.version)
     if catalog.storage.is_same_place(outcome):
         raise SpecError(f"{catalog.uri} is a side of the join and its outcome; give the outcome another name")

@@ -38,6 +38,8 @@ class ResolveJoinOperator(FirstStepOperator):
         """Perform the step, told what every `ResolveJoinRequest` has; `params` are those of the form."""
 
     def perform(self, context: Context) -> ResolveJoinReport:
+        from hipslake.errors import CatalogNotFoundError
+
         params: Mapping[str, Any] = context["params"]
         run = context["dag_run"]
         warehouse, run_uri = self.place(context)
@@ -50,7 +52,12 @@ class ResolveJoinOperator(FirstStepOperator):
             "threshold": params.get("threshold") or None,
             "force": bool(params.get("force", False)),
         }
-        report = self.resolve(told, params)
+        try:
+            report = self.resolve(told, params)
+        except CatalogNotFoundError as error:
+            if not context.get("triggering_asset_events"):
+                raise
+            raise AirflowSkipException(f"{error}. Its first version starts the join.") from error
         context["ti"].xcom_push(key="run_uri", value=run_uri)
         self.log.info("Run folder: %s", run_uri)
         return report

@@ -34,11 +34,11 @@ def margin_params(spec: CatalogSpec) -> dict[str, Param]:
     }
 
 
-def compact_params() -> dict[str, Param]:
+def compact_params(spec: CatalogSpec) -> dict[str, Param]:
     """Return the params of a compaction."""
     return {
         "min_files": Param(
-            4,
+            spec.compact.min_files,
             type="integer",
             minimum=2,
             maximum=10_000,
