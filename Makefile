@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers lock clean
+.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -10,9 +10,13 @@ help: ## Say what the targets do
 	@echo
 	@echo "  Variables: HIPSLAKE_LANDING, HIPSLAKE_WAREHOUSE, AIRFLOW_HOME (folders), HIPSLAKE_PORT, HIPSLAKE_PYTHON, JAVA_HOME"
 
-demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and Spark, print what came out
+demo: setup ## Set everything up, run the whole chain on Gaia and Hipparcos under a real scheduler, print what came out
 	@include/setup/setup.sh database
 	@$(with) python -m hipslake_demo.demo
+
+demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
+	@include/setup/setup.sh database
+	@$(with) python -m hipslake_demo.ingest
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres

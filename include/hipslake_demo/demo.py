@@ -1,40 +1,50 @@
-"""`make demo`: ingest three catalogs of real stars through Airflow and Spark, and say what came out.
+"""`make demo`: three catalogs of real stars, and all that follows them, under a real scheduler.
 
-`python -m hipslake_demo.demo` runs in the environment of include/setup/environment.sh, on a migrated Airflow.
+Three DAGs are started by hand: the ingests. What they publish starts the others: a cross-match, a table, its
+compaction, a cube. `python -m hipslake_demo.demo` runs in the environment of include/setup/environment.sh, on
+a migrated Airflow.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from hipslake.errors import HipslakeError
 from hipslake.specs.environment import expand
+from hipslake.steps.run import RUNS
 
 from hipslake_demo.landing import write_landing
-from hipslake_demo.outcome import Outcome, frozen_runs, outcome_of, reports_of
-from hipslake_demo.summary import how_to_open, reuse, table
+from hipslake_demo.outcome import Outcome, outcome_of, why_it_failed
+from hipslake_demo.scheduler import Run, Scheduler, SchedulerError, running
+from hipslake_demo.summary import aligned, how_to_open, reuse, table
 
-CATALOGS = ("gaia_dr3", "hipparcos", "hipparcos_hats")
-_TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
-_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): .+")
+INGESTS = ("catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats")
+FOLLOWERS = ("catalog_crossmatch__gaia_x_hipparcos", "iceberg_sink__gaia_dr3")
+CATALOGS = {dag: dag.split("__")[1] for dag in (*INGESTS, FOLLOWERS[0])}
+"""The catalogs that the chain publishes, by the DAGs that do."""
+
+_PARSED_WITHIN = 180.0  # seconds for the DAG files to be read
+_ENDS_WITHIN = 1200.0  # seconds for the chain, on a slow machine
+_QUIET = 15.0  # seconds without a run: the scheduler has made all that events ask for
+_TICK = 2.0
 
 
 class DagRunError(Exception):
-    """A DAG run failed."""
+    """A DAG run failed, or the chain did not end."""
 
 
 def run_demo() -> list[Outcome]:
-    """Write the landing folder, run the three DAGs one after the other, and print what came out.
+    """Write the landing folder, run the chain, and print what came out.
 
     Raises
     ------
     DagRunError
-        If a DAG run fails; the message holds why.
+        If a run fails; the message holds why.
+    SchedulerError
+        If Airflow does not start or answer.
     HipslakeError
         If the landing folder cannot be written, or the result cannot be read.
     """
@@ -42,54 +52,53 @@ def run_demo() -> list[Outcome]:
     written = write_landing(landing)
     new = sum(written.values())
     say(f"landing folder {landing}: {new} files written, {len(written) - new} reused")
+    with running() as scheduler:
+        runs = run_chain(scheduler, warehouse)
+        chain = [[run.dag_id, started_by(scheduler, run), run.state, f"{run.seconds:.1f}"] for run in runs]
     outcomes = []
-    for catalog in CATALOGS:
-        dag_id = f"catalog_ingest__{catalog}"
-        start = time.monotonic()
-        run_dag(dag_id, warehouse)
-        outcome = outcome_of(warehouse, dag_id, catalog, seconds_now=time.monotonic() - start)
-        say(reuse(outcome))
-        outcomes.append(outcome)
-    print(f"\n{table(outcomes)}\n")
+    for dag_id, catalog in CATALOGS.items():
+        seconds = sum(run.seconds for run in runs if run.dag_id == dag_id)
+        outcomes.append(outcome_of(warehouse, dag_id, catalog, seconds_now=seconds))
+        say(reuse(outcomes[-1]))
+    print(f"\n{aligned([['DAG', 'started by', 'state', 'seconds'], *chain], left=3)}\n")
+    print(f"{table(outcomes)}\n")
     print("\n\n".join(how_to_open(outcome) for outcome in outcomes))
     return outcomes
 
 
-def run_dag(dag_id: str, warehouse: str) -> None:
-    """Run a DAG with `airflow dags test`; its log goes to a file, its tasks are named as they start.
+def run_chain(scheduler: Scheduler, warehouse: str) -> list[Run]:
+    """Start the ingests, and follow the chain to its end; the runs in the order of their start."""
+    since = datetime.now(UTC)
+    _until(
+        lambda: all(map(scheduler.knows, (*INGESTS, *FOLLOWERS))), _PARSED_WITHIN, "DAG files were not read"
+    )
+    for dag_id in (*FOLLOWERS, *INGESTS):
+        scheduler.unpause(dag_id)
+    for dag_id in INGESTS:
+        scheduler.trigger(dag_id)
+    told: set[tuple[str, str, str]] = set()
+    quiet_since, end = time.monotonic(), time.monotonic() + _ENDS_WITHIN
+    while True:
+        runs = [run for run in scheduler.runs(since) if run.dag_id in (*INGESTS, *FOLLOWERS)]
+        _tell(scheduler, runs, told)
+        if failed := [run for run in runs if run.state == "failed"]:
+            raise DagRunError(
+                f"{failed[0].dag_id} failed: {why_it_failed(warehouse, failed[0].dag_id)}\n"
+                f"reports: {warehouse}/{RUNS}/{failed[0].dag_id}/"
+            )
+        if not all(run.has_ended for run in runs):
+            quiet_since = time.monotonic()
+        if time.monotonic() - quiet_since > _QUIET:
+            return runs
+        if time.monotonic() > end:
+            going = ", ".join(run.dag_id for run in runs if not run.has_ended)
+            raise DagRunError(f"the chain did not end within {_ENDS_WITHIN:.0f} s; still running: {going}")
+        time.sleep(_TICK)
 
-    Raises
-    ------
-    DagRunError
-        If the run fails.
-    """
-    log_file = Path(os.environ["AIRFLOW_HOME"]) / "logs" / "demo" / f"{dag_id}.log"
-    log_file.parent.mkdir(parents=True, exist_ok=True)
-    say(f"{dag_id} is running (log: {log_file})")
-    command = ["airflow", "dags", "test", dag_id]
-    with (
-        log_file.open("wb") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process,
-    ):
-        for line in process.stdout or ():
-            log.write(line)
-            log.flush()
-            task = _TASK_STARTS.search(line.decode(errors="replace"))
-            if task:
-                print(f"  {task[1]}", flush=True)
-    if process.returncode:
-        raise DagRunError(f"{dag_id} failed: {why_it_failed(dag_id, warehouse, log_file)}\nlog: {log_file}")
 
-
-def why_it_failed(dag_id: str, warehouse: str, log_file: Path) -> str:
-    """Return the error that a step of the newest run reported, or else the last one in the log."""
-    runs = frozen_runs(warehouse, dag_id)
-    for step, report in reports_of(runs[0] if runs else None).items():
-        if report.error is not None:
-            return f"{step}: {report.error.kind}: {report.error.message}"
-    lines = log_file.read_text(errors="replace").splitlines()
-    errors = [line for line in lines if _ERROR.fullmatch(line)]
-    return errors[-1] if errors else "\n".join(lines[-20:])
+def started_by(scheduler: Scheduler, run: Run) -> str:
+    """What started a run: the assets, or hands."""
+    return ", ".join(scheduler.started_by(run)) if run.kind == "asset_triggered" else "hand"
 
 
 def say(message: str) -> None:
@@ -97,11 +106,36 @@ def say(message: str) -> None:
     print(f"hipslake: {message}", flush=True)
 
 
+def _tell(scheduler: Scheduler, runs: Iterable[Run], told: set[tuple[str, str, str]]) -> None:
+    """Print each task once, as it has ended, and each run once, as it has started."""
+    for run in runs:
+        if (run.dag_id, run.run_id, "") not in told:
+            told.add((run.dag_id, run.run_id, ""))
+            say(f"{run.dag_id}, started by {started_by(scheduler, run)}")
+        if (run.dag_id, run.run_id, run.state) in told:
+            continue
+        for task, state in scheduler.tasks(run).items():
+            key = (run.dag_id, run.run_id, f"task {task}")
+            if state in ("success", "skipped", "failed") and key not in told:
+                told.add(key)
+                print(f"  {run.dag_id}  {task}: {state}", flush=True)
+        if run.has_ended:
+            told.add((run.dag_id, run.run_id, run.state))
+
+
+def _until(condition: Callable[[], bool], seconds: float, otherwise: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise DagRunError(f"{otherwise} within {seconds:.0f} s; see the log of `make up`")
+        time.sleep(_TICK)
+
+
 def main() -> int:
     """Run the demo; one line on standard error if it fails."""
     try:
         run_demo()
-    except (DagRunError, HipslakeError) as error:
+    except (DagRunError, SchedulerError, HipslakeError) as error:
         print(f"hipslake: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +22,7 @@ STEPS = (
     "histogram",
     "plan",
     "write",
+    "crossmatch",
     "margin",
     "index",
     "verify",
@@ -27,6 +30,7 @@ STEPS = (
     "view",
 )
 """In the order of the DAG; `wait` is a sensor and leaves no report."""
+_ERROR = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception): .+")
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,17 @@ def reports_of(run: FrozenRun | None) -> dict[str, Report]:
     storage = folder.storage
     paths = {step: RunFolder.report_path(step) for step in STEPS}
     return {step: _report(storage, path) for step, path in paths.items() if storage.exists(path)}
+
+
+def why_it_failed(warehouse: str, dag_id: str, log: Iterable[str] = ()) -> str:
+    """Return the error that a step of the newest run of a DAG reported, or else the last one in a log."""
+    runs = frozen_runs(warehouse, dag_id)
+    for step, report in reports_of(runs[0] if runs else None).items():
+        if report.error is not None:
+            return f"{step}: {report.error.kind}: {report.error.message}"
+    lines = list(log)
+    errors = [line for line in lines if _ERROR.fullmatch(line)]
+    return errors[-1] if errors else "\n".join(lines[-20:])
 
 
 def _report(storage: Storage, path: str) -> Report:

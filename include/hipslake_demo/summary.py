@@ -37,7 +37,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
             cells = [_seconds(outcome.seconds.get(step)) for outcome in outcomes]
             lines.append([f"seconds of {step}", *cells])
     lines.append(["seconds of this run in all", *(_seconds(outcome.seconds_now) for outcome in outcomes)])
-    return _aligned(lines)
+    return aligned(lines)
 
 
 def reuse(outcome: Outcome) -> str:
@@ -83,12 +83,15 @@ def _seconds(value: float | None) -> str:
     return "" if value is None else f"{value:.1f}"
 
 
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Return the lines as text: labels to the left, values to the right, a rule under the first line."""
+def aligned(lines: Sequence[Sequence[str]], *, left: int = 1) -> str:
+    """Return the lines as text: the first columns to the left, others to the right, a rule below the head."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = []
-    for label, *values in lines:
-        cells = [value.rjust(width) for value, width in zip(values, widths[1:], strict=True)]
-        rows.append("  ".join([label.ljust(widths[0]), *cells]))
+    for line in lines:
+        cells = zip(line, widths, strict=True)
+        placed = [
+            cell.ljust(width) if at < left else cell.rjust(width) for at, (cell, width) in enumerate(cells)
+        ]
+        rows.append("  ".join(placed))
     rows.insert(1, "-" * len(rows[0]))
     return "\n".join(rows)

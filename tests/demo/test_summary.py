@@ -13,8 +13,7 @@ from hipslake.steps.report import Report
 from hipslake.steps.run import FrozenRun, RunFolder, run_uri
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
-from hipslake_demo.demo import why_it_failed
-from hipslake_demo.outcome import outcome_of
+from hipslake_demo.outcome import outcome_of, why_it_failed
 from hipslake_demo.summary import how_to_open, reuse, table
 
 DAG = "catalog_ingest__stars"
@@ -141,8 +140,11 @@ def test_it_says_how_to_open_the_catalog_and_whom_to_credit(warehouse: Path) -> 
 def test_a_failed_run_is_explained_by_its_report_or_else_by_its_log(warehouse: Path, tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_text("a line\nhipslake.errors.SpecError: no such column\n2026-11-21 [info] the end\n")
-    assert why_it_failed(DAG, str(warehouse), log) == "hipslake.errors.SpecError: no such column"
+    assert (
+        why_it_failed(str(warehouse), DAG, log.read_text().splitlines())
+        == "hipslake.errors.SpecError: no such column"
+    )
     failure = {"kind": "PlanError", "message": "too crowded", "retryable": False}
     report = Report.model_validate({"step": "plan", "ok": False, "error": failure})
     add_run(warehouse, "third", "20261121T0300-cccc", 3, [report])
-    assert why_it_failed(DAG, str(warehouse), log) == "plan: PlanError: too crowded"
+    assert why_it_failed(str(warehouse), DAG, log.read_text().splitlines()) == "plan: PlanError: too crowded"
