@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.curves import Curve
+from hipslake.clustering.lookup import SortedNumbers
 from hipslake.clustering.ranges import RangeBounds
 
 NOISE_BITS = 31
@@ -55,9 +57,28 @@ class FileBounds:
 
     def files_of(self, keys: NDArray[np.uint64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the file of each row, from its key and its noise in [0, 2**31)."""
-        # Odd where the key is one at which a file ends, and even between two of those.
-        place = np.searchsorted(self.keys, keys, "left") + np.searchsorted(self.keys, keys, "right")
-        return self.files[np.searchsorted(self.ends, place << NOISE_BITS | noise, side="left")]
+        place = self._sorted.below(keys)
+        found = self._between.take(place)
+        at_end = np.flatnonzero(self._padded.take(place) == keys)
+        if len(at_end):
+            packed = (2 * place[at_end] + 1) << NOISE_BITS | noise[at_end]
+            found[at_end] = self.files[np.searchsorted(self.ends, packed, side="left")]
+        return found
+
+    @cached_property
+    def _sorted(self) -> SortedNumbers:
+        return SortedNumbers.of(self.keys)
+
+    @cached_property
+    def _between(self) -> NDArray[np.int64]:
+        """The file of what lies between two of the keys, by how many of them lie below."""
+        places = np.arange(len(self.keys) + 1, dtype=np.int64)
+        return self.files[np.searchsorted(self.ends, 2 * places << NOISE_BITS, side="left")]
+
+    @cached_property
+    def _padded(self) -> NDArray[np.uint64]:
+        """The keys, and one that no row has."""
+        return np.append(self.keys, np.uint64(2**64 - 1))
 
 
 @dataclass(frozen=True)
