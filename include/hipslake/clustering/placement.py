@@ -16,6 +16,7 @@ from hipslake.clustering.ranges import RangeBounds
 NOISE_BITS = 31
 _FILE_SHIFT = 40  # room for the rows of a file
 _KEY_BITS = 64
+_CHUNK_ROWS = 1 << 15  # what is computed on the way to a key stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,15 @@ class Placement:
         -------
         int64[n], uint64[n]
         """
-        keys = self.bounds.keys(rows, self.curve)
-        noise = noise_of(numbers, self.seed) if self.add_noise else np.zeros(len(keys), np.int64)
-        return self.files.files_of(keys, noise), keys
+        keys = np.empty(rows.num_rows, np.uint64)
+        files = np.empty(rows.num_rows, np.int64)
+        rows = rows.select([column.name for column in self.bounds.columns])
+        for start in range(0, rows.num_rows, _CHUNK_ROWS):
+            chunk = slice(start, start + _CHUNK_ROWS)
+            keys[chunk] = found = self.bounds.keys(rows.slice(start, _CHUNK_ROWS), self.curve)
+            noise = noise_of(numbers[chunk], self.seed) if self.add_noise else np.zeros(len(found), np.int64)
+            files[chunk] = self.files.files_of(found, noise)
+        return files, keys
 
     def order(self, files: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the order by file and then by key, in which equal rows stay as they are; int64[n]."""
