@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -99,11 +100,12 @@ def _map_task(
         _enter_task()
         for batch in batches:
             for number in batch.column(0).to_numpy():
-                origin, pack = int(number) << _SOURCE_SHIFT, transport.packing(int(number))
-                for target, rows in mapper(int(number)):
-                    for part in cut(rows, block_bytes):
-                        yield _addressed(target, origin, pack(target, part))
-                        origin += 1
+                origin = int(number) << _SOURCE_SHIFT
+                with transport.packing(int(number)) as pack:
+                    for target, rows in mapper(int(number)):
+                        for part in cut(rows, block_bytes):
+                            yield _addressed(target, origin, pack(target, part))
+                            origin += 1
 
     return run
 
@@ -120,6 +122,9 @@ def _reduce_task(
                 by_target.setdefault(target, []).append(
                     Block(source, transport.unpack(batch.column(2)[at].as_buffer()))
                 )
+        context = TaskContext.get()
+        if context is not None and not by_target:
+            transport.arrived(context.partitionId())  # nothing was sent to it
         for target in sorted(by_target):
             blocks = by_target.pop(target)
             blocks.sort(key=lambda block: block.source)
