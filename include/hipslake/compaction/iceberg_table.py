@@ -17,7 +17,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from hipslake.clustering.planning import ClusterMark, TableFile
-from hipslake.compaction.model import NewFile
+from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.compaction.parquet_folder import mark_from, mark_text
 from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.table import IcebergSpec
@@ -27,7 +27,7 @@ from hipslake.tables.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.old_rows import read_data_file
 from hipslake.tables.schemas import arrow_schema
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -56,8 +56,8 @@ class IcebergAccess:
     writer: FileWriter
     partitions: tuple[tuple[str, tuple[Any, ...]], ...]
 
-    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from read_data_file(path, self.writer.arrow_schema, columns)
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
+        yield from read_data_file(path, self.writer.arrow_schema, columns, share.of)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         written = self.writer.write(rows, dict(self.partitions)[partition], name)
@@ -215,6 +215,10 @@ class IcebergRewrite:
     @property
     def access(self) -> IcebergAccess:
         return self._of._access(self._write_id)
+
+    @property
+    def work(self) -> Storage:
+        return writes_of(self._of._table).sub(self._write_id)
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
         self._beating.confirm()

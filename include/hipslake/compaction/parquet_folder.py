@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.footers import Footer, read_footer
-from hipslake.compaction.model import NewFile
+from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hipslake.files.atomic import sync_folder
 from hipslake.files.dictionaries import repeating_columns
@@ -35,7 +35,7 @@ SUCCESS = "_SUCCESS"
 WRITING = "_WRITING"
 """Where names cannot be changed: names the run that is writing."""
 
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 _ROW_GROUP_ROWS = 1 << 18
 _COPIED_BYTES = 8 << 20
 
@@ -53,10 +53,11 @@ class FolderAccess:
     source: str
     target: str
 
-    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         storage, name = Storage.of_file(path)
         with storage.arrow_file(name) as opened, pq.ParquetFile(opened) as parquet:
-            yield from parquet.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False)
+            groups = share.of(parquet.num_row_groups)
+            yield from parquet.iter_batches(_BATCH_ROWS, groups, list(columns), use_threads=False)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         storage = Storage.at(self.target)
@@ -216,6 +217,10 @@ class FolderRewrite:
     @property
     def access(self) -> FolderAccess:
         return FolderAccess(self._folder.name, self._target.uri())
+
+    @property
+    def work(self) -> Storage:
+        return self._target.sub(".work")
 
     def clear(self) -> None:
         """Remove what has been written."""

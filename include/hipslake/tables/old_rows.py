@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,9 @@ _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def read_data_file(
+    path: str, schema: pa.Schema, columns: Sequence[str], chosen: Callable[[int], Sequence[int]] = range
+) -> Iterator[pa.RecordBatch]:
     """The rows of a data file, in its order.
 
     Parameters
@@ -26,6 +28,8 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
         Of the table, with field ids (`hipslake.tables.schemas.arrow_schema`).
     columns : sequence of str
         Names in the table; what the file lacks is null.
+    chosen : callable, optional
+        Takes the number of row groups, and says which are read; by default all.
 
     Raises
     ------
@@ -44,11 +48,12 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
         by_id = {_id_of(field): field.name for field in stored}
         names = [_name_in(stored, by_id, aliases, field) for field in wanted]
         read = [name for name in names if name is not None]
+        groups = chosen(file.num_row_groups)
         if not read:
-            for group in range(file.num_row_groups):
+            for group in groups:
                 yield _nulls(wanted, file.metadata.row_group(group).num_rows)
             return
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=read, use_threads=False):
+        for batch in file.iter_batches(_BATCH_ROWS, groups, read, use_threads=False):
             arrays = [
                 pa.nulls(batch.num_rows, field.type)
                 if name is None
