@@ -255,8 +255,9 @@ def compaction_document(spec: CompactionSpec) -> str:
 
 Compacts {what}. {how}
 
-{whole} The rows are read again after they were written, and compared by a checksum. The report in the run
-folder says how many files were added and removed, and how many files a query opens before and after.
+`resolve` freezes the spec and the params, `compact_table` does the rest. {whole} The rows are read again
+after they were written, and compared by a checksum. The report in the run folder says how many files were
+added and removed, and how many files a query opens before and after.
 
 Schedule: {spec.schedule or "none, so it runs by hand only"}.
 """
