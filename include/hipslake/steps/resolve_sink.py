@@ -158,17 +158,9 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     return FrozenOrders.of(
         [order for order, _ in wanted],
         library_version=frozen.library_version,
-        total_bytes=size + bytes_looked_through(frozen.spec, table),
+        total_bytes=size,
         why_none="" if wanted else _why_none(frozen, metadata, len(orders)),
     )
-
-
-def bytes_looked_through(spec: TableSpec, table: Table | None) -> int:
-    """Bytes of a table whose rows a sink may have to read and write again."""
-    snapshot = None if table is None else table.current_snapshot()
-    if spec.mode is TableMode.APPEND or snapshot is None or snapshot.summary is None:
-        return 0
-    return int(snapshot.summary["total-files-size"] or 0)
 
 
 def _opened(source: CatalogRowsSpec, warehouse: str) -> Catalog:

@@ -58,7 +58,7 @@ class FrozenOrders(Frozen):
 
     orders: tuple[SinkOrder, ...] = ()
     why_none: str = ""
-    total_bytes: int = 0  # about: what is sunk and, where rows are looked for in the table, the table
+    total_bytes: int = 0  # about: of what is sunk
     fingerprint: str
 
     @classmethod

@@ -115,7 +115,9 @@ class IcebergSinkOperator(SparkStepOperator):
         return SinkReport
 
     def bytes_to_handle(self) -> int:
-        return self.request().orders().total_bytes
+        from hipslake.spark.sink_size import bytes_to_sink
+
+        return bytes_to_sink(self.request().orders(), self.spark_above_bytes)
 
     def outcome(self, context: Context) -> SinkReport:
         report: SinkReport = super().outcome(context)  # type: ignore[assignment]
