@@ -46,7 +46,7 @@ class ResolveCompactionOperator(FirstStepOperator):
             run_id=run.run_id,
             warehouse=warehouse,
             spec_file=self.spec_file,
-            partitions=params.get("partitions") or None,
+            partitions=(params.get("partitions") or "").strip() or None,
             full=bool(params.get("full", False)),
             dry_run=bool(params.get("dry_run", False)),
         )
