@@ -64,7 +64,7 @@ class TestParsing:
     def test_a_table_of_a_catalog_follows_its_asset(self, load: Load, tables: Path) -> None:
         write_spec(tables, NIGHTS)
         dag = load()["iceberg_sink__sample"]
-        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "sink"]
+        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "sink", "confirm"]
         assert "hipslake://catalogs/stars" in repr(dag.timetable.asset_condition)
         assert [outlet.uri for outlet in dag.get_task("sink").outlets] == ["hipslake://tables/sample"]
         assert set(dag.params) == {"force", "window_start", "window_end"}
@@ -206,7 +206,7 @@ class TestRuns:
         survey.night(0)
         survey.night(1)
         run = load()["iceberg_sink__sample"].test()
-        assert states(run) == {"resolve": "success", "sink": "success"}
+        assert states(run) == dict.fromkeys(("resolve", "sink", "confirm"), "success")
         report = report_of(tables, run)
         assert (report.rows_out, report.commits) == (800, 2)
         assert table_of(tables).scan().to_arrow().num_rows == 800
@@ -217,12 +217,36 @@ class TestRuns:
             "uri": table_of(tables).location(),
         }
         again = load()["iceberg_sink__sample"].test()
-        assert states(again) == {"resolve": "success", "sink": "skipped"}
+        assert states(again) == {"resolve": "success", "sink": "skipped", "confirm": "skipped"}
         forced = load()["iceberg_sink__sample"].test(
             run_conf={"force": True, "window_start": f"{FIRST:%Y-%m-%d}"}
         )
         assert report_of(tables, forced).rows_updated == 400
         assert table_of(tables).scan().to_arrow().num_rows == 800
+
+    def test_a_refused_night_fails_the_run_and_consumers_hear_of_the_others(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey
+    ) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        write_spec(tables, NIGHTS + "mode: upsert\nkey: id\n", "uneven")
+        survey.night(0)
+        survey.land(1, night_rows(1).set_column(0, "id", pa.array([7] * 400)))
+        survey.append(1)
+        dag = load()["iceberg_sink__uneven"]
+        run = dag.test()
+        assert states(run) == {"resolve": "success", "sink": "success", "confirm": "failed"}
+        assert str(run.state) == "failed"
+        assert last_event("hipslake://tables/uneven") == {
+            "rows": 400,
+            "snapshot_id": report_of(tables, run).snapshot_id,
+            "table": "survey.uneven",
+            "uri": table_of(tables, "uneven").location(),
+        }
+        confirm = dag.get_task("confirm")
+        confirm.run_uri = run_uri(str(tables.parents[1] / "warehouse"), run.dag_id, run.run_id)
+        with pytest.raises(AirflowFailException, match="1 are in the table, and these are not: uneven/2026"):
+            confirm.execute({})
 
     def test_spark_sinks_what_this_process_would(
         self, airflow: Path, load: Load, tables: Path, survey: Survey, monkeypatch: pytest.MonkeyPatch

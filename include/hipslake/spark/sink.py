@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -34,7 +34,7 @@ from hipslake.tables.catalogs import (
     in_table,
     open_catalog,
 )
-from hipslake.tables.commit import Change, ChangeKind, Committed, commit
+from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.keys import check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
 from hipslake.tables.positions import NO_POSITIONS
@@ -95,19 +95,24 @@ class _Opened:
     rows : Rows
     derived : tuple of PartitionField
         Pixels that are made.
+    swept : tuple of str
+        What dead writes had left of the table.
     """
 
     table: OpenTable
     rows: Rows
     derived: tuple[PartitionField, ...]
+    swept: tuple[str, ...] = ()
 
 
 def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: float | None) -> SinkOutcome:
     phases = Phases()
     with phases("prepare"):
         opened = _opened(catalog, order, engine)
-        for path in sweep_writes(catalog, order.spec.table, stale_after):
+        swept = sweep_writes(catalog, order.spec.table, stale_after)
+        for path in swept:
             log.info("Table %s: removed %s, which a dead write had left.", order.spec.table, path)
+        opened = replace(opened, swept=tuple(swept))
     for replan in range(1, REPLANS + 1):
         try:
             return _tried(catalog, order, engine, opened, phases)
@@ -163,8 +168,15 @@ def _tried(
     before = known_sink(table, order.key)
     if before is not None and before.fingerprint == order.fingerprint and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
+        found = snapshot_of(table, before.write)
         return SinkOutcome(
-            table=order.spec.table, location=table.location(), skipped=True, seconds=phases.seconds
+            table=order.spec.table,
+            location=table.location(),
+            skipped=True,
+            found_snapshot_id=found.snapshot_id if found is not None else None,
+            found_rows=before.rows,
+            swept=opened.swept,
+            seconds=phases.seconds,
         )
     write_id = claim(table)
     try:
@@ -223,6 +235,7 @@ def _sunk(
         snapshot_id=committed.snapshot_id,
         created=opened.table.created,
         columns_added=opened.table.columns_added,
+        swept=opened.swept,
         rows_in=counted.rows + replaced.left_out,
         rows_out=counted.rows,
         rows_left_out=replaced.left_out,
