@@ -7,20 +7,24 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.compaction import iceberg_table
 from hipslake.compaction.iceberg_table import IcebergRewrite
-from hipslake.errors import ConflictError, SpecError, StorageError
+from hipslake.errors import ConflictError, PlanError, SpecError, StorageError
 from hipslake.spark import table_compaction
 from hipslake.spark.table_compaction_planning import open_compacted
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
 from hipslake.tables.data_files import live_files
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, parse_transform
+from pyiceberg.types import LongType, NestedField, StructType
 
 from tests.compaction import compacting
 from tests.compaction.compacting import compact, stars
+from tests.tables.row_deletes import delete_rows, delete_values
 from tests.tables.sinking import Lake
 
 CATALOG = "sqlite:///{root}/state/iceberg.db"
@@ -66,6 +70,47 @@ def test_small_files_become_few_in_one_replacing_snapshot(lake: Lake) -> None:
     assert newest.summary["added-records"] == newest.summary["deleted-records"] == "3000"
 
 
+@pytest.fixture
+def ordered(tmp_path: Path) -> Lake:
+    """A sorted table of 4 appends."""
+    lake = Lake(tmp_path)
+    for night in range(4):
+        rows = stars(300, seed=night)
+        lake.sink(lake.spec(sort=["bucket[4](id) desc", "name nulls last", "ra desc"]), rows)
+    return lake
+
+
+def test_bin_packing_keeps_the_order_that_the_table_names(ordered: Lake) -> None:
+    before = content(ordered)
+    compact(request(ordered, target_file_size="1 MiB"))
+    (file,) = live_files(table_of(ordered))
+    assert file.sort_order_id == table_of(ordered).sort_order().order_id > 0
+    bucket = parse_transform("bucket[4]").transform(LongType())
+    rows = pq.read_table(file.file_path).to_pylist()
+    order = sorted(
+        rows, key=lambda row: (-bucket(row["id"]), row["name"] is None, row["name"] or "", -row["ra"])
+    )
+    assert rows == order
+    assert content(ordered) == before
+
+
+def test_what_is_clustered_names_no_sort_order(ordered: Lake) -> None:
+    compact(request(ordered, mode="hilbert", columns=["ra", "dec"]))
+    assert {file.sort_order_id for file in live_files(table_of(ordered))} == {None}
+
+
+def test_a_sort_order_that_cannot_be_made_is_not_claimed(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    with table_of(lake).update_schema() as update:
+        update.add_column("at", StructType(NestedField(1, "x", LongType())))
+    with table_of(lake).update_sort_order() as order:
+        order.asc("at.x", parse_transform("identity"))
+    compact(request(lake, target_file_size="1 MiB"))
+    assert [file.sort_order_id for file in live_files(table_of(lake))] == [None]
+    assert "what is written is not sorted, and says so" in caplog.text
+
+
 def test_old_snapshots_read_what_they_read_before(lake: Lake) -> None:
     table = table_of(lake)
     snapshot = table.current_snapshot()
@@ -102,6 +147,47 @@ def test_only_what_is_new_is_clustered_again(lake: Lake) -> None:
     assert (again.removed.files, again.files_skipped) == (1, first.added.files)
     full = compact(request(lake, full=True, **by))
     assert full.removed.files == first.added.files + 1
+
+
+def test_a_column_that_is_renamed_stays_clustered_by(lake: Lake) -> None:
+    by = {"mode": "hilbert", "group_size": "30 KiB"}
+    first = compact(request(lake, columns=["ra", "dec"], **by))
+    with table_of(lake).update_schema() as update:
+        update.rename_column("ra", "right_ascension")
+    with table_of(lake).update_schema() as update:
+        update.add_column("ra", LongType())
+    again = compact(request(lake, columns=["right_ascension", "dec"], **by))
+    assert (again.version, again.files_skipped) == ("", first.added.files)
+    other = compact(request(lake, columns=["ra", "dec"], dry_run=True, **by))  # another column by now
+    assert other.removed.files == first.added.files
+
+
+def test_quality_is_told_by_the_columns_that_files_have_whatever_their_names_were(lake: Lake) -> None:
+    first = compact(request(lake, mode="zorder", columns=["ra", "dec"], target_file_size="4 KiB"))
+    with table_of(lake).update_schema() as update:
+        update.rename_column("ra", "right_ascension")
+    columns = ["right_ascension", "dec"]
+    again = compact(request(lake, mode="zorder", columns=columns, target_file_size="4 KiB", full=True))
+    assert first.after is not None
+    assert again.before is not None
+    assert again.before.files_touched == pytest.approx(first.after.files_touched, rel=0.2)
+    with table_of(lake).update_schema() as update:
+        update.add_column("flux", LongType())  # null in all files: no query for a value opens one
+    added = compact(request(lake, mode="zorder", columns=["flux"], target_file_size="1 MiB"))
+    assert added.before is not None
+    assert added.before.files_touched == 0
+
+
+def test_files_of_an_older_partition_spec_are_counted_and_left_alone(lake: Lake) -> None:
+    with table_of(lake).update_spec() as update:
+        update.add_field("id", BucketTransform(2), "id_bucket")
+    for night in (7, 8):
+        lake.sink(lake.spec(partition=["bucket[2](id)"]), stars(300, seed=night))
+    before = content(lake)
+    report = compact(request(lake))
+    assert (report.files_considered, report.removed.files, report.files_skipped) == (10, 4, 6)
+    assert report.text.count("6 files of an older partition spec stay as they are.") == 1
+    assert content(lake) == before
 
 
 @pytest.fixture
@@ -184,6 +270,34 @@ def test_a_change_of_the_same_files_is_a_conflict_and_leaves_nothing(
     before = content(lake)
     compact(request(lake))  # as a retry
     assert content(lake) == before
+
+
+@pytest.mark.parametrize("kind", ["positions", "equal values"])
+def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table, files = table_of(lake), set(lake.live(lake.spec()))
+    first = min(files)
+    gone = pq.read_table(first)["id"].to_pylist()[:2]
+
+    def delete() -> None:
+        if kind == "positions":
+            delete_rows(table, str(first), [0, 1])
+        else:
+            delete_values(table, "id", pa.array(gone))
+
+    with_others_first(monkeypatch, delete)
+    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; a compaction needs"):
+        compact(request(lake))
+    assert set(lake.live(lake.spec())) == files
+    assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
+    snapshot = table_of(lake).current_snapshot()
+    assert snapshot is not None
+    assert [manifest.content.name for manifest in snapshot.manifests(table.io)].count("DELETES") == 1
+    if kind == "positions":  # pyiceberg reads no deletes of values
+        assert set(gone).isdisjoint(table_of(lake).scan().to_arrow()["id"].to_pylist())
+    with pytest.raises(PlanError, match="has delete files"):
+        compact(request(lake))
 
 
 def test_two_compactions_at_once_do_not_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

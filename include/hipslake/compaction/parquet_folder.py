@@ -124,6 +124,10 @@ class ParquetFolder:
         return tuple(self.partition_values.schema.names)
 
     @property
+    def older_files(self) -> int:
+        return 0
+
+    @property
     def access(self) -> FolderAccess:
         return FolderAccess(self._source.uri(), self._hidden)
 
@@ -233,7 +237,7 @@ class FolderRewrite:
         if not self._target.is_local:
             self._target.write(WRITING, self._folder._token.encode())
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         folder = self._folder
         gone = {file.path for file in removed}
         source = folder._source

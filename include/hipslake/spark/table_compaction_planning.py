@@ -35,7 +35,8 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
     if spec.folder is not None:
         return ParquetFolder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
     assert spec.table is not None
-    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage)
+    by = mark_of(spec, "")
+    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage, by)
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:
@@ -84,14 +85,17 @@ class Plan:
                 f"({sum(file.bytes for file in files)} bytes) in {len(self.groups)} groups; "
                 f"about {self.expected} files come of it."
             )
+        if table.older_files:
+            text = f"{text} {table.older_files} files of an older partition spec stay as they are."
+        considered = len(self.considered) + (0 if spec.partitions else table.older_files)
         return CompactTableReport(
             table=table.name,
             mode=spec.mode,
             dry_run=request.dry_run,
             partitions=len({group.partition for group in self.groups}),
             bins=len(self.groups),
-            files_considered=len(self.considered),
-            files_skipped=len(self.considered) - len(files),
+            files_considered=considered,
+            files_skipped=considered - len(files),
             removed=FileSizes.of([file.bytes for file in files]),
             expected_files=self.expected,
             text=text,

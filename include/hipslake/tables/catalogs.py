@@ -39,6 +39,7 @@ from hipslake.specs.partitioning import PartitionField, SortField
 from hipslake.specs.table import IcebergSpec, TableSpec
 from hipslake.storage import Storage
 from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
+from hipslake.tables.standing_fields import partition_fields
 from hipslake.tables.transforms import result_type
 
 log = logging.getLogger(__name__)
@@ -349,15 +350,6 @@ def sort_order(fields: tuple[SortField, ...], schema: Schema) -> SortOrder:
             )
             for sort in fields
         ]
-    )
-
-
-def partition_fields(table: Table) -> tuple[PartitionField, ...]:
-    """How a table is partitioned now, as fields of its columns."""
-    schema = table.schema()
-    return tuple(
-        PartitionField.parse(f"{field.transform}({schema.find_column_name(field.source_id)})")
-        for field in table.spec().fields
     )
 
 
