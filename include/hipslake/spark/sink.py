@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from hipslake.catalog.committing import wait_for_others
 from hipslake.engine.model import Engine
-from hipslake.errors import ConflictError, SpecError
+from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.spark.sink_counting import Counted, count_rows
 from hipslake.spark.sink_planning import plan_sink
 from hipslake.spark.sink_replacing import Replaced, Standing, check_none_came, find_replaced
@@ -39,7 +39,7 @@ from hipslake.tables.order import SinkOrder, SinkOutcome
 from hipslake.tables.positions import NO_POSITIONS
 from hipslake.tables.rows import NoRows, Rows, rows_of
 from hipslake.tables.schemas import arrow_schema, check_written, stored_schema
-from hipslake.tables.sunk import Sunk, known_sink, sunk_properties
+from hipslake.tables.sunk import KEPT, Sunk, known_sink, sunk_properties, was_sunk_earlier
 from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter, WrittenFile
 from hipslake.versions.heartbeat import Heartbeat
@@ -182,6 +182,8 @@ def _tried(
         return SinkOutcome(
             table=order.spec.table, location=table.location(), skipped=True, seconds=phases.seconds
         )
+    if before is None:
+        _check_not_sunk_earlier(table, order)
     write_id = claim(table)
     try:
         with heartbeat(table, write_id) as beating:
@@ -190,6 +192,19 @@ def _tried(
     except ConflictError:
         finish(table, write_id, ())  # it was overtaken, and nothing of it stands
         raise
+
+
+def _check_not_sunk_earlier(table: Table, order: SinkOrder) -> None:
+    """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
+    mode = order.spec.mode
+    if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
+        return
+    if was_sunk_earlier(table, order.key, order.start):
+        mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
+        raise PlanError(
+            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the table "
+            f"does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
+        )
 
 
 def _sunk(
@@ -285,13 +300,16 @@ def _commit(
         content=order.rows.content,
         rows=counted.rows,
         write=write_id,
+        start=order.start,
+        end=order.end,
+        whole=order.whole,
     )
     change = Change(
         ChangeKind.OVERWRITE if replaced.removed else ChangeKind.APPEND,
         write_id,
         files,
         replaced.removed,
-        properties=sunk_properties(sunk),
+        properties=lambda table: sunk_properties(table, sunk),
         summary={"hipslake.sink": order.key},
     )
     return commit(catalog, order.spec.table, change, check)
