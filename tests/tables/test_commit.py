@@ -201,9 +201,7 @@ def test_a_table_that_is_partitioned_anew_while_it_is_written_gets_no_values_of_
 
 
 @pytest.mark.parametrize("change", ["drops", "drops and adds", "requires"])
-def test_a_column_that_another_drops_while_rows_are_written_has_their_values(
-    lake: Lake, change: str
-) -> None:
+def test_a_column_that_another_drops_while_rows_are_written_has_their_values(lake: Lake, change: str) -> None:
     spec = lake.spec(partition=["bucket[4](id)"])
     lake.sink(spec, rows(0, 10))
 

@@ -71,7 +71,7 @@ def test_an_old_upsert_is_repeated_only_by_force(lake: Lake) -> None:
     landed = {number: lake.land(night(number)) for number in range(5)}
     for number, uri in landed.items():
         lake.sink(spec, uri=uri, **interval(number))
-    with pytest.raises(PlanError, match="was sunk before, .* set force, if no later rows are to stay"):
+    with pytest.raises(PlanError, match=r"was sunk before, .* set force, if no later rows are to stay"):
         lake.sink(spec, uri=landed[0], **interval(0))
     lake.sink(spec, uri=landed[0], force=True, **interval(0))
     assert ids(lake, spec) == [0, 1, 2, 3, 4]

@@ -77,7 +77,8 @@ def read_footer(path: str) -> Footer:
 def boxes_of(footers: Sequence[Footer], ranges: RangeBounds, schema: pa.Schema) -> FileBoxes:
     """The bounds of files in shares of the rows, by the ranges of the columns.
 
-    A column of the table (`schema`) without known bounds spans everything, so that every query opens the file, as a reader has to.
+    A column of the table (`schema`) without known bounds spans everything, so that every query opens the
+    file, as a reader has to.
     """
     low = np.empty((len(footers), len(ranges.columns)))
     high = np.empty_like(low)

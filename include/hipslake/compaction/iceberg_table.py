@@ -6,17 +6,21 @@ import hashlib
 import json
 import logging
 import re
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.model import NewFile
@@ -35,6 +39,8 @@ from hipslake.tables.writing import FileWriter
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
+
+_MICROS_PER_HOUR = 3_600_000_000
 
 WRITES_OF_RUN = "compact_table/writes.json"
 """In the run folder: the ids of the writes of all attempts."""
@@ -145,13 +151,12 @@ class IcebergTable:
 
     @cached_property
     def partition_values(self) -> pa.Table:
-        fields = self._table.spec().fields
-        kinds = self._table.spec().partition_type(self._table.schema()).fields
+        spec, schema = self._table.spec(), self._table.schema()
+        kinds = spec.partition_type(schema).fields
         found = {}
-        for at, (field, kind) in enumerate(zip(fields, kinds, strict=True)):
-            target = arrow_schema_of(kind)
+        for at, (field, kind) in enumerate(zip(spec.fields, kinds, strict=True)):
             values = [file.partition[at] for file in self._live]
-            found[field.name] = _as_arrow(values, target)
+            found[field.name] = _as_arrow(values, str(field.transform), kind.field_type)
         return pa.table(found)
 
     def close(self) -> None:
@@ -277,19 +282,31 @@ def _digest(mark: ClusterMark, schema: Schema) -> str:
     return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
 
-def arrow_schema_of(field: Any) -> pa.DataType:
-    """The Arrow type of a partition field."""
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
+def _as_arrow(values: list[Any], transform: str, kind: IcebergType) -> pa.Array:
+    """Partition values, as records of Iceberg hold them, as those who filter by them write them.
 
-    return schema_to_pyarrow(field.field_type)
+    Years and months are their first days, hours moments; UUIDs and bytes are texts, the latter hexadecimal.
+    """
+    if transform in ("year", "month", "day"):
+        unit = {"year": "Y", "month": "M", "day": "D"}[transform]
+        mask = np.array([value is None for value in values], bool)
+        periods = np.array([value or 0 for value in values], np.int64).astype(f"datetime64[{unit}]")
+        return pa.array(periods.astype("datetime64[D]"), pa.date32(), mask=mask)
+    if transform == "hour":
+        return pa.array([None if v is None else v * _MICROS_PER_HOUR for v in values], pa.timestamp("us"))
+    if isinstance(kind, UUIDType):
+        return pa.array([None if v is None else str(uuid.UUID(bytes=_bytes(v))) for v in values], pa.string())
+    if isinstance(kind, BinaryType | FixedType):
+        return pa.array([None if v is None else _bytes(v).hex() for v in values], pa.string())
+    target = schema_to_pyarrow(kind)
+    if pa.types.is_temporal(target):
+        width = pa.int32() if target.bit_width == 32 else pa.int64()
+        return pa.array(values, width).view(target)
+    return pa.array(values, target)
 
 
-def _as_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Partition values, as records of Iceberg hold them, as an Arrow array."""
-    if pa.types.is_temporal(kind):
-        width = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return pa.array(values, width).view(kind)
-    return pa.array(values, kind)
+def _bytes(value: Any) -> bytes:
+    return value.bytes if isinstance(value, uuid.UUID) else bytes(value)
 
 
 def _partition_of(file: DataFile) -> tuple[Any, ...]:

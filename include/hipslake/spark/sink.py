@@ -202,8 +202,8 @@ def _check_not_sunk_earlier(table: Table, order: SinkOrder) -> None:
     if was_sunk_earlier(table, order.key, order.start):
         mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
         raise PlanError(
-            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the table "
-            f"does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
+            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the "
+            f"table does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
         )
 
 

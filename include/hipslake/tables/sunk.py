@@ -154,8 +154,8 @@ def _earlier(table: Table, spec: str) -> Earlier | None:
     found = _read(Earlier, text)
     if found is None:
         raise PlanError(
-            f"table {'.'.join(table.name())}: property {name!r} does not say what was sunk before; remove it, "
-            "if nothing of these intervals is sunk again"
+            f"table {'.'.join(table.name())}: property {name!r} does not say what was sunk before; remove "
+            "it, if nothing of these intervals is sunk again"
         )
     return found
 
@@ -168,7 +168,7 @@ def _read(model: type[Model], text: str) -> Model | None:
 
 
 def _age(sunk: Sunk) -> tuple[str, float, str]:
-    """Ascending with the time of the write, which its id has to the minute, then with that of the interval."""
+    """Ascending with the time of the write, which its id has to the minute, then of the interval."""
     return sunk.write.partition("-")[0], sunk.start.timestamp() if sunk.start else 0.0, sunk.key
 
 
