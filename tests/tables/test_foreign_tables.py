@@ -158,6 +158,10 @@ def test_required_and_nested_columns_stay_what_they_are(lake: Lake) -> None:
     upsert = lake.spec(mode="upsert", key="id")
     lake.sink(upsert, lake.rows(upsert).slice(5, 3))
     assert content() == before
+    lake.sink(lake.spec(name="few", mode="upsert", key="id"), pa.table({"id": [3, 100]}))
+    found = lake.rows(upsert).to_pylist()
+    assert [row["s"] for row in found if row["id"] in (3, 100)] == [None, None]
+    assert len(found) == 31
     with pytest.raises(SchemaMismatchError, match="requires column id, which the source lacks"):
         lake.sink(lake.spec(name="other"), pa.table({"u": pa.array([None], pa.string())}).drop_columns(["u"])
                   .append_column("x", [[1]]))  # fmt: skip

@@ -15,7 +15,7 @@ from pyiceberg.table import Table
 
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
-from hipslake.tables.schemas import NAME_MAPPING
+from hipslake.tables.schemas import NAME_MAPPING, null_column
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
@@ -176,7 +176,7 @@ def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
     """A column with one value; nulls for None."""
     kind = field.type
     if value is None:
-        return pa.nulls(rows, kind)
+        return null_column(kind, rows)
     if pa.types.is_temporal(kind):
         return pa.repeat(pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()), rows).view(
             kind
