@@ -31,7 +31,7 @@ from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.order import CatalogRows, SinkOrder
-from hipslake.tables.sunk import known_sink
+from hipslake.tables.sunk import known_sink, was_sunk_earlier
 from hipslake.tables.writes import sweep_writes
 from hipslake.versions.write_id import new_write_id
 
@@ -222,8 +222,12 @@ def _content(metadata: CatalogMetadata) -> str:
 
 def _stands(table: Table | None, order: SinkOrder) -> bool:
     """Whether a table has the rows of an order, sunk by this spec or an earlier form of it."""
-    known = None if table is None else known_sink(table, order.key)
-    return known is not None and known.content == order.rows.content
+    if table is None:
+        return False
+    known = known_sink(table, order.key)
+    if known is None:  # of very old ones, it is known that they were sunk
+        return was_sunk_earlier(table, order.key, order.start)
+    return known.content == order.rows.content
 
 
 def _start(increment: Increment) -> datetime:

@@ -13,7 +13,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.order import FileRows, SinkOrder
-from hipslake.tables.sunk import known_sink
+from hipslake.tables.sunk import known_sink, was_sunk_earlier
 
 
 class SinkFilesRequest(Request):
@@ -68,8 +68,10 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     with phases("table"), closing(open_catalog(spec.iceberg, frozen.warehouse)) as iceberg:
         table = find_table(iceberg, spec.table)
         known = None if table is None else known_sink(table, order.key)
+        earlier = table is not None and was_sunk_earlier(table, order.key, order.start)
     why_none = ""
-    if not files and known is None and (table is None or spec.mode is not TableMode.OVERWRITE_INTERVAL):
+    overwrites = table is not None and spec.mode is TableMode.OVERWRITE_INTERVAL
+    if not files and known is None and not earlier and not overwrites:
         why_none = "The interval has no files, and nothing of it is in the table."
     elif not files and spec.mode is TableMode.UPSERT:
         why_none = "The interval has no files; mode upsert takes no rows away."
