@@ -209,6 +209,18 @@ class TestNights:
         assert (report.rows_out, report.rows_in_table) == (400, 800)  # consumers hear of both
         assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1))
 
+    def test_a_run_that_was_killed_after_its_commit_still_tells_of_it(
+        self, lake: Lake, survey: Survey
+    ) -> None:
+        lake.write_spec(INCREMENTS)
+        survey.night(0)
+        folder = lake.resolve()
+        first = lake.sink(folder)
+        Path(folder.uri, "reports", "sink.json").unlink()
+        again = lake.sink(folder)  # as its retry does: consumers have not heard of it
+        assert (again.commits, again.snapshot_id, again.rows_in_table) == (0, first.snapshot_id, 400)
+        assert (again.table, again.location) == (first.table, first.location)
+
 
 class TestIntervals:
     """Mode overwrite-interval."""
