@@ -33,7 +33,7 @@ from hipslake.tables.catalogs import (
     in_table,
     open_catalog,
 )
-from hipslake.tables.commit import Change, ChangeKind, Committed, commit
+from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.keys import check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
 from hipslake.tables.positions import NO_POSITIONS
@@ -107,6 +107,7 @@ class _Shaped:
 
     created: bool = False
     columns_added: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()  # of dead writes of it
 
     def by(self, opened: OpenTable) -> None:
         """Take up what one did."""
@@ -119,7 +120,8 @@ def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: 
     with phases("prepare"):
         opened, shaped = _opened(catalog, order, engine), _Shaped()
         shaped.by(fitting_table(catalog, order.spec, opened.stored))
-        for path in sweep_writes(catalog, order.spec.table, stale_after):
+        shaped.swept = tuple(sweep_writes(catalog, order.spec.table, stale_after))
+        for path in shaped.swept:
             log.info("Table %s: removed %s, which a dead write had left.", order.spec.table, path)
     for replan in range(1, REPLANS + 1):
         try:
@@ -179,8 +181,15 @@ def _tried(
     before = known_sink(table, order.key)
     if before is not None and before.fingerprint == order.fingerprint and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
+        found = snapshot_of(table, before.write)
         return SinkOutcome(
-            table=order.spec.table, location=table.location(), skipped=True, seconds=phases.seconds
+            table=order.spec.table,
+            location=table.location(),
+            skipped=True,
+            found_snapshot_id=found.snapshot_id if found is not None else None,
+            found_rows=before.rows,
+            swept=shaped.swept,
+            seconds=phases.seconds,
         )
     if before is None:
         _check_not_sunk_earlier(table, order)
@@ -256,6 +265,7 @@ def _sunk(
         snapshot_id=committed.snapshot_id,
         created=shaped.created,
         columns_added=shaped.columns_added,
+        swept=shaped.swept,
         rows_in=counted.rows + replaced.left_out,
         rows_out=counted.rows,
         rows_left_out=replaced.left_out,

@@ -9,7 +9,6 @@ from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.specs.table import FileRowsSpec, TableMode
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve_sink import bytes_looked_through
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.catalogs import find_table, open_catalog
@@ -82,7 +81,7 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     orders = FrozenOrders.of(
         () if why_none else (order,),
         library_version=frozen.library_version,
-        total_bytes=size + bytes_looked_through(spec, table),
+        total_bytes=size,
         why_none=why_none,
     )
     request.folder.write(ORDERS, orders)

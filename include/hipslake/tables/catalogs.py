@@ -79,7 +79,7 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     ----------
     spec : IcebergSpec
     warehouse : str
-        New tables lie in its folder `tables`, unless the spec names another place.
+        New tables of an SQL catalog lie in its folder `tables`, unless the spec names another place.
 
     Raises
     ------
@@ -90,7 +90,10 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     """
     known = _known(spec.name)
     given = {"type": spec.type, **_store_properties(), **spec.properties}
-    given["warehouse"] = expand(spec.warehouse) if spec.warehouse else f"{warehouse.rstrip('/')}/{TABLES}"
+    if spec.warehouse:
+        given["warehouse"] = expand(spec.warehouse)
+    elif spec.type == "sql":  # a REST catalog knows best where its tables lie
+        given["warehouse"] = f"{warehouse.rstrip('/')}/{TABLES}"
     if spec.uri is not None:
         given["uri"] = _database(spec.uri) if spec.type == "sql" else expand(spec.uri)
     elif "uri" not in known:
