@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import row_checksum
-from hipslake.clustering.placement import Placement, row_numbers, stable_order
+from hipslake.clustering.placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.engine.model import Block, Counter, Engine, Routed
@@ -19,6 +19,7 @@ from hipslake.spark.scratch import blocks_in_folder
 from hipslake.spark.table_compaction_planning import Plan, mark_of
 from hipslake.spark.table_compaction_reading import Parts, gathered, parts_of, read_rows
 from hipslake.specs.compaction import CompactionSpec
+from hipslake.sphere.curve import curve_order
 
 _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
 """Of what was read, without a file; and of each file that was written, as it was read again."""
@@ -163,7 +164,7 @@ class MoveRows:
             order = placement.order(files, keys)
             batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
         else:
-            order = stable_order(files.view(np.uint64))
+            order = curve_order(files)
             batch = batch.take(pa.array(order))
         files = files[order]
         starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
@@ -206,8 +207,8 @@ class WriteFiles:
         rows = pa.Table.from_batches([block.rows for block in blocks])
         blocks.clear()
         if self.by_key:
-            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.uint64, copy=False)
-            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(stable_order(keys)))
+            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
+            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(curve_order(keys)))
         file = self.access.write(rows, partition, name, self.marks[group])
         self.done.add(rows.num_rows)
         found = checksum = 0
