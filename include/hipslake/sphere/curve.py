@@ -24,8 +24,8 @@ def curve_order(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     -----
     The same as `numpy.argsort(keys, kind="stable")`, many times as fast. Behind the bits of each key, counted
     from the smallest, stands its place: so all differ, and to sort numbers as they are is what numpy does
-    best. Where there is no room for all bits of a key, the first ones tell nearly all rows of a sky apart; the few
-    that they do not are put right afterwards.
+    best. Where there is no room for all bits of a key, the first ones tell nearly all rows of a sky apart;
+    the few that they do not are put right afterwards.
     """
     if len(keys) < 2:
         return np.arange(len(keys))
