@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import VerificationError
-from hipslake.spark.scratch import blocks_in_folder
+from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.sink_planning import OldFile
 from hipslake.spark.sink_rows import NewRows, runs_of, without
 from hipslake.specs.partitioning import PartitionField
@@ -27,8 +27,6 @@ from hipslake.tables.writing import FILES_SCHEMA, FileWriter, WrittenFile, descr
 
 FILE_COLUMN = "_file"
 """The column that rows bear on their way to their task: the number of their file."""
-
-_BLOCK_GROWTH = 4  # blocks are not encoded as data files are
 
 
 def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenFile]:
@@ -56,7 +54,9 @@ def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenF
                 targets=plan.tasks,
                 reducer=task.write,
                 result=FILES_SCHEMA,
-                scratch=blocks_in_folder(work, "exchange-rows", _BLOCK_GROWTH * rows * plan.row_bytes),
+                scratch=blocks_in_folder(
+                    work, "exchange-rows", block_bytes(task.new.schema, rows, rows * plan.row_bytes)
+                ),
             )
     return undescribed(found)
 

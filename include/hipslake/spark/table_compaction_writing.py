@@ -15,7 +15,7 @@ from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import VerificationError
-from hipslake.spark.scratch import blocks_in_folder
+from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.table_compaction_planning import Plan, mark_of
 from hipslake.spark.table_compaction_reading import Parts, gathered, parts_of, read_rows
 from hipslake.specs.compaction import CompactionSpec
@@ -26,7 +26,6 @@ _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa
 
 _KEY_COLUMN = "_key"
 _NARROW_BITS = 32
-_BLOCK_GROWTH = 1.5  # blocks are not encoded as files are
 
 _READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
 
@@ -83,7 +82,7 @@ def write_files(
         engine.counter(),
     )
     rows = sum(group.rows for group in groups)
-    size = _BLOCK_GROWTH * sum(group.bytes for group in groups)
+    size = block_bytes(table.schema, rows, sum(group.bytes for group in groups))
     with engine.progress("compact", tasks=len(targets), rows=rows, done=reducer.done):
         found = engine.exchange(
             sources=len(parts),
