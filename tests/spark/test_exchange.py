@@ -39,7 +39,7 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
 ) -> None:
     numbers = pa.record_batch({"id": list(range(len(case.sources)))})
     folder = TemporaryDirectory()
-    transport = ThroughFiles(folder.name) if files else ThroughShuffle()
+    transport = ThroughFiles(folder.name, 100) if files else ThroughShuffle()
     sent = list(engine._map_task(case.route, block_bytes, transport)(iter([numbers])))
     shuffled = data.draw(st.permutations(sent))
 
@@ -123,7 +123,7 @@ def test_spark_moves_every_row_once_in_source_order(
         reducer=routing.described,
         result=routing.RESULT,
         block_bytes=block_bytes,
-        transport=ThroughFiles(str(tmp_path)) if files else ThroughShuffle(),
+        transport=ThroughFiles(str(tmp_path), 24) if files else ThroughShuffle(),
     )
     found = frame.toArrow().sort_by([("target", "ascending"), ("place", "ascending")])
     arrived: dict[int, list[int]] = {}

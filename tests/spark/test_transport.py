@@ -20,7 +20,7 @@ DICTIONARY = pa.dictionary(pa.int8(), pa.string())
 def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Transport:
     if request.param == "shuffle":
         return ThroughShuffle()
-    return ThroughFiles(str(tmp_path), write_out=request.param == "files that are written out")
+    return ThroughFiles(str(tmp_path), 3, write_out=request.param == "files that are written out")
 
 
 def batch(first: int, rows: int) -> pa.RecordBatch:
@@ -37,8 +37,8 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
 
 def test_a_block_is_unpacked_as_it_was_packed(transport: Transport) -> None:
     sent = [batch(0, 1000), batch(1000, 1), batch(7, 333).slice(11, 40)]
-    pack = transport.packing(3)
-    payloads = [pack(target, rows) for target, rows in enumerate(sent)]
+    with transport.packing(3) as pack:
+        payloads = [pack(target, rows) for target, rows in enumerate(sent)]
     received = [transport.unpack(payload) for payload in reversed(payloads)]
     assert [rows.to_pylist() for rows in received] == [rows.to_pylist() for rows in reversed(sent)]
     assert all(rows.schema == sent[0].schema for rows in received)
@@ -68,28 +68,31 @@ def test_reduce_tasks_get_their_blocks_in_source_order(transport: Transport) -> 
 
 
 def test_attempts_at_one_map_task_do_not_meet(tmp_path: Path) -> None:
-    transport = ThroughFiles(str(tmp_path))
-    first, second = transport.packing(0), transport.packing(0)
-    lost, kept = first(5, batch(0, 10)), second(5, batch(0, 10))
+    transport = ThroughFiles(str(tmp_path), 8)
+    with transport.packing(0) as first, transport.packing(0) as second:
+        lost, kept = first(5, batch(0, 10)), second(5, batch(0, 10))
     assert len(list((tmp_path / "5").iterdir())) == 2
     assert transport.unpack(lost).equals(transport.unpack(kept))
 
 
-def test_blocks_are_removed_once_their_task_has_succeeded(spark: SparkSession, tmp_path: Path) -> None:
+def test_blocks_are_removed_once_the_tasks_of_their_group_have_succeeded(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder, go_on = tmp_path / "blocks", tmp_path / "go on"
 
     def reducer(target: int, blocks: list[Block]) -> list[pa.RecordBatch]:
         deadline = time.monotonic() + 30
-        while target == 1 and not go_on.exists() and time.monotonic() < deadline:
+        while target == 2 and not go_on.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         return [block.rows.select(["n"]) for block in blocks]
 
-    with ThroughFiles.freeing(spark.sparkContext, folder) as transport, ThreadPoolExecutor(1) as pool:
+    # Groups of two targets; of each, one gets nothing.
+    with ThroughFiles.freeing(spark.sparkContext, folder, 32) as transport, ThreadPoolExecutor(1) as pool:
         frame = exchange(
             spark,
             sources=2,
-            mapper=lambda task: [(target, batch(10 * task + target, 5)) for target in (0, 1)],
-            targets=2,
+            mapper=lambda task: [(target, batch(10 * task + target, 5)) for target in (0, 2)],
+            targets=32,
             reducer=reducer,
             result="n bigint",
             transport=transport,

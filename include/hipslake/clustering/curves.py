@@ -7,12 +7,14 @@ hold a run of keys have small bounds in every column.
 from __future__ import annotations
 
 from enum import Enum
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 KEY_BITS = 64
+_TABLE_BITS = 12  # of an id, whose bits are looked up rather than moved one by one
 
 
 class Curve(Enum):
@@ -113,6 +115,23 @@ def hilbert_index(ids: NDArray[np.unsignedinteger], bits: int = 32) -> NDArray[n
 
 
 def _interleaved(columns: list[NDArray[np.uint64]], bits: int) -> NDArray[np.uint64]:
+    if bits > _TABLE_BITS or len(columns[0]) >> bits == 0:
+        return _spread(columns, bits)
+    keys = _table(0, len(columns), bits).take(columns[0].astype(np.int64))
+    for at, column in enumerate(columns[1:], 1):
+        keys |= _table(at, len(columns), bits).take(column.astype(np.int64))
+    return keys
+
+
+@lru_cache(maxsize=64)
+def _table(column: int, columns: int, bits: int) -> NDArray[np.uint64]:
+    """What each id of one column makes of a key."""
+    ids = [np.zeros(1 << bits, np.uint64)] * columns
+    ids[column] = np.arange(1 << bits, dtype=np.uint64)
+    return _spread(ids, bits)
+
+
+def _spread(columns: list[NDArray[np.uint64]], bits: int) -> NDArray[np.uint64]:
     keys = np.zeros(len(columns[0]), np.uint64)
     for place in range(min(len(columns) * bits, KEY_BITS)):
         level = bits - 1 - place // len(columns)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.curves import Curve
+from hipslake.clustering.lookup import SortedNumbers
 from hipslake.clustering.ranges import RangeBounds
+from hipslake.sphere.curve import curve_order
 
 NOISE_BITS = 31
 _FILE_SHIFT = 40  # room for the rows of a file
+_SIGNED_BITS = 63
+_CHUNK_ROWS = 1 << 15  # what is computed on the way to a key stays in the processor's cache
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,28 @@ class FileBounds:
 
     def files_of(self, keys: NDArray[np.uint64], noise: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of the file of each row, from its key and its noise in [0, 2**31)."""
-        # Odd where the key is one at which a file ends, and even between two of those.
-        place = np.searchsorted(self.keys, keys, "left") + np.searchsorted(self.keys, keys, "right")
-        return self.files[np.searchsorted(self.ends, place << NOISE_BITS | noise, side="left")]
+        place = self._sorted.below(keys)
+        found = self._between.take(place)
+        at_end = np.flatnonzero(self._padded.take(place) == keys)
+        if len(at_end):
+            packed = (2 * place[at_end] + 1) << NOISE_BITS | noise[at_end]
+            found[at_end] = self.files[np.searchsorted(self.ends, packed, side="left")]
+        return found
+
+    @cached_property
+    def _sorted(self) -> SortedNumbers:
+        return SortedNumbers.of(self.keys)
+
+    @cached_property
+    def _between(self) -> NDArray[np.int64]:
+        """The file of what lies between two of the keys, by how many of them lie below."""
+        places = np.arange(len(self.keys) + 1, dtype=np.int64)
+        return self.files[np.searchsorted(self.ends, 2 * places << NOISE_BITS, side="left")]
+
+    @cached_property
+    def _padded(self) -> NDArray[np.uint64]:
+        """The keys, and one that no row has."""
+        return np.append(self.keys, np.uint64(2**64 - 1))
 
 
 @dataclass(frozen=True)
@@ -120,9 +144,26 @@ class Placement:
         -------
         int64[n], uint64[n]
         """
-        keys = self.bounds.keys(rows, self.curve)
-        noise = noise_of(numbers, self.seed) if self.add_noise else np.zeros(len(keys), np.int64)
-        return self.files.files_of(keys, noise), keys
+        keys = np.empty(rows.num_rows, np.uint64)
+        files = np.empty(rows.num_rows, np.int64)
+        rows = rows.select([column.name for column in self.bounds.columns])
+        for start in range(0, rows.num_rows, _CHUNK_ROWS):
+            chunk = slice(start, start + _CHUNK_ROWS)
+            keys[chunk] = found = self.bounds.keys(rows.slice(start, _CHUNK_ROWS), self.curve)
+            noise = noise_of(numbers[chunk], self.seed) if self.add_noise else np.zeros(len(found), np.int64)
+            files[chunk] = self.files.files_of(found, noise)
+        return files, keys
+
+    def order(self, files: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the order by file and then by key, in which equal rows stay as they are; int64[n]."""
+        if self.key_bits + int(self.files.files[-1]).bit_length() > _SIGNED_BITS:
+            return np.lexsort((keys, files))
+        return curve_order(files << self.key_bits | keys.view(np.int64))
+
+    @property
+    def key_bits(self) -> int:
+        """Bits of a key."""
+        return self.bounds.bits * len(self.bounds.columns)
 
 
 def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:

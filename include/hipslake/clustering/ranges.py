@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.clustering.curves import Curve
+from hipslake.clustering.lookup import SortedNumbers
 from hipslake.errors import InputError, SpecError
 
 NUM_RANGES = 1000
@@ -66,10 +68,24 @@ class ColumnRanges:
             Of the type of the bounds.
         """
         values = _flat(values)
+        if not values.null_count:
+            return self._number_below(values) + np.uint64(self.nulls)
         ids = np.zeros(len(values), np.uint64)
         valid = np.asarray(values.is_valid())
-        ids[valid] = _number_below(self.bounds, values.drop_null()) + int(self.nulls)
+        ids[valid] = self._number_below(values.drop_null()) + np.uint64(self.nulls)
         return ids
+
+    def _number_below(self, values: pa.Array) -> NDArray[np.uint64]:
+        numbers = _numbers(values)
+        if numbers is None or self._sorted is None or numbers.dtype != self._sorted.numbers.dtype:
+            return _number_below(self.bounds, values)
+        return self._sorted.below(numbers).view(np.uint64)
+
+    @cached_property
+    def _sorted(self) -> SortedNumbers | None:
+        """The bounds for look-ups, if they are numbers."""
+        numbers = _numbers(self.bounds)
+        return None if numbers is None else SortedNumbers.of(numbers)
 
 
 @dataclass(frozen=True)
@@ -135,7 +151,8 @@ class RangeBounds:
 
     def range_ids(self, rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
         """Return the range of each row in each column, as uint64[n, k]."""
-        return np.column_stack([column.ids(rows.column(column.name)) for column in self.columns])
+        # Columns stay whole in memory: what follows goes along them.
+        return np.stack([column.ids(rows.column(column.name)) for column in self.columns]).T
 
     def stretched(self, range_ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Spread range ids over all of [0, 2**bits).
@@ -143,7 +160,14 @@ class RangeBounds:
         So a column with few values sets the highest bits of a key too. With its plain ids it would only count
         where all other columns are equal.
         """
-        return range_ids * np.uint64(1 << self.bits) // self.counts
+        ids = range_ids.T.astype(np.int64, copy=False)
+        return np.stack([stretched.take(own) for stretched, own in zip(self._stretched, ids, strict=True)]).T
+
+    @cached_property
+    def _stretched(self) -> list[NDArray[np.uint64]]:
+        """Per column, what each of its range ids becomes."""
+        side = np.uint64(1 << self.bits)
+        return [np.arange(count, dtype=np.uint64) * side // count for count in self.counts]
 
     def keys(self, rows: pa.Table | pa.RecordBatch, curve: Curve) -> NDArray[np.uint64]:
         """Return the key of each row along a curve, as uint64[n], below 2**63."""

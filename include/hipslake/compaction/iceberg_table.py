@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
-from hipslake.compaction.model import NewFile
+from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partitioning import SortField
 from hipslake.specs.table import IcebergSpec
@@ -34,7 +34,7 @@ from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_
 from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.standing_fields import sort_fields
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -70,9 +70,9 @@ class IcebergAccess:
     partitions: tuple[tuple[str, tuple[Any, ...]], ...]
     partial: tuple[StoredFile, ...] = ()
 
-    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         file = self._partial.get(path, StoredFile(path))
-        yield from read_data_file(file, self.writer.arrow_schema, columns)
+        yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
 
     @cached_property
     def _partial(self) -> dict[str, StoredFile]:
@@ -265,6 +265,10 @@ class IcebergRewrite:
     @property
     def access(self) -> IcebergAccess:
         return self._of._access(self._write_id)
+
+    @property
+    def work(self) -> Storage:
+        return writes_of(self._of._table).sub(self._write_id)
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         self._beating.confirm()

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.specs.base import Frozen
+from hipslake.storage import Storage
+
+
+class Share(NamedTuple):
+    """A part of a file's row groups: the `number`th of `total` that are about equal."""
+
+    number: int = 0
+    total: int = 1
+
+    def of(self, row_groups: int) -> range:
+        """The row groups that belong to it, of so many."""
+        return range(row_groups * self.number // self.total, row_groups * (self.number + 1) // self.total)
+
+
+WHOLE = Share()
 
 
 class NewFile(Frozen):
@@ -35,8 +50,8 @@ class NewFile(Frozen):
 class FileAccess(Protocol):
     """How tasks read and write files. It travels to them, so it is small."""
 
-    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, always in the same order."""
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, or of a share of it, always in the same order."""
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
@@ -52,6 +67,10 @@ class Rewrite(Protocol):
     @property
     def access(self) -> FileAccess:
         """For the tasks."""
+
+    @property
+    def work(self) -> Storage:
+        """A folder for what is needed in between; it goes with the write, also if that is killed."""
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         """Put files in the place of others, all or none; say which version of the table this made.

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.common_schema import common_schema
 from hipslake.compaction.footers import Footer, read_footer
-from hipslake.compaction.model import NewFile
+from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.errors import InputError, SpecError
 from hipslake.files.atomic import sync_folder
 from hipslake.files.dictionaries import repeating_columns
@@ -36,7 +36,7 @@ SUCCESS = "_SUCCESS"
 WRITING = "_WRITING"
 """Where names cannot be changed: names the run that is writing."""
 
-_BATCH_ROWS = 1 << 17
+_BATCH_ROWS = 1 << 18
 _ROW_GROUP_ROWS = 1 << 18
 _COPIED_BYTES = 8 << 20
 
@@ -58,11 +58,12 @@ class FolderAccess:
     target: str
     schema: pa.Schema
 
-    def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         storage, name = Storage.of_file(path)
         with storage.arrow_file(name) as opened, pq.ParquetFile(opened) as parquet:
+            groups = share.of(parquet.num_row_groups)
             wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=list(columns), use_threads=False):
+            for batch in parquet.iter_batches(_BATCH_ROWS, groups, list(columns), use_threads=False):
                 arrays = [
                     column if column.type == field.type else column.cast(field.type)
                     for column, field in zip(batch.select(list(columns)).columns, wanted, strict=True)
@@ -224,6 +225,10 @@ class FolderRewrite:
     @property
     def access(self) -> FolderAccess:
         return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema)
+
+    @property
+    def work(self) -> Storage:
+        return self._target.sub(".work")
 
     def clear(self) -> None:
         """Remove what has been written."""

@@ -59,7 +59,7 @@ class SparkEngine:
         block_bytes: int = MAX_BLOCK_BYTES,
         scratch: Scratch | None = None,
     ) -> pa.Table:
-        with self._transport(scratch) as transport:
+        with self._transport(scratch, targets) as transport:
             frame = exchange(
                 self._spark,
                 sources=sources,
@@ -73,14 +73,14 @@ class SparkEngine:
             return collected(frame)
 
     @contextmanager
-    def _transport(self, scratch: Scratch | None) -> Iterator[Transport]:
+    def _transport(self, scratch: Scratch | None, targets: int) -> Iterator[Transport]:
         """Blocks take the short way where all tasks run on this machine."""
         context = self._spark.sparkContext
         if scratch is None or not context.master.startswith("local"):
             yield THROUGH_SHUFFLE
             return
         write_out = scratch.bytes > bytes_kept_unwritten()
-        with ThroughFiles.freeing(context, scratch.folder, write_out=write_out) as transport:
+        with ThroughFiles.freeing(context, scratch.folder, targets, write_out=write_out) as transport:
             yield transport
 
     def _stages(self) -> str:

@@ -13,12 +13,13 @@ from hipslake.clustering.ranges import RangeBounds
 from hipslake.compaction.model import CompactedTable, FileAccess
 from hipslake.engine.model import Counter, Engine
 from hipslake.spark.table_compaction_planning import CURVES, Plan
+from hipslake.spark.table_compaction_reading import Parts, parts_of, read_rows
 from hipslake.specs.compaction import CompactionSpec
 
 _ROWS_PER_RANGE = 40
 _ROWS_PER_FILE = 100
 _MOST_SAMPLED = 200_000
-_RESULT = pa.schema([("file", pa.int64()), ("rows", pa.binary())])
+_RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -55,21 +56,17 @@ def sample_placements(spec: CompactionSpec, engine: Engine, table: CompactedTabl
 
 def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: Plan) -> list[pa.Table]:
     """Rows of each group."""
-    paths, groups, shares = [], [], []
-    for number, group in enumerate(plan.groups):
-        share = _share(spec, group)
-        for file in group.files:
-            paths.append(file.path)
-            groups.append(number)
-            shares.append(share)
-    task = SampleTask(table.access, tuple(paths), tuple(shares), spec.columns, spec.seed, engine.counter())
-    with engine.progress("sample", tasks=len(paths), rows=None, done=task.done):
-        found = engine.run(task, tasks=len(paths), result=_RESULT)
-    by_file = dict(zip(found["file"].to_pylist(), found["rows"].to_pylist(), strict=True))
+    parts = parts_of(plan.groups, engine.cores)
+    shares = tuple(_share(spec, group) for group in plan.groups)
+    task = SampleTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
+    with engine.progress("sample", tasks=len(parts), rows=None, done=task.done):
+        found = engine.run(task, tasks=len(parts), result=_RESULT)
+    by_part = dict(zip(found["part"].to_pylist(), found["rows"].to_pylist(), strict=True))
     empty = pa.schema([table.schema.field(name) for name in spec.columns]).empty_table()
     tables: list[list[pa.Table]] = [[empty.replace_schema_metadata(None)] for _ in plan.groups]
-    for at, number in enumerate(groups):
-        tables[number].append(_from_ipc(by_file[at]))
+    for part in (part for task in parts for part in task):
+        if part.number in by_part:
+            tables[part.group].append(_from_ipc(by_part[part.number]))
     return [pa.concat_tables(parts, promote_options="permissive") for parts in tables]
 
 
@@ -81,36 +78,37 @@ def _share(spec: CompactionSpec, group: RewriteGroup) -> float:
 
 @dataclass(frozen=True)
 class SampleTask:
-    """Draws rows of a file.
+    """Draws rows of files.
 
     Attributes
     ----------
     access : FileAccess
-    paths : tuple of str
+    parts : tuple of tuple of Part
+        Those of each task.
     shares : tuple of float
-        Per file, the share of rows that is drawn.
+        Per group, the share of rows that is drawn.
     columns : tuple of str
     seed : int
     done : Counter
     """
 
     access: FileAccess
-    paths: tuple[str, ...]
+    parts: Parts
     shares: tuple[float, ...]
     columns: tuple[str, ...]
     seed: int
     done: Counter
 
-    def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Give the sample of a file, as an Arrow IPC stream."""
-        least = int(self.shares[number] * 2**NOISE_BITS)
-        drawn, rows = [], 0
-        for batch in self.access.read(self.paths[number], self.columns):
-            numbers = row_numbers(number, rows, batch.num_rows)
-            drawn.append(batch.filter(pa.array(noise_of(numbers, ~self.seed) < least)))
-            rows += batch.num_rows
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Give the sample of each part, as an Arrow IPC stream."""
+        drawn: dict[int, list[pa.RecordBatch]] = {}
+        for part, first, batch in read_rows(self.access, self.parts[task], self.columns):
+            least = int(self.shares[part.group] * 2**NOISE_BITS)
+            numbers = row_numbers(part.number, first, batch.num_rows)
+            chosen = pa.array(noise_of(numbers, ~self.seed) < least)
+            drawn.setdefault(part.number, []).append(batch.filter(chosen))
             self.done.add(batch.num_rows)
-        yield pa.record_batch([[number], [_to_ipc(drawn)]], schema=_RESULT)
+        yield pa.record_batch([list(drawn), [_to_ipc(each) for each in drawn.values()]], schema=_RESULT)
 
 
 def _from_ipc(data: bytes) -> pa.Table:
@@ -118,8 +116,6 @@ def _from_ipc(data: bytes) -> pa.Table:
 
 
 def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
-    if not batches:
-        return pa.table({}).schema.serialize().to_pybytes()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as writer:
         for batch in batches:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import row_checksum
 from hipslake.clustering.placement import Placement, row_numbers
@@ -14,11 +15,17 @@ from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import VerificationError
+from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.table_compaction_planning import Plan, mark_of
+from hipslake.spark.table_compaction_reading import Parts, gathered, parts_of, read_rows
 from hipslake.specs.compaction import CompactionSpec
+from hipslake.sphere.curve import curve_order
 
 _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
 """Of what was read, without a file; and of each file that was written, as it was read again."""
+
+_KEY_COLUMN = "_key"
+_NARROW_BITS = 32
 
 _READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
 
@@ -57,32 +64,33 @@ def write_files(
     """
     groups = plan.groups
     first = np.cumsum([0, *[group.num_files for group in groups]]).tolist()
-    sources = [
-        (file.path, number, first[number]) for number, group in enumerate(groups) for file in group.files
-    ]
+    parts = parts_of(groups, engine.cores)
     targets = [
         (group.partition, f"group-{number:05d}-{at:05d}-{rewrite.write_id}", number)
         for number, group in enumerate(groups)
         for at in range(group.num_files)
     ]
     columns = tuple(table.schema.names)
-    mapper = MoveRows(rewrite.access, tuple(sources), columns, placements, len(targets))
+    by_key = placements is not None and spec.sort_within_files
+    mapper = MoveRows(rewrite.access, parts, tuple(first), columns, placements, by_key, len(targets))
     reducer = WriteFiles(
         rewrite.access,
         tuple(targets),
         columns,
-        placements if spec.sort_within_files else None,
+        by_key,
         tuple(mark_of(spec, f"{rewrite.write_id}/{number:05d}") for number in range(len(groups))),
         engine.counter(),
     )
     rows = sum(group.rows for group in groups)
+    size = block_bytes(table.schema, rows, sum(group.bytes for group in groups))
     with engine.progress("compact", tasks=len(targets), rows=rows, done=reducer.done):
         found = engine.exchange(
-            sources=len(sources),
+            sources=len(parts),
             mapper=mapper,
             targets=len(targets) + 1,
             reducer=reducer,
             result=_RESULT,
+            scratch=blocks_in_folder(rewrite.work, "exchange-rows", size),
         )
     return _checked(table.name, found, rows)
 
@@ -106,44 +114,61 @@ def _checked(name: str, found: pa.Table, rows: int) -> tuple[list[NewFile], int]
 
 @dataclass(frozen=True)
 class MoveRows:
-    """Reads a file, and sends its rows to the new files.
+    """Reads files, and sends their rows to the new ones.
 
     Attributes
     ----------
     access : FileAccess
-    sources : tuple of (str, int, int)
-        Per file that is read: its path, its group, and the first target of that.
+    parts : tuple of tuple of Part
+        Those of each task.
+    first : tuple of int
+        The first target of each group.
     columns : tuple of str
     placements : tuple of Placement, optional
         Per group; without them a group has one target.
+    by_key : bool
+        Rows are sorted along the curve. Each takes its key along, as one column more, behind all others.
     ledger : int
         The target that hears how many rows were read, and their checksum.
     """
 
     access: FileAccess
-    sources: tuple[tuple[str, int, int], ...]
+    parts: Parts
+    first: tuple[int, ...]
     columns: tuple[str, ...]
     placements: tuple[Placement, ...] | None
+    by_key: bool
     ledger: int
 
-    def __call__(self, source: int) -> Iterator[Routed]:
+    def __call__(self, task: int) -> Iterator[Routed]:
         """Yield targets with rows for them, and what was read."""
-        path, group, first = self.sources[source]
         rows = checksum = 0
-        for batch in self.access.read(path, self.columns):
-            numbers = row_numbers(source, rows, batch.num_rows)
+        for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
+            batch = _together([each.rows for each in held])
             rows += batch.num_rows
             checksum += row_checksum(batch)
+            group = held[0].part.group
             if self.placements is None:
-                yield first, batch
-                continue
-            files, keys = self.placements[group].place(batch, numbers)
-            order = np.lexsort((keys, files))
-            batch, files = batch.take(pa.array(order)), files[order]
-            starts = np.flatnonzero(np.diff(files, prepend=-1))
-            for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
-                yield first + int(files[start]), batch.slice(start, stop - start)
+                yield self.first[group], batch
+            else:
+                numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
+                yield from self._placed(self.placements[group], self.first[group], batch, numbers)
         yield self.ledger, pa.record_batch([[rows], [_signed(checksum)]], schema=_READ)
+
+    def _placed(
+        self, placement: Placement, first: int, batch: pa.RecordBatch, numbers: list[NDArray[np.int64]]
+    ) -> Iterator[Routed]:
+        files, keys = placement.place(batch, np.concatenate(numbers))
+        if self.by_key:
+            order = placement.order(files, keys)
+            batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
+        else:
+            order = curve_order(files)
+            batch = batch.take(pa.array(order))
+        files = files[order]
+        starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
+            yield first + int(files[start]), batch.slice(start, stop - start)
 
 
 @dataclass(frozen=True)
@@ -156,8 +181,8 @@ class WriteFiles:
     targets : tuple of (str, str, int)
         Per file: its partition, its name and its group. The target behind them is the ledger.
     columns : tuple of str
-    placements : tuple of Placement, optional
-        Per group: rows are sorted along its curve.
+    by_key : bool
+        Rows are sorted by the last column of what comes, which does not belong to them.
     marks : tuple of ClusterMark or None
         Per group.
     done : Counter
@@ -166,7 +191,7 @@ class WriteFiles:
     access: FileAccess
     targets: tuple[tuple[str, str, int], ...]
     columns: tuple[str, ...]
-    placements: tuple[Placement, ...] | None
+    by_key: bool
     marks: tuple[ClusterMark | None, ...]
     done: Counter
 
@@ -180,10 +205,9 @@ class WriteFiles:
         partition, name, group = self.targets[target]
         rows = pa.Table.from_batches([block.rows for block in blocks])
         blocks.clear()
-        if self.placements is not None:
-            placement = self.placements[group]
-            keys = placement.bounds.keys(rows, placement.curve)
-            rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
+        if self.by_key:
+            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
+            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(curve_order(keys)))
         file = self.access.write(rows, partition, name, self.marks[group])
         self.done.add(rows.num_rows)
         found = checksum = 0
@@ -191,6 +215,20 @@ class WriteFiles:
             found += batch.num_rows
             checksum += row_checksum(batch)
         yield _result(found, checksum % 2**64, file.model_dump_json())
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole[0] if whole else batches[0]
+
+
+def _with_keys(rows: pa.RecordBatch, keys: NDArray[np.uint64], bits: int) -> pa.RecordBatch:
+    kind = pa.uint32() if bits <= _NARROW_BITS else pa.uint64()
+    field = pa.field(_KEY_COLUMN, kind, nullable=False)
+    narrow = pa.array(keys.astype(kind.to_pandas_dtype(), copy=False))
+    return pa.RecordBatch.from_arrays([*rows.columns, narrow], schema=rows.schema.append(field))
 
 
 def _result(rows: int, checksum: int, file: str | None) -> pa.RecordBatch:

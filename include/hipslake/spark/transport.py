@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 from typing import Protocol
@@ -23,6 +23,10 @@ from pyspark.accumulators import AccumulatorParam
 from hipslake.spark.kernel import start_write_out
 
 _FREEING_SECONDS = 0.2
+_GROUPS = 16
+_ALIGNMENT = 64  # of blocks in a file: what Arrow asks of buffers
+_PIECE = 64 << 10  # see hipslake.files.local
+_WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
 
@@ -30,7 +34,7 @@ Pack = Callable[[int, pa.RecordBatch], pa.Buffer]
 class Transport(Protocol):
     """What the exchange asks of a way to move blocks. It travels to the tasks."""
 
-    def packing(self, source: int) -> Pack:
+    def packing(self, source: int) -> AbstractContextManager[Pack]:
         """For one attempt at a map task: what turns a target and a block for it into the payload."""
 
     def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
@@ -44,13 +48,9 @@ class Transport(Protocol):
 class ThroughShuffle:
     """The payload is the block, as an Arrow IPC stream."""
 
-    def packing(self, source: int) -> Pack:
-        def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
-            sink = pa.BufferOutputStream()
-            _write(sink, rows)
-            return sink.getvalue()
-
-        return pack
+    @contextmanager
+    def packing(self, source: int) -> Iterator[Pack]:
+        yield lambda target, rows: _packed(rows)
 
     def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
         return _read(payload)
@@ -61,27 +61,33 @@ class ThroughShuffle:
 
 @dataclass(frozen=True)
 class ThroughFiles:
-    """The payload names the file that holds the block: `<target>/<source>-<attempt>-<number>.block`.
+    """The payload says where in a file the block lies: `<group of targets>/<source>-<attempt>.blocks`.
+
+    An attempt at a map task puts all its blocks for some targets, one after another, into one file: a file
+    for each block costs the kernel several times what the block itself does.
 
     Attributes
     ----------
     folder : str
         A local folder that all tasks see. Whoever made it removes it.
+    targets : int
+        Number of reduce tasks.
     finished : Accumulator or None
         Takes the targets whose tasks have succeeded; see `freeing`.
     write_out : bool
-        Let the kernel begin to write each block to disk at once. It would come to that anyway where there are
+        Let the kernel begin to write blocks to disk at once. It would come to that anyway where there are
         more than it keeps in memory, and then it lets map tasks wait.
     """
 
     folder: str
+    targets: int
     finished: Accumulator[list[int]] | None = None
     write_out: bool = False
 
     @classmethod
     @contextmanager
     def freeing(
-        cls, context: SparkContext, folder: Path, *, write_out: bool = False
+        cls, context: SparkContext, folder: Path, targets: int, *, write_out: bool = False
     ) -> Iterator[ThroughFiles]:
         """Remove the blocks of targets as their tasks succeed, and the folder at the end of the block.
 
@@ -89,47 +95,89 @@ class ThroughFiles:
         """
         folder.mkdir(parents=True)
         finished = context.accumulator([], _Targets())
+        transport = cls(str(folder), targets, finished, write_out)
         ended = Event()
 
         def free() -> None:
-            freed = 0
+            waiting = Counter(map(transport.group_of, range(targets)))
+            known: set[int] = set()
             while not ended.wait(_FREEING_SECONDS):
-                targets = finished.value[freed:]
-                for target in targets:
-                    shutil.rmtree(folder / str(target), ignore_errors=True)
-                freed += len(targets)
+                for target in set(finished.value) - known:
+                    known.add(target)
+                    group = transport.group_of(target)
+                    waiting[group] -= 1
+                    if not waiting[group]:
+                        shutil.rmtree(folder / str(group), ignore_errors=True)
 
         thread = Thread(target=free, name="free blocks", daemon=True)
         thread.start()
         try:
-            yield cls(str(folder), finished, write_out)
+            yield transport
         finally:
             ended.set()
             thread.join()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def packing(self, source: int) -> Pack:
-        attempt, number = secrets.token_hex(8), count()  # attempts may run at the same time
+    def group_of(self, target: int) -> int:
+        """The group of a target. Spark starts neighbours one after another, so they also end together."""
+        return target * min(_GROUPS, self.targets) // self.targets
 
-        def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
-            name = f"{target}/{source:08d}-{attempt}-{next(number)}.block"
-            path = Path(self.folder, name)
-            path.parent.mkdir(exist_ok=True)
-            with pa.OSFile(str(path), "wb") as file:
-                _write(file, rows)
-                if self.write_out:
-                    start_write_out(file.fileno())
-            return pa.py_buffer(name.encode())
+    @contextmanager
+    def packing(self, source: int) -> Iterator[Pack]:
+        name = f"{source:08d}-{secrets.token_hex(8)}.blocks"  # attempts may run at the same time
+        with ExitStack() as opened:
+            files: dict[int, _BlockFile] = {}
 
-        return pack
+            def pack(target: int, rows: pa.RecordBatch) -> pa.Buffer:
+                group = self.group_of(target)
+                if group not in files:
+                    path = Path(self.folder, str(group), name)
+                    path.parent.mkdir(exist_ok=True)
+                    files[group] = opened.enter_context(_BlockFile(path, self.write_out))
+                start, size = files[group].append(_packed(rows))
+                return pa.py_buffer(f"{group}/{name} {start} {size}".encode())
+
+            yield pack
 
     def unpack(self, payload: pa.Buffer) -> pa.RecordBatch:
-        with pa.memory_map(str(Path(self.folder, payload.to_pybytes().decode()))) as file:
-            return _read(file.read_buffer())
+        name, start, size = payload.to_pybytes().decode().rsplit(" ", 2)
+        with pa.memory_map(str(Path(self.folder, name))) as file:
+            file.seek(int(start))
+            return _read(file.read_buffer(int(size)))
 
     def arrived(self, target: int) -> None:
         if self.finished is not None:
             self.finished.add([target])
+
+
+class _BlockFile:
+    """A file that blocks are appended to."""
+
+    def __init__(self, path: Path, write_out: bool) -> None:
+        self._path = path
+        self._write_out = write_out
+        self._size = self._told = 0
+
+    def __enter__(self) -> _BlockFile:
+        self._file = self._path.open("xb", buffering=0)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    def append(self, block: pa.Buffer) -> tuple[int, int]:
+        """Write a block; return where it begins, and its size in bytes."""
+        start = -(-self._size // _ALIGNMENT) * _ALIGNMENT
+        self._file.seek(start)
+        content = memoryview(block)
+        at = 0
+        while at < len(content):
+            at += self._file.write(content[at : at + _PIECE])
+        self._size = start + len(content)
+        if self._write_out and self._size - self._told >= _WRITTEN_OUT:
+            start_write_out(self._file.fileno())
+            self._told = self._size
+        return start, len(content)
 
 
 class _Targets(AccumulatorParam[list[int]]):
@@ -143,9 +191,11 @@ class _Targets(AccumulatorParam[list[int]]):
         return value1
 
 
-def _write(sink: pa.NativeFile, rows: pa.RecordBatch) -> None:
+def _packed(rows: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_batch(rows)
+    return sink.getvalue()
 
 
 def _read(stream: pa.Buffer) -> pa.RecordBatch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -52,7 +52,10 @@ class StoredFile:
 
 
 def read_data_file(
-    stored_file: StoredFile, schema: pa.Schema, columns: Sequence[str]
+    stored_file: StoredFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    chosen: Callable[[int], Sequence[int]] = range,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file, in its order.
 
@@ -63,6 +66,8 @@ def read_data_file(
         Of the table, with field ids (`hipslake.tables.schemas.arrow_schema`).
     columns : sequence of str
         Names in the table; what the file lacks is its partition value, or null.
+    chosen : callable, optional
+        Takes the number of row groups, and says which are read; by default all.
 
     Raises
     ------
@@ -82,13 +87,14 @@ def read_data_file(
         stored = file.schema_arrow
         names = names_in_file(stored, schema, wanted)
         read = [name for name in names if name is not None]
+        groups = chosen(file.num_row_groups)
         if not read:
-            for group in range(file.num_row_groups):
+            for group in groups:
                 rows = file.metadata.row_group(group).num_rows
                 arrays = [_repeated(*each, rows) for each in zip(given, wanted, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
             return
-        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=read, use_threads=False):
+        for batch in file.iter_batches(_BATCH_ROWS, groups, read, use_threads=False):
             arrays = [
                 _repeated(value, field, batch.num_rows)
                 if name is None
