@@ -83,3 +83,10 @@ def test_what_lies_below_a_null_does_not_count() -> None:
     below = pa.Array.from_buffers(pa.int64(), 2, [pa.py_buffer(b"\x01"), pa.array([1, 9]).buffers()[1]])
     assert below.to_pylist() == [1, None]
     assert row_checksum(pa.table({"x": below})) == row_checksum(pa.table({"x": [1, None]}))
+
+
+def test_more_rows_than_are_hashed_together_are_all_counted() -> None:
+    rows = pa.table({"n": range(70_000), "text": [f"{n}" for n in range(70_000)]})
+    parts = [rows.slice(at, 999) for at in range(0, 70_000, 999)]
+    assert row_checksum(rows) == sum(map(row_checksum, parts)) % 2**64
+    assert row_checksum(rows) != row_checksum(rows.slice(0, 69_999))

@@ -126,6 +126,31 @@ class TestParsing:
         with pytest.raises(ParamValidationError):
             load()["iceberg_sink__sample"].params.get_param(name).resolve(value)
 
+    @pytest.mark.parametrize(
+        ("params", "says"),
+        [
+            ({"window_start": "2026-13-45"}, "window_start '2026-13-45' is not a time"),
+            ({"window_start": "2026-02-30", "window_end": "2026-03-01"}, "'2026-02-30' is not a time"),
+            ({"window_start": "2026-01-01\n"}, "is not a time; write it as"),
+            ({"window_start": "2026-01-01T00:00:00+99:99"}, "is not a time"),
+            ({"window_start": "2026-01-02", "window_end": "2026-01-01"}, "is not after window_start"),
+            ({"window_end": "2026-01-02"}, "window_end '2026-01-02' has no window_start"),
+            ({"window_start": "2026-01-01", "wait_minutes": float("nan")}, "wait_minutes: nan is no number"),
+            ({}, "the files are those of an interval, and this run has none"),
+        ],
+    )
+    def test_what_bounds_do_not_keep_out_is_told_at_once(
+        self, load: Load, tables: Path, params: dict[str, Any], says: str
+    ) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        write_spec(tables, "source: {files: {uri: '/sky/{{ night }}/*.parquet', format: parquet}}\n")
+        dag = load()["iceberg_sink__sample"]
+        for name, value in params.items():
+            dag.params.get_param(name).resolve(value)  # so far it comes
+        with pytest.raises(AirflowFailException, match=says):
+            failed(dag, params)
+
 
 ROWS = 4000
 CASES = [
@@ -289,7 +314,7 @@ class TestRuns:
                 failed(load()["iceberg_sink__sample"])
 
 
-def failed(dag: Any) -> None:
+def failed(dag: Any, params: dict[str, Any] | None = None) -> None:
     """Run the tasks of a DAG one after the other, as Airflow calls them; the first error comes out."""
     from types import SimpleNamespace
 
@@ -303,7 +328,7 @@ def failed(dag: Any) -> None:
         data_interval_start=None,
         data_interval_end=None,
     )
-    context = {"params": {}, "dag_run": run, "ti": ti}
+    context = {"params": params or {}, "dag_run": run, "ti": ti}
     dag.get_task("resolve").execute(context)
     sink = dag.get_task("sink")
     sink.run_uri = pushed["run_uri"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.compaction.compacting import files_in, rows_in, stars, write_folder
+from tests.tables.sinking import Lake
 
 Load = Callable[[], dict[str, Any]]
 SPEC = """\
@@ -128,6 +129,7 @@ def test_a_dry_run_is_asked_for_in_the_form(load: Load, folder: Path, tmp_path: 
         ("columns: [flux]", {}, "SpecError: no column flux to cluster by"),
         ("columns: [tags]", {}, "InputError: column tags is list"),
         ("columns: [ra]", {"partitions": "night > 3"}, "SpecError: .* has no partitions to filter by"),
+        ("columns: [ra, dec, ra]", {}, "named twice to cluster by"),
     ],
 )
 def test_what_makes_no_sense_fails_at_once(
@@ -139,6 +141,58 @@ def test_what_makes_no_sense_fails_at_once(
     path.write_text(path.read_text().replace("columns: [ra, dec]", line))
     with pytest.raises(AirflowFailException, match=message):
         executed(load()["table_compact__stars"], **params)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("partitions", 3),
+        ("partitions", ["name = 'a'"]),
+        ("partitions", "x" * 10_001),
+        ("full", "yes"),
+        ("full", None),
+        ("dry_run", 1),
+    ],
+)
+def test_params_out_of_bounds_are_refused(load: Load, folder: Path, name: str, value: object) -> None:
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        load()["table_compact__stars"].params.get_param(name).resolve(value)
+
+
+@pytest.mark.parametrize(
+    ("partitions", "says"),
+    [
+        ("1=1", "expected a column on one side"),
+        ("name = 'a'; drop table stars", "';' at 11 has no meaning here"),
+        ("__import__('os').system('true')", "has no meaning here"),
+        ("name = 'a", "has no meaning here"),
+        ("(" * 4000 + "name = 'a'" + ")" * 4000, "nested more than 50 deep"),
+        ("id = 3", "no column 'id'; the columns are name"),
+        ("name = 3", "column 'name' is of type large_string"),
+        ("name in ()", r"found '\)' at 10"),
+        ("name = '\x00\u202e'", ""),  # a value like any other
+        (" \n", ""),  # as empty
+    ],
+)
+def test_what_a_form_may_hold_in_malice_is_a_filter_or_an_error(
+    load: Load, tables: Path, tmp_path: Path, partitions: str, says: str
+) -> None:
+    from airflow.sdk.exceptions import AirflowFailException
+
+    lake = Lake(tmp_path)
+    lake.sink(lake.spec(partition=["name"]), stars(8))
+    (tables / "stars.yaml").write_text(
+        f"name: stars\ntype: compaction\ntable: survey.sample\n"
+        f"iceberg: {{uri: 'sqlite:///{tmp_path}/state/iceberg.db'}}\n"
+    )
+    dag = load()["table_compact__stars"]
+    if not says:
+        assert executed(dag, partitions=partitions)["version"] == ""
+        return
+    with pytest.raises(AirflowFailException, match=says):
+        executed(dag, partitions=partitions)
 
 
 @pytest.mark.system

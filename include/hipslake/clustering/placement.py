@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
 from hipslake.clustering.ranges import RangeBounds
+from hipslake.sphere.curve import curve_order
 
 NOISE_BITS = 31
 _FILE_SHIFT = 40  # room for the rows of a file
-_KEY_BITS = 64
+_SIGNED_BITS = 63
 _CHUNK_ROWS = 1 << 15  # what is computed on the way to a key stays in the processor's cache
 
 
@@ -155,29 +156,14 @@ class Placement:
 
     def order(self, files: NDArray[np.int64], keys: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Return the order by file and then by key, in which equal rows stay as they are; int64[n]."""
-        if self.key_bits + int(self.files.files[-1]).bit_length() > _KEY_BITS:
+        if self.key_bits + int(self.files.files[-1]).bit_length() > _SIGNED_BITS:
             return np.lexsort((keys, files))
-        return stable_order(files.view(np.uint64) << np.uint64(self.key_bits) | keys)
+        return curve_order(files << self.key_bits | keys.view(np.int64))
 
     @property
     def key_bits(self) -> int:
         """Bits of a key."""
         return self.bounds.bits * len(self.bounds.columns)
-
-
-def stable_order(numbers: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the order that sorts numbers, in which equal ones stay as they are; int64[n].
-
-    Where there is room, each number takes its place along: all differ then, and sorting them as they are is
-    several times as fast as sorting places by them.
-    """
-    bits = len(numbers).bit_length()
-    if not len(numbers) or int(numbers.max()).bit_length() + bits > _KEY_BITS:
-        return np.argsort(numbers, kind="stable")
-    packed = numbers << np.uint64(bits) | np.arange(len(numbers), dtype=np.uint64)
-    packed.sort()
-    packed &= np.uint64((1 << bits) - 1)
-    return packed.view(np.int64)
 
 
 def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:

@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pyarrow as pa
+
 from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Scratch
 from hipslake.storage import Storage
+
+_GROWTH = 4  # blocks are not encoded as data files are
 
 
 @contextmanager
@@ -47,3 +51,20 @@ def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch | None:
         Bytes of all blocks together, about.
     """
     return Scratch(Path(folder.uri(name)), size) if folder.is_local else None
+
+
+def block_bytes(schema: pa.Schema, rows: int, encoded: float) -> float:
+    """How many bytes rows take in blocks, about.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+        If all columns are of fixed width, the answer is exact, but for nulls.
+    rows : int
+    encoded : float
+        Bytes that they take in data files.
+    """
+    try:
+        return float(rows * sum(field.type.bit_width for field in schema) / 8)
+    except ValueError:  # a type without a width
+        return _GROWTH * encoded

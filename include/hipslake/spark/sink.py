@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -94,14 +94,11 @@ class _Opened:
         Pixels that are made.
     stored : pyarrow.Schema
         The columns of the rows, as a table keeps them.
-    swept : tuple of str
-        What dead writes had left of the table.
     """
 
     rows: Rows
     derived: tuple[PartitionField, ...]
     stored: pa.Schema
-    swept: tuple[str, ...] = ()
 
 
 @dataclass
@@ -110,6 +107,7 @@ class _Shaped:
 
     created: bool = False
     columns_added: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()  # of dead writes of it
 
     def by(self, opened: OpenTable) -> None:
         """Take up what one did."""
@@ -122,10 +120,9 @@ def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: 
     with phases("prepare"):
         opened, shaped = _opened(catalog, order, engine), _Shaped()
         shaped.by(fitting_table(catalog, order.spec, opened.stored))
-        swept = sweep_writes(catalog, order.spec.table, stale_after)
-        for path in swept:
+        shaped.swept = tuple(sweep_writes(catalog, order.spec.table, stale_after))
+        for path in shaped.swept:
             log.info("Table %s: removed %s, which a dead write had left.", order.spec.table, path)
-        opened = replace(opened, swept=tuple(swept))
     for replan in range(1, REPLANS + 1):
         try:
             return _tried(catalog, order, engine, opened, shaped, phases)
@@ -191,7 +188,7 @@ def _tried(
             skipped=True,
             found_snapshot_id=found.snapshot_id if found is not None else None,
             found_rows=before.rows,
-            swept=opened.swept,
+            swept=shaped.swept,
             seconds=phases.seconds,
         )
     if before is None:
@@ -268,7 +265,7 @@ def _sunk(
         snapshot_id=committed.snapshot_id,
         created=shaped.created,
         columns_added=shaped.columns_added,
-        swept=opened.swept,
+        swept=shaped.swept,
         rows_in=counted.rows + replaced.left_out,
         rows_out=counted.rows,
         rows_left_out=replaced.left_out,

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import VerificationError
-from hipslake.spark.scratch import blocks_in_folder
+from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.sink_planning import OldFile
 from hipslake.spark.sink_rows import NewRows, runs_of, without
 from hipslake.specs.partitioning import PartitionField
+from hipslake.sphere.curve import curve_order
 from hipslake.storage import Storage
 from hipslake.tables.old_rows import read_data_file
 from hipslake.tables.positions import Positions
@@ -26,8 +27,6 @@ from hipslake.tables.writing import FILES_SCHEMA, FileWriter, WrittenFile, descr
 
 FILE_COLUMN = "_file"
 """The column that rows bear on their way to their task: the number of their file."""
-
-_BLOCK_GROWTH = 4  # blocks are not encoded as data files are
 
 
 def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenFile]:
@@ -55,7 +54,9 @@ def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenF
                 targets=plan.tasks,
                 reducer=task.write,
                 result=FILES_SCHEMA,
-                scratch=blocks_in_folder(work, "exchange-rows", _BLOCK_GROWTH * rows * plan.row_bytes),
+                scratch=blocks_in_folder(
+                    work, "exchange-rows", block_bytes(task.new.schema, rows, rows * plan.row_bytes)
+                ),
             )
     return undescribed(found)
 
@@ -117,7 +118,7 @@ class WriteTask:
             file = self.plan.file_of(value, rank)
             target = self.plan.task[file]
             if not (_ascends(file) and _ascends(target)):
-                order = np.lexsort((file, target))
+                order = curve_order(target * (int(file.max()) + 1) + file)
                 batch, file, target = batch.take(pa.array(order)), file[order], target[order]
             marked = pa.RecordBatch.from_arrays([*batch.columns, pa.array(file)], schema=schema)
             for first, last in runs_of(target):
@@ -147,7 +148,7 @@ class WriteTask:
             return
         rows = pa.Table.from_batches([batch for batch, _, _ in found])
         values = np.concatenate([value for _, value, _ in found])
-        order = np.argsort(values, kind="stable")
+        order = curve_order(values)
         rows, values = rows.take(pa.array(order)), values[order]
         written = []
         for first, last in runs_of(values):
@@ -182,7 +183,7 @@ class WriteTask:
             if len(distinct) == 1:
                 yield batch, value, np.arange(ranks[value[0]], ranks[value[0]] + len(value))
             else:
-                order = np.argsort(value, kind="stable")
+                order = curve_order(value)
                 rank = np.empty(len(value), np.int64)
                 rank[order] = np.arange(len(value)) - np.repeat(np.cumsum(rows) - rows, rows)
                 yield batch, value, rank + ranks[value]
@@ -192,7 +193,7 @@ class WriteTask:
         names = self.new.schema.names
         if number < len(self.old):
             file = self.old[number]
-            for batch in without(read_data_file(file.path, self.new.schema, names), self.gone.of(number)):
+            for batch in without(read_data_file(file.stored, self.new.schema, names), self.gone.of(number)):
                 yield batch, np.full(batch.num_rows, file.value, np.int64)
             return
         part = number - len(self.old)

@@ -10,22 +10,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import row_checksum
-from hipslake.clustering.placement import Placement, row_numbers, stable_order
+from hipslake.clustering.placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import VerificationError
-from hipslake.spark.scratch import blocks_in_folder
+from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.table_compaction_planning import Plan, mark_of
 from hipslake.spark.table_compaction_reading import Parts, gathered, parts_of, read_rows
 from hipslake.specs.compaction import CompactionSpec
+from hipslake.sphere.curve import curve_order
 
 _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
 """Of what was read, without a file; and of each file that was written, as it was read again."""
 
 _KEY_COLUMN = "_key"
 _NARROW_BITS = 32
-_BLOCK_GROWTH = 1.5  # blocks are not encoded as files are
 
 _READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
 
@@ -82,7 +82,7 @@ def write_files(
         engine.counter(),
     )
     rows = sum(group.rows for group in groups)
-    size = _BLOCK_GROWTH * sum(group.bytes for group in groups)
+    size = block_bytes(table.schema, rows, sum(group.bytes for group in groups))
     with engine.progress("compact", tasks=len(targets), rows=rows, done=reducer.done):
         found = engine.exchange(
             sources=len(parts),
@@ -163,7 +163,7 @@ class MoveRows:
             order = placement.order(files, keys)
             batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
         else:
-            order = stable_order(files.view(np.uint64))
+            order = curve_order(files)
             batch = batch.take(pa.array(order))
         files = files[order]
         starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
@@ -206,8 +206,8 @@ class WriteFiles:
         rows = pa.Table.from_batches([block.rows for block in blocks])
         blocks.clear()
         if self.by_key:
-            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.uint64, copy=False)
-            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(stable_order(keys)))
+            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
+            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(curve_order(keys)))
         file = self.access.write(rows, partition, name, self.marks[group])
         self.done.add(rows.num_rows)
         found = checksum = 0

@@ -17,6 +17,7 @@ from hipslake.tables.data_files import arrow_internal
 from hipslake.tables.transforms import partition_values
 
 ROWS = "rows"
+_TABLE_SIZE = 1 << 16
 
 
 def value_columns(fields: Sequence[PartitionField], rows: pa.RecordBatch) -> pa.Table:
@@ -75,8 +76,7 @@ class PartitionValues:
         codes = np.zeros(rows, np.int64)
         for name, level in zip(values.column_names, self._levels, strict=True):
             code = pc.index_in(_one(values[name]), level.words).to_numpy(zero_copy_only=False)
-            joint = codes * len(level.words) + code
-            codes = np.searchsorted(level.joint, joint)
+            codes = level.codes_of(codes * len(level.words) + code)
         number: NDArray[np.int64] = self._order[codes]
         return number
 
@@ -116,6 +116,16 @@ class _Level:
 
     words: pa.Array
     joint: NDArray[np.int64]
+
+    def codes_of(self, joint: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The place of each in `joint`; all of them must stand there."""
+        return np.searchsorted(self.joint, joint) if self._table is None else self._table.take(joint)
+
+    @cached_property
+    def _table(self) -> NDArray[np.int64] | None:
+        """The places, by what stands there, where that are few numbers."""
+        count = int(self.joint[-1]) + 1 if len(self.joint) else 0
+        return np.searchsorted(self.joint, np.arange(count)) if count <= _TABLE_SIZE else None
 
 
 def _one(column: Any) -> pa.Array:

@@ -13,7 +13,7 @@ from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
-from hipslake_airflow.operators.window import window_of
+from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
     from hipslake.steps.resolve_sink import ResolveSinkReport
@@ -58,7 +58,7 @@ class ResolveSinkOperator(FirstStepOperator):
             warehouse=warehouse,
             spec_file=self.spec_file,
             window=window,
-            wait_minutes=float(params.get("wait_minutes", 60)),
+            wait_minutes=wait_of(params),
             allow_empty=bool(params.get("allow_empty", False)),
             force=bool(params.get("force", False)),
         )
