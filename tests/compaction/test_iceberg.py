@@ -456,6 +456,28 @@ def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
     assert content(lake) == before
 
 
+def test_a_night_that_was_compacted_with_others_is_sunk_again_by_its_interval_only(tmp_path: Path) -> None:
+    def night(number: int, count: int) -> pa.Table:
+        when = DAY + dt.timedelta(days=number)
+        return pa.table({"id": [100 * number + n for n in range(count)], "ts": [when] * count})
+
+    lake, append = Lake(tmp_path), Lake(tmp_path).spec()
+    start = [dt.datetime(2026, 1, 1 + n, tzinfo=dt.UTC) for n in range(3)]
+    landed = [lake.land(night(number, 3)) for number in range(2)]
+    for number in range(2):
+        lake.sink(append, uri=landed[number], start=start[number], end=start[number + 1])
+    assert compact(request(lake)).removed.files == 2
+    assert lake.sink(append, uri=landed[1], start=start[1], end=start[2]).skipped
+    for force in (False, True):
+        with pytest.raises(PlanError, match="its 3 rows lie in files with others by now"):
+            lake.sink(append, night(1, 2), start=start[1], end=start[2], force=force)
+    assert lake.rows(append)["id"].to_pylist() == [0, 1, 2, 100, 101, 102]
+    source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
+    over = lake.spec(mode="overwrite-interval", interval="ts", source=source)
+    assert lake.sink(over, night(1, 2), start=start[1], end=start[2]).rows_updated == 3
+    assert lake.rows(append)["id"].to_pylist() == [0, 1, 2, 100, 101]
+
+
 def test_a_dry_run_changes_nothing(lake: Lake) -> None:
     snapshots = len(table_of(lake).snapshots())
     report = compact(request(lake, dry_run=True, mode="hilbert", columns=["ra"]))

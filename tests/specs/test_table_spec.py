@@ -181,3 +181,16 @@ def test_overrides_of_a_run_are_validated() -> None:
 def test_the_fingerprint_does_not_know_the_schedule() -> None:
     assert spec_of(schedule="@daily").fingerprint_text() == spec_of().fingerprint_text()
     assert spec_of(partition=["x"]).fingerprint_text() != spec_of().fingerprint_text()
+
+
+@pytest.mark.parametrize(
+    "column", ["bucket[2](id)", "a(b", "night desc", "x nulls first", "identity(x)", "a b"]
+)
+@pytest.mark.parametrize("kind", [PartitionField, SortField])
+def test_columns_whose_names_look_like_more_are_read_as_they_are_printed(
+    column: str, kind: type[PartitionField] | type[SortField]
+) -> None:
+    field = PartitionField.model_validate({"transform": "identity", "source": column})
+    given = field if kind is PartitionField else SortField(field=field, descending=True)
+    assert kind.model_validate(str(given)) == given
+    assert kind.model_validate_json(given.model_dump_json()) == given

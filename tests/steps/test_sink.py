@@ -99,6 +99,20 @@ class TestNights:
         assert again.rows_updated == 400
         assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1, 2))
 
+    @pytest.mark.parametrize("mode", ["append", "overwrite-interval\ninterval: seen"])
+    def test_a_night_that_has_become_empty_has_no_rows_any_more(
+        self, lake: Lake, survey: Survey, mode: str
+    ) -> None:
+        lake.write_spec(f"{INCREMENTS}mode: {mode}\n")
+        for number, rows in ((0, 40), (1, 40), (1, 0)):
+            seen = pa.array([FIRST + timedelta(days=number)] * rows, pa.timestamp("us", "UTC"))
+            survey.land(number, night_rows(number, rows).append_column("seen", seen))
+            survey.append(number)
+            report = lake.run()
+        assert (report.commits, report.rows_out, report.rows_updated) == (1, 0, 40)
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0).select(COLUMNS))
+        assert told(lake.resolve()).orders == ()
+
     def test_a_compaction_of_the_catalog_is_nothing_to_sink(self, lake: Lake, survey: Survey) -> None:
         survey.more = "append: add_file"
         lake.write_spec(INCREMENTS)
@@ -348,6 +362,21 @@ class TestFiles:
         (tmp_path / "landing" / "2026-10-01.parquet").unlink()
         gone = lake.run_files(window=window, allow_empty=True)
         assert (gone.rows_out, gone.rows_updated) == (0, 4)
+        assert lake.rows("id").num_rows == 0
+
+    def test_files_with_nothing_in_them_empty_their_interval(self, lake: Lake, tmp_path: Path) -> None:
+        lake.write_spec(
+            f"source: {{files: {{uri: '{tmp_path}/landing/{{{{ night }}}}.csv', format: csv, "
+            "options: {types: {seen: 'timestamp[us]'}}}}\n"
+            "mode: overwrite-interval\ninterval: seen\n"
+        )
+        place = tmp_path / "landing" / "2026-10-01.csv"
+        place.parent.mkdir()
+        place.write_text("id,seen\n1,2026-10-01T01:00:00\n2,2026-10-01T02:00:00\n")
+        assert lake.run_files(window=interval(0)).rows_out == 2
+        place.write_text("")
+        gone = lake.run_files(window=interval(0))
+        assert (gone.rows_out, gone.rows_updated) == (0, 2)
         assert lake.rows("id").num_rows == 0
 
 

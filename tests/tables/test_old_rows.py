@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.writing import FileWriter
 
 from tests.tables.sinking import Lake
@@ -22,7 +22,7 @@ def lake(tmp_path: Path) -> Lake:
 def read(lake: Lake, path: Path | str) -> list[dict[str, Any]]:
     """A file as the table sees it now."""
     writer = FileWriter.of(lake.table(lake.spec()), (), "nothing")
-    batches = read_data_file(str(path), writer.arrow_schema, writer.arrow_schema.names)
+    batches = read_data_file(StoredFile(str(path)), writer.arrow_schema, writer.arrow_schema.names)
     return [row for batch in batches for row in batch.to_pylist()]
 
 

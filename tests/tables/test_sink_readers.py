@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.compaction.compacting import compact, request
 from tests.tables.sinking import Lake
 from tests.tables.test_sink import RFC, sample
 
@@ -56,6 +57,21 @@ def test_polars_and_duckdb_read_what_pyiceberg_reads(tmp_path: Path, peers_pytho
         if mode == "upsert":
             lake.sink(spec, sample(200, seed=1, first=150))
         specs.append(spec)
+    void = lake.spec(
+        table="rfc.void",
+        partition=["void(data)", "void(ts)", "bucket[2](id)"],
+        sort=["void(category)", "id"],
+        mode="upsert",
+        key="id",
+    )
+    lake.sink(void, sample(300))
+    lake.sink(void, sample(200, seed=1, first=150))
+    compaction = {"table": void.table, "iceberg": void.iceberg.model_dump(mode="json")}
+    report = compact(
+        request(tmp_path, mode="zorder", columns=["ts"], partitions="data_null is null", **compaction)
+    )
+    assert (report.rows_out, report.added.files, len(lake.live(void))) == (350, 2, 2)
+    specs.append(void)
     types = lake.spec(table="rfc.types")
     lake.sink(types, every_type())
     specs.append(types)
@@ -68,7 +84,9 @@ def test_polars_and_duckdb_read_what_pyiceberg_reads(tmp_path: Path, peers_pytho
     subprocess.run([peers_python, script, *arguments], check=True)
     for spec in specs:
         ours = lake.rows(spec)
-        assert ours.num_rows == {"rfc.types": 2, "rfc.case3": 350, "rfc.case4": 350}.get(spec.table, 300)
+        assert ours.num_rows == {"rfc.types": 2, "rfc.case3": 350, "rfc.case4": 350, "rfc.void": 350}.get(
+            spec.table, 300
+        )
         for peer in ("polars", "duckdb"):
             theirs = pq.read_table(tmp_path / spec.table / f"{peer}.parquet").sort_by("id")
             for name in ours.column_names:

@@ -28,10 +28,10 @@ from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partitioning import SortField
 from hipslake.specs.table import IcebergSpec
 from hipslake.storage import Storage
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.catalogs import check_writable, open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_files
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.standing_fields import sort_fields
 from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes
@@ -62,13 +62,21 @@ class IcebergAccess:
     writer : FileWriter
     partitions : tuple of (str, tuple)
         The values of each partition, by its name.
+    partial : tuple of StoredFile
+        Files that may lack a column.
     """
 
     writer: FileWriter
     partitions: tuple[tuple[str, tuple[Any, ...]], ...]
+    partial: tuple[StoredFile, ...] = ()
 
     def read(self, path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        yield from read_data_file(path, self.writer.arrow_schema, columns)
+        file = self._partial.get(path, StoredFile(path))
+        yield from read_data_file(file, self.writer.arrow_schema, columns)
+
+    @cached_property
+    def _partial(self) -> dict[str, StoredFile]:
+        return {file.path: file for file in self.partial}
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
@@ -113,6 +121,7 @@ class IcebergTable:
         for path in sweep_writes(self._catalog, name):
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
         self._table: Table = open_table(self._catalog, name)
+        check_writable(self._table)
         check_no_delete_files(self._table, "a compaction")
 
     @property
@@ -202,7 +211,9 @@ class IcebergTable:
     def _access(self, write_id: str) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         writer = FileWriter.of(self._table, self._sort, write_id)
-        return IcebergAccess(writer, tuple(sorted(partitions.items())))
+        stored = (StoredFile.of(file, self._table) for file in self._live)
+        partial = tuple(file for file in stored if file.constants)
+        return IcebergAccess(writer, tuple(sorted(partitions.items())), partial)
 
     @cached_property
     def _sort(self) -> tuple[SortField, ...]:

@@ -15,6 +15,7 @@ from hipslake.spark.sink_counting import SOURCE, Counted
 from hipslake.spark.sink_replacing import Replaced
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.table import TableMode
+from hipslake.tables.old_rows import StoredFile
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.schemas import arrow_schema
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
@@ -28,14 +29,14 @@ class OldFile:
 
     Attributes
     ----------
-    path : str
+    stored : StoredFile
     rows : int
         That stay.
     value : int
         Number of their partition value.
     """
 
-    path: str
+    stored: StoredFile
     rows: int
     value: int
 
@@ -98,7 +99,7 @@ def plan_sink(
     values = PartitionValues.of(stay if kinds is None else pa.concat_tables([stay, kinds]))
     number = values.numbers(stay, len(replaced.partly))
     old = tuple(
-        OldFile(file.file_path, rows, int(value))
+        OldFile(StoredFile.of(file, table), rows, int(value))
         for (file, rows), value in zip(replaced.partly, number, strict=True)
     )
     source = np.arange(len(old), dtype=np.int64)

@@ -22,7 +22,7 @@ from hipslake.spark.upsert import find_old_versions
 from hipslake.specs.table import TableMode
 from hipslake.storage import Storage
 from hipslake.tables.data_files import check_no_delete_files, live_files
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.positions import NO_POSITIONS, Positions
 from hipslake.tables.skipping import files_in_interval, files_of_write, files_with_keys
@@ -166,7 +166,7 @@ def _by_key(
     joined = find_old_versions(
         engine,
         new=new,
-        paths=tuple(file.file_path for file in candidates),
+        files=tuple(StoredFile.of(file, standing.table) for file in candidates),
         key=key,
         last_by=order.spec.duplicates.last_by,
         keys=counted.keys,
@@ -193,7 +193,9 @@ def _in_interval(
 ) -> Replaced:
     check_no_delete_files(standing.table, "mode overwrite-interval")
     inside, maybe = files_in_interval(standing.files, standing.table, within.column, within.start, within.end)
-    task = FindInIntervalTask(tuple(file.file_path for file in maybe), within, new.schema)
+    task = FindInIntervalTask(
+        tuple(StoredFile.of(file, standing.table) for file in maybe), within, new.schema
+    )
     found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
     found.sort(key=lambda row: row["number"])
     going = [np.frombuffer(row["positions"], np.int64) for row in found]
@@ -227,14 +229,14 @@ def _cut(
 class FindInIntervalTask:
     """Finds the positions of the rows of old files that lie in an interval."""
 
-    paths: tuple[str, ...]
+    files: tuple[StoredFile, ...]
     within: Interval
     schema: pa.Schema
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Look through a file."""
         position, found = 0, []
-        for batch in read_data_file(self.paths[number], self.schema, [self.within.column]):
+        for batch in read_data_file(self.files[number], self.schema, [self.within.column]):
             inside = pc.fill_null(self.within.holds(batch), False).to_numpy(zero_copy_only=False)
             found.append(np.flatnonzero(inside) + position)
             position += batch.num_rows

@@ -192,7 +192,7 @@ class WriteTask:
         names = self.new.schema.names
         if number < len(self.old):
             file = self.old[number]
-            for batch in without(read_data_file(file.path, self.new.schema, names), self.gone.of(number)):
+            for batch in without(read_data_file(file.stored, self.new.schema, names), self.gone.of(number)):
                 yield batch, np.full(batch.num_rows, file.value, np.int64)
             return
         part = number - len(self.old)

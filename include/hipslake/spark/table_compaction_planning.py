@@ -77,7 +77,8 @@ class Plan:
         """What there is to say before anything is done."""
         files, spec = self.rewritten, request.spec
         if not self.considered:
-            text = f"{table.name}: no file matches the filter; nothing to do."
+            why = "no file matches the filter" if spec.partitions else "there is no file"
+            text = f"{table.name}: {why}; nothing to do."
         elif not files:
             text = f"{table.name}: none of {len(self.considered)} files is to be rewritten; nothing to do."
         else:

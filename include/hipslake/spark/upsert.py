@@ -20,7 +20,7 @@ from hipslake.errors import InputError
 from hipslake.spark.sink_rows import NewRows, runs_of
 from hipslake.storage import Storage
 from hipslake.tables.keys import KeyFilter, joint_codes, key_hashes
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.old_rows import StoredFile, read_data_file
 
 OLD, NEW = 0, 1
 _SIDE, _NUMBER, _POSITION, _LATEST = "_side", "_number", "_position", "_latest"
@@ -51,8 +51,8 @@ class JoinTask:
     Attributes
     ----------
     new : NewRows
-    paths : tuple of str
-        Of data files that may hold a key.
+    files : tuple of StoredFile
+        That may hold a key.
     key : tuple of str
     last_by : str or None
         The column that says which of several new rows stays.
@@ -63,7 +63,7 @@ class JoinTask:
     """
 
     new: NewRows
-    paths: tuple[str, ...]
+    files: tuple[StoredFile, ...]
     key: tuple[str, ...]
     last_by: str | None
     targets: int
@@ -81,10 +81,10 @@ class JoinTask:
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the keys of a source to the tasks of their hashes."""
-        if number < len(self.paths):
+        if number < len(self.files):
             known = load_filter(Storage(self.filter_root))
             position = 0
-            for batch in read_data_file(self.paths[number], self.new.schema, self.key):
+            for batch in read_data_file(self.files[number], self.new.schema, self.key):
                 hashes = key_hashes(batch, self.key)
                 may = known.may_hold(hashes)
                 for name in self.key:
@@ -95,7 +95,7 @@ class JoinTask:
                 position += batch.num_rows
                 self.done.add(batch.num_rows)
             return
-        part = number - len(self.paths)
+        part = number - len(self.files)
         columns = list(self.key)
         if self.last_by is not None and self.last_by not in columns:
             columns.append(self.last_by)
@@ -181,7 +181,7 @@ def find_old_versions(
     engine: Engine,
     *,
     new: NewRows,
-    paths: tuple[str, ...],
+    files: tuple[StoredFile, ...],
     key: tuple[str, ...],
     last_by: str | None,
     keys: KeyFilter,
@@ -194,7 +194,7 @@ def find_old_versions(
     Parameters
     ----------
     engine : Engine
-    new, paths, key, last_by
+    new, files, key, last_by
         As for `JoinTask`.
     keys : KeyFilter
         Over the keys of the new rows.
@@ -211,8 +211,8 @@ def find_old_versions(
     """
     work.write(_FILTER_FILE, pa.compress(keys.bits, "zstd", asbytes=True), durable=False)
     targets = max(engine.cores, -(-rows // _TASK_ROWS))
-    task = JoinTask(new, paths, key, last_by, targets, work.root, engine.counter())
-    sources = len(paths) + new.rows.tasks
+    task = JoinTask(new, files, key, last_by, targets, work.root, engine.counter())
+    sources = len(files) + new.rows.tasks
     with engine.progress("keys", tasks=sources, rows=None, done=task.done):
         found = engine.exchange(
             sources=sources,

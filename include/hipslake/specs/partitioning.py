@@ -16,6 +16,7 @@ MAX_PARAMETER = 2**31 - 1  # other readers of Iceberg keep it in 32 bits
 MAX_TABLE_ORDER = 29
 _FORM = re.compile(r"(?:(?P<name>[A-Za-z]+)\s*(?:\[\s*(?P<parameter>\d+)\s*\])?\s*\(\s*(?P<source>.+?)\s*\))")
 _ALONE = re.compile(r"healpix\s*\[\s*(?P<parameter>\d+)\s*\]", re.IGNORECASE)
+_LIKE_MORE = re.compile(r"[(\[]|\s(asc|desc|first|last)$", re.IGNORECASE)
 _EXAMPLES = (
     "'night', 'bucket[16](id)', 'truncate[4](name)', 'year(ts)', 'month(ts)', 'day(ts)', 'hour(ts)', "
     "'void(x)' or 'healpix[5]'"
@@ -135,7 +136,7 @@ class PartitionField(Frozen):
 
     def __str__(self) -> str:
         if self.transform is TransformName.IDENTITY:
-            return self.source
+            return f"identity({self.source})" if _LIKE_MORE.search(self.source) else self.source
         number = "" if self.parameter is None else f"[{self.parameter}]"
         alone = self.transform is TransformName.HEALPIX and self.source == HEALPIX_SOURCE
         return f"{self.transform}{number}" + ("" if alone else f"({self.source})")

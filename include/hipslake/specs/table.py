@@ -222,6 +222,10 @@ class TableSpec(NamedSpec):
 
     @model_validator(mode="after")
     def _fields_fit(self) -> TableSpec:
+        if self.properties.get("format-version", "2") not in ("1", "2"):
+            raise ValueError(
+                "properties: tables of format-version 1 and 2 can be written; leave it out for 2"
+            )
         for what, names in (
             ("partition", [field.name for field in self.partition]),
             ("sort", [str(field.field) for field in self.sort]),

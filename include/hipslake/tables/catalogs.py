@@ -56,6 +56,7 @@ _STORE_VARIABLES = {
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
 FORMAT_VERSION = "2"
+NEWEST_FORMAT = 2
 SHAPED_BY = "hipslake.shaped-by"
 """Property of a table: the attempt that made it, or gave it its newest columns."""
 
@@ -213,6 +214,22 @@ def open_table(catalog: Catalog, name: str) -> Table:
     raise SpecError(f"catalog {catalog.name!r} has no table {name!r}; {known}")
 
 
+def check_writable(table: Table) -> None:
+    """Look that a table is of a format version that pyiceberg writes.
+
+    Raises
+    ------
+    SpecError
+        It is a newer one.
+    """
+    version = table.metadata.format_version
+    if version > NEWEST_FORMAT:
+        raise SpecError(
+            f"table {'.'.join(table.name())} is of Iceberg's format version {version}; versions up to "
+            f"{NEWEST_FORMAT} can be written. Let the engine that made it write it, or make one of version 2"
+        )
+
+
 def _has(catalog: Catalog, namespace: str) -> bool:
     return bool(namespace) and catalog.namespace_exists(namespace)
 
@@ -244,6 +261,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
             except TableAlreadyExistsError:  # another run was first
                 _forget(find_table(catalog, spec.table), attempt, 0)
                 continue
+        check_writable(table)
         missing = missing_columns(spec.table, table.schema(), stored)
         check_partition(table, spec)
         if not missing:

@@ -4,35 +4,75 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
-from hipslake.tables.schemas import NAME_MAPPING
+from hipslake.tables.schemas import NAME_MAPPING, null_column
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
 
 
-def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class StoredFile:
+    """A data file, and what it does not hold itself.
+
+    Attributes
+    ----------
+    path : str
+    constants : tuple of (int, Any)
+        Field ids of columns that it may lack, since all its rows have one value there, and that value, as
+        records of Iceberg hold it. Files that were imported from partitioned folders are such.
+    """
+
+    path: str
+    constants: tuple[tuple[int, Any], ...] = ()
+
+    @classmethod
+    def of(cls, file: DataFile, table: Table) -> StoredFile:
+        """The file of a manifest entry; files that count the values of a column have it."""
+        counted = file.value_counts or {}
+        spec = table.specs()[file.spec_id]
+        return cls(
+            file.file_path,
+            tuple(
+                (field.source_id, file.partition[at])
+                for at, field in enumerate(spec.fields)
+                if str(field.transform) == "identity" and field.source_id not in counted
+            ),
+        )
+
+
+def read_data_file(
+    stored_file: StoredFile, schema: pa.Schema, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
     """The rows of a data file, in its order.
 
     Parameters
     ----------
-    path : str
+    stored_file : StoredFile
     schema : pyarrow.Schema
         Of the table, with field ids (`hipslake.tables.schemas.arrow_schema`).
     columns : sequence of str
-        Names in the table; what the file lacks is null.
+        Names in the table; what the file lacks is its partition value, or null.
 
     Raises
     ------
     StorageError
         The file is gone: another writer has taken it out of the table, and its files were removed.
     """
+    path = stored_file.path
     wanted = pa.schema([schema.field(name) for name in columns])
+    constants = {str(number).encode(): value for number, value in stored_file.constants}
+    given = [constants.get(_id_of(field) or b"") for field in wanted]
     storage, name = Storage.of_file(path)
     try:
         file = pq.ParquetFile(storage.arrow_file(name))
@@ -44,14 +84,16 @@ def read_data_file(path: str, schema: pa.Schema, columns: Sequence[str]) -> Iter
         read = [name for name in names if name is not None]
         if not read:
             for group in range(file.num_row_groups):
-                yield _nulls(wanted, file.metadata.row_group(group).num_rows)
+                rows = file.metadata.row_group(group).num_rows
+                arrays = [_repeated(*each, rows) for each in zip(given, wanted, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
             return
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=read, use_threads=False):
             arrays = [
-                pa.nulls(batch.num_rows, field.type)
+                _repeated(value, field, batch.num_rows)
                 if name is None
                 else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field)
-                for name, field in zip(names, wanted, strict=True)
+                for name, field, value in zip(names, wanted, given, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
@@ -130,5 +172,16 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def _nulls(schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.nulls(rows, field.type) for field in schema], schema=schema)
+def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
+    """A column with one value; nulls for None."""
+    kind = field.type
+    if value is None:
+        return null_column(kind, rows)
+    if pa.types.is_temporal(kind):
+        return pa.repeat(pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()), rows).view(
+            kind
+        )
+    if isinstance(kind, pa.BaseExtensionType):
+        data = value.bytes if isinstance(value, UUID) else bytes(value)
+        return pa.ExtensionArray.from_storage(kind, pa.repeat(pa.scalar(data, kind.storage_type), rows))
+    return pa.repeat(pa.scalar(value, kind), rows)

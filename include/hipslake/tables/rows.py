@@ -19,7 +19,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.engine.model import Engine
-from hipslake.errors import SchemaMismatchError, VersionNotFoundError
+from hipslake.errors import EmptySourceError, SchemaMismatchError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, Split, open_source
 from hipslake.sphere.intervals import Intervals
@@ -57,7 +57,14 @@ def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema |
     """
     if isinstance(order, FileRows) and not order.files and standing is not None:
         return NoRows(standing)
-    return _RowsOfCatalog.of(order) if isinstance(order, CatalogRows) else _RowsOfFiles.of(order, engine)
+    if isinstance(order, CatalogRows):
+        return _RowsOfCatalog.of(order)
+    try:
+        return _RowsOfFiles.of(order, engine)
+    except EmptySourceError:
+        if standing is None:
+            raise
+        return NoRows(standing)  # of files that say no columns, such as CSV without a line
 
 
 def row_bytes_in(order: CatalogRows | FileRows) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.io.pyarrow import schema_to_pyarrow
@@ -269,7 +270,7 @@ def conformed(
             source = batch.column(batch.schema.get_field_index(pixel.source))
             arrays.append(partition_values(pixel, source).cast(field.type))
         elif at < 0:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
+            arrays.append(null_column(field.type, batch.num_rows))
         else:
             arrays.append(_cast(batch.column(at), field))
         if not field.nullable and arrays[-1].null_count:
@@ -278,6 +279,17 @@ def conformed(
                 "the table requires it; filter them out, or make the column optional in the table"
             )
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def null_column(kind: pa.DataType, rows: int) -> pa.Array:
+    """A column without values.
+
+    Below a null struct, parts that are required have a value of no meaning: Arrow looks for nulls there
+    without looking at the struct.
+    """
+    if not pa.types.is_nested(kind):
+        return pa.nulls(rows, kind)
+    return pa.array([None], kind).take(pa.array(np.zeros(rows, np.int64)))
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

@@ -30,7 +30,7 @@ def partition_fields(table: Table) -> tuple[PartitionField, ...]:
         known = _field(table.schema(), str(field.transform), field.source_id)
         if known is None:
             raise SpecError(
-                f"table {'.'.join(table.name())}: partition field {field.name!r} is {field.transform!r} of "
+                f"table {'.'.join(table.name())}: partition field {field.name!r} is {field.transform} of "
                 f"field {field.source_id}, which this library cannot compute; write it with the engine that "
                 "made it, or drop that field from the partition spec"
             )
