@@ -39,6 +39,7 @@ def test_spark_compacts_an_iceberg_table_as_this_process_does(spark: SparkSessio
         report = compact(request(lake.root, table=spec.table, iceberg=iceberg, **by), engine)
         assert lake.rows(spec).equals(before)
         assert len(lake.live(spec)) == report.added.files > 2
+        assert "A box query opened" in report.text
         assert Path(report.picture).read_bytes().startswith(b"\x89PNG")
         told[name] = (report.rows_out, report.checksum, report.removed.files, report.added.files, report.bins)
         qualities[name] = (report.before, report.after)

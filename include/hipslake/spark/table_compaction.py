@@ -101,8 +101,7 @@ def _rewritten(
             version = rewrite.commit(added, plan.rewritten)
     sizes = FileSizes.of([file.bytes for file in added])
     text = f"{report.text} {sizes.files} files were written, as {version}."
-    log.info("%s", text)
-    return report.model_copy(
+    done = report.model_copy(
         update={
             "rows_in": sum(group.rows for group in plan.groups),
             "rows_out": sum(file.rows for file in added),
@@ -112,10 +111,16 @@ def _rewritten(
             "added": sizes,
             "checksum": f"{checksum:016x}",
             "seconds": phases.seconds,
-            "text": text,
             **told,
         }
     )
+    if done.before is not None and done.after is not None:
+        text += (
+            f" A box query opened {done.before.files_touched:.1f} of {done.before.files} files, and opens "
+            f"{done.after.files_touched:.1f} of {done.after.files}."
+        )
+    log.info("%s", text)
+    return done.model_copy(update={"text": text})
 
 
 def _quality(
