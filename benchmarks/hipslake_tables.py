@@ -17,6 +17,7 @@ import pyiceberg.catalog.sql  # noqa: F401
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.spark import sink_step, table_compaction
+from hipslake.specs.yaml_file import load_compaction_spec
 from hipslake.steps import compact_table, resolve_sink, sink, sink_files
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
@@ -93,7 +94,9 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
     steps = Ingest(uri, output)
-    request = compact_table.request_of(spec_file, run_uri=uri, warehouse=warehouse)
+    request = compact_table.CompactTableRequest(
+        run_uri=uri, warehouse=warehouse, spec=load_compaction_spec(spec_file)
+    )
     job, report = "compact_table", compact_table.CompactTableReport
     _worked(options, steps, job, table_compaction.run, request, report)
     _tell(steps, watch)

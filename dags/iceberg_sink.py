@@ -17,6 +17,7 @@ from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.tables import (
+    ConfirmSinkOperator,
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
     ResolveSinkOperator,
@@ -54,6 +55,8 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
         )
         if isinstance(spec.source, CatalogRowsSpec):
             resolve >> sink
+            if spec.needs_interval:  # many in one run: some may be refused
+                sink >> ConfirmSinkOperator(task_id="confirm", run_uri=run_uri)
         else:
             wait = SinkFilesSensor(task_id="wait", run_uri=run_uri)
             inputs = FreezeSinkFilesOperator(task_id="inputs", run_uri=run_uri)

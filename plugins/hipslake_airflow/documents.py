@@ -130,6 +130,8 @@ def sink_document(spec: TableSpec, path: Path) -> str:
 `resolve` freezes the spec, the params and the version of the catalog, and asks the table what of it was sunk
 before. `sink` sinks all that is missing, each interval by a commit of its own, and emits the table's asset.
 What was published late, or anew, is taken up by the next run; if nothing is missing, `sink` is skipped."""
+        if spec.needs_interval:
+            what += "\n`confirm` fails if an interval could not be sunk as it is, and says which."
     else:
         taken = f"`{source.files.uri}` ({source.files.format})"
         what = """\
@@ -253,8 +255,9 @@ def compaction_document(spec: CompactionSpec) -> str:
 
 Compacts {what}. {how}
 
-{whole} The rows are read again after they were written, and compared by a checksum. The report in the run
-folder says how many files were added and removed, and how many files a query opens before and after.
+`resolve` freezes the spec and the params, `compact_table` does the rest. {whole} The rows are read again
+after they were written, and compared by a checksum. The report in the run folder says how many files were
+added and removed, and how many files a query opens before and after.
 
 Schedule: {spec.schedule or "none, so it runs by hand only"}.
 """

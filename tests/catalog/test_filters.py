@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,46 @@ def test_any_text_is_a_filter_or_an_error_of_ours(text: str) -> None:
         parse_filter(text, TABLE.schema)
     except FilterError:
         return
+
+
+@settings(deadline=None)
+@given(
+    values=st.lists(st.decimals(-(10**30), 10**30, places=4), min_size=1, max_size=5),
+    text=st.decimals(-(10**37), 10**37, places=8),
+)
+def test_decimals_are_compared_exactly(values: list[Decimal], text: Decimal) -> None:
+    table = pa.table({"z": pa.array(values, pa.decimal128(38, 4))})
+    for sign, holds in (("<", Decimal.__lt__), (">=", Decimal.__ge__), ("=", Decimal.__eq__)):
+        found = table.filter(parse_filter(f"z {sign} {text:f}", table.schema))["z"].to_pylist()
+        assert found == [value for value in values if holds(value, text)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text", "expected"),
+    [
+        (pa.int64(), [-(2**63), 1, 2, 2**63 - 1], "x > 1.5", [2, 2**63 - 1]),
+        (pa.int64(), [1, 2], "x in (1, 2.5)", [1]),
+        (pa.int8(), [1, 2], "x < 300", [1, 2]),
+        (pa.uint64(), [1, 2**64 - 1], "x in (18446744073709551615, 3)", [2**64 - 1]),
+        (pa.uint64(), [1, 2**64 - 1], "x > 18446744073709551614", [2**64 - 1]),
+        (pa.dictionary(pa.int8(), pa.string()), ["a", "b"], "x = 'b'", ["b"]),
+        (pa.large_string(), ["a", "b"], "x in ('b', 'c')", ["b"]),
+        (pa.binary(2), [b"ab", b"cd"], "x = 'cd'", [b"cd"]),
+        (pa.timestamp("ns"), [0, 1, 2], "x > '1970-01-01T00:00:00.000000001'", [2]),
+    ],
+)
+def test_columns_of_other_types_are_compared(
+    kind: pa.DataType, values: list, text: str, expected: list
+) -> None:
+    table = pa.table({"x": pa.array(values, kind)})
+    found = ds.dataset(table).to_table(filter=parse_filter(text, table.schema))["x"]
+    if pa.types.is_timestamp(kind):
+        found = found.cast(pa.int64())
+    assert found.to_pylist() == expected
+
+
+def test_lists_have_nothing_to_compare_with() -> None:
+    schema = pa.schema([("x", pa.list_(pa.int64()))])
+    with pytest.raises(FilterError, match=r"column 'x' is of type list.*, whose values cannot be compared"):
+        parse_filter("x = 'a'", schema)
+    parse_filter("x is not null", schema)

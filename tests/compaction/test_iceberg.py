@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.compaction import iceberg_table
 from hipslake.compaction.iceberg_table import IcebergRewrite
-from hipslake.errors import ConflictError, SpecError, StorageError
+from hipslake.errors import ConflictError, FilterError, PlanError, SpecError, StorageError
 from hipslake.spark import table_compaction
-from hipslake.spark.table_compaction_planning import open_compacted
+from hipslake.spark.table_compaction_planning import open_compacted, planned
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
 from hipslake.tables.data_files import live_files
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform, parse_transform
+from pyiceberg.types import LongType, NestedField, StructType
 
 from tests.compaction import compacting
 from tests.compaction.compacting import compact, stars
+from tests.tables.row_deletes import delete_rows, delete_values
 from tests.tables.sinking import Lake
 
 CATALOG = "sqlite:///{root}/state/iceberg.db"
@@ -66,6 +73,47 @@ def test_small_files_become_few_in_one_replacing_snapshot(lake: Lake) -> None:
     assert newest.summary["added-records"] == newest.summary["deleted-records"] == "3000"
 
 
+@pytest.fixture
+def ordered(tmp_path: Path) -> Lake:
+    """A sorted table of 4 appends."""
+    lake = Lake(tmp_path)
+    for night in range(4):
+        rows = stars(300, seed=night)
+        lake.sink(lake.spec(sort=["bucket[4](id) desc", "name nulls last", "ra desc"]), rows)
+    return lake
+
+
+def test_bin_packing_keeps_the_order_that_the_table_names(ordered: Lake) -> None:
+    before = content(ordered)
+    compact(request(ordered, target_file_size="1 MiB"))
+    (file,) = live_files(table_of(ordered))
+    assert file.sort_order_id == table_of(ordered).sort_order().order_id > 0
+    bucket = parse_transform("bucket[4]").transform(LongType())
+    rows = pq.read_table(file.file_path).to_pylist()
+    order = sorted(
+        rows, key=lambda row: (-bucket(row["id"]), row["name"] is None, row["name"] or "", -row["ra"])
+    )
+    assert rows == order
+    assert content(ordered) == before
+
+
+def test_what_is_clustered_names_no_sort_order(ordered: Lake) -> None:
+    compact(request(ordered, mode="hilbert", columns=["ra", "dec"]))
+    assert {file.sort_order_id for file in live_files(table_of(ordered))} == {None}
+
+
+def test_a_sort_order_that_cannot_be_made_is_not_claimed(
+    lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    with table_of(lake).update_schema() as update:
+        update.add_column("at", StructType(NestedField(1, "x", LongType())))
+    with table_of(lake).update_sort_order() as order:
+        order.asc("at.x", parse_transform("identity"))
+    compact(request(lake, target_file_size="1 MiB"))
+    assert [file.sort_order_id for file in live_files(table_of(lake))] == [None]
+    assert "what is written is not sorted, and says so" in caplog.text
+
+
 def test_old_snapshots_read_what_they_read_before(lake: Lake) -> None:
     table = table_of(lake)
     snapshot = table.current_snapshot()
@@ -104,6 +152,47 @@ def test_only_what_is_new_is_clustered_again(lake: Lake) -> None:
     assert full.removed.files == first.added.files + 1
 
 
+def test_a_column_that_is_renamed_stays_clustered_by(lake: Lake) -> None:
+    by = {"mode": "hilbert", "group_size": "30 KiB"}
+    first = compact(request(lake, columns=["ra", "dec"], **by))
+    with table_of(lake).update_schema() as update:
+        update.rename_column("ra", "right_ascension")
+    with table_of(lake).update_schema() as update:
+        update.add_column("ra", LongType())
+    again = compact(request(lake, columns=["right_ascension", "dec"], **by))
+    assert (again.version, again.files_skipped) == ("", first.added.files)
+    other = compact(request(lake, columns=["ra", "dec"], dry_run=True, **by))  # another column by now
+    assert other.removed.files == first.added.files
+
+
+def test_quality_is_told_by_the_columns_that_files_have_whatever_their_names_were(lake: Lake) -> None:
+    first = compact(request(lake, mode="zorder", columns=["ra", "dec"], target_file_size="4 KiB"))
+    with table_of(lake).update_schema() as update:
+        update.rename_column("ra", "right_ascension")
+    columns = ["right_ascension", "dec"]
+    again = compact(request(lake, mode="zorder", columns=columns, target_file_size="4 KiB", full=True))
+    assert first.after is not None
+    assert again.before is not None
+    assert again.before.files_touched == pytest.approx(first.after.files_touched, rel=0.2)
+    with table_of(lake).update_schema() as update:
+        update.add_column("flux", LongType())  # null in all files: no query for a value opens one
+    added = compact(request(lake, mode="zorder", columns=["flux"], target_file_size="1 MiB"))
+    assert added.before is not None
+    assert added.before.files_touched == 0
+
+
+def test_files_of_an_older_partition_spec_are_counted_and_left_alone(lake: Lake) -> None:
+    with table_of(lake).update_spec() as update:
+        update.add_field("id", BucketTransform(2), "id_bucket")
+    for night in (7, 8):
+        lake.sink(lake.spec(partition=["bucket[2](id)"]), stars(300, seed=night))
+    before = content(lake)
+    report = compact(request(lake))
+    assert (report.files_considered, report.removed.files, report.files_skipped) == (10, 4, 6)
+    assert report.text.count("6 files of an older partition spec stay as they are.") == 1
+    assert content(lake) == before
+
+
 @pytest.fixture
 def by_name(tmp_path: Path) -> Lake:
     lake = Lake(tmp_path)
@@ -126,6 +215,93 @@ def test_partitions_are_kept_apart_and_chosen_by_a_filter(by_name: Lake) -> None
     )
     nothing = compact(request(by_name, partitions="name = 'b'"))
     assert "no file matches the filter; nothing to do" in nothing.text
+
+
+DAY = dt.datetime(2026, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "filters"),
+    [
+        (
+            pa.array([Decimal("-1.50"), Decimal("2.00"), Decimal("7.25"), None], pa.decimal128(38, 2)),
+            "v",
+            {"v < 0": [0], "v in (2, 7.25)": [1, 2], "v between -2 and 2.001": [0, 1], "v is null": [3]},
+        ),
+        (
+            pa.array([dt.date(1969, 12, 31), dt.date(2026, 1, 1), dt.date(2026, 2, 1), None]),
+            "v",
+            {"v >= '2026'": [1, 2], "v = '1969-12-31'": [0], "v > '2026-01-01T12:00'": [2]},
+        ),
+        (
+            pa.array([DAY, DAY + dt.timedelta(microseconds=1), DAY.replace(year=1960), None]),
+            "v",
+            {"v > '2026-01-01'": [1], "v <= '2026-01-01T00:00:00'": [0, 2], "v < '1970'": [2]},
+        ),
+        (
+            pa.array([DAY, DAY + dt.timedelta(hours=1), None, None], pa.timestamp("us", "UTC")),
+            "v",
+            {"v = '2026-01-01'": [0], "v >= '2026-01-01T03:00:00+02:00'": [1], "v is null": [2, 3]},
+        ),
+        (
+            pa.array([DAY, DAY + dt.timedelta(hours=1), DAY.replace(month=2), DAY.replace(year=1969)]),
+            "hour(v)",
+            {"v_hour = '2026-01-01T01:00'": [1], "v_hour < '1970'": [3]},
+        ),
+        (
+            pa.array([DAY, DAY.replace(month=2), DAY.replace(year=1969, month=12), None]),
+            "month(v)",
+            {"v_month = '2026-02'": [1], "v_month < '1970-01-01'": [2], "v_month > '2025'": [0, 1]},
+        ),
+        (
+            pa.array([DAY, DAY.replace(year=1969), None, None]),
+            "year(v)",
+            {"v_year >= '2026'": [0], "v_year < '1970'": [1]},
+        ),
+        (pa.array([True, False, None, True]), "v", {"v": [0, 3], "v = false": [1], "not v": [1]}),
+        (
+            pa.array(["", "it's", "銀", None]),
+            "v",
+            {"v = 'it''s'": [1], "v > 'z'": [2], "v in ('', '銀')": [0, 2]},
+        ),
+        (pa.array([b"", b"\xff", b"a", None]), "v", {"v = 'ff'": [1], "v in ('', '61')": [0, 2]}),
+        (
+            pa.array([1, -(2**63), 2**63 - 1, None], pa.int64()),
+            "v",
+            {"v < 0": [1], "v > 1.5": [2]},
+        ),
+        (pa.array([dt.time(1), dt.time(2, 30), None]), "v", {"v < '02:00'": [0], "v = '02:30:00'": [1]}),
+    ],
+)  # fmt: skip
+def test_partitions_of_every_type_are_chosen_by_a_filter(
+    tmp_path: Path, values: pa.Array, field: str, filters: dict[str, list[int]]
+) -> None:
+    lake = Lake(tmp_path)
+    rows = pa.table({"id": pa.array(range(len(values)), pa.int64()), "v": values})
+    lake.sink(lake.spec(partition=[field]), rows)
+    for text, expected in filters.items():
+        asked = request(lake, partitions=text, full=True)
+        with closing(open_compacted(asked)) as table:
+            chosen = planned(asked, table).considered
+        found = {row["id"] for file in chosen for row in pq.read_table(file.path).to_pylist()}
+        assert sorted(found) == expected, text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("v = 3", "column 'v' is of type date32.*; compare it with a 'date', not with 3"),
+        ("v = 'yesterday'", "write 'yesterday' as one, such as '2026-11-01'"),
+        ("v = true", "compare it with a 'date', not with true"),
+        ("v is nan", "no kernel"),
+        ("w = 1", "there is no column 'w'"),
+    ],
+)
+def test_partition_filters_of_other_types_are_told(tmp_path: Path, text: str, message: str) -> None:
+    lake = Lake(tmp_path)
+    lake.sink(lake.spec(partition=["v"]), pa.table({"id": [1], "v": [dt.date(2026, 1, 1)]}))
+    with pytest.raises(FilterError, match=message):
+        compact(request(lake, partitions=text))
 
 
 def test_clustering_by_a_partition_column_is_told(by_name: Lake) -> None:
@@ -184,6 +360,34 @@ def test_a_change_of_the_same_files_is_a_conflict_and_leaves_nothing(
     before = content(lake)
     compact(request(lake))  # as a retry
     assert content(lake) == before
+
+
+@pytest.mark.parametrize("kind", ["positions", "equal values"])
+def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    table, files = table_of(lake), set(lake.live(lake.spec()))
+    first = min(files)
+    gone = pq.read_table(first)["id"].to_pylist()[:2]
+
+    def delete() -> None:
+        if kind == "positions":
+            delete_rows(table, str(first), [0, 1])
+        else:
+            delete_values(table, "id", pa.array(gone))
+
+    with_others_first(monkeypatch, delete)
+    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; a compaction needs"):
+        compact(request(lake))
+    assert set(lake.live(lake.spec())) == files
+    assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
+    snapshot = table_of(lake).current_snapshot()
+    assert snapshot is not None
+    assert [manifest.content.name for manifest in snapshot.manifests(table.io)].count("DELETES") == 1
+    if kind == "positions":  # pyiceberg reads no deletes of values
+        assert set(gone).isdisjoint(table_of(lake).scan().to_arrow()["id"].to_pylist())
+    with pytest.raises(PlanError, match="has delete files"):
+        compact(request(lake))
 
 
 def test_two_compactions_at_once_do_not_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

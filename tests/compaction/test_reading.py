@@ -52,7 +52,7 @@ def test_rows_of_parts_are_those_of_the_file_and_know_their_place(
     pq.write_table(rows, path, row_group_size=row_group_rows)
     files = (TableFile(str(path), 100, 100 * MIB, "", None),)
     parts = parts_of([RewriteGroup("", files, 1)], cores=2)
-    access = FolderAccess(str(tmp_path), str(tmp_path / "new"))
+    access = FolderAccess(str(tmp_path), str(tmp_path / "new"), rows.schema)
     found = [each for task in parts for each in read_rows(access, task, ["x"])]
     assert pa.Table.from_batches([each.rows for each in found]).equals(rows)
     places = {(each.part.number, each.first + at) for each in found for at in range(each.rows.num_rows)}

@@ -64,7 +64,7 @@ class TestParsing:
     def test_a_table_of_a_catalog_follows_its_asset(self, load: Load, tables: Path) -> None:
         write_spec(tables, NIGHTS)
         dag = load()["iceberg_sink__sample"]
-        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "sink"]
+        assert [task.task_id for task in dag.topological_sort()] == ["resolve", "sink", "confirm"]
         assert "hipslake://catalogs/stars" in repr(dag.timetable.asset_condition)
         assert [outlet.uri for outlet in dag.get_task("sink").outlets] == ["hipslake://tables/sample"]
         assert set(dag.params) == {"force", "window_start", "window_end"}
@@ -125,6 +125,31 @@ class TestParsing:
         )
         with pytest.raises(ParamValidationError):
             load()["iceberg_sink__sample"].params.get_param(name).resolve(value)
+
+    @pytest.mark.parametrize(
+        ("params", "says"),
+        [
+            ({"window_start": "2026-13-45"}, "window_start '2026-13-45' is not a time"),
+            ({"window_start": "2026-02-30", "window_end": "2026-03-01"}, "'2026-02-30' is not a time"),
+            ({"window_start": "2026-01-01\n"}, "is not a time; write it as"),
+            ({"window_start": "2026-01-01T00:00:00+99:99"}, "is not a time"),
+            ({"window_start": "2026-01-02", "window_end": "2026-01-01"}, "is not after window_start"),
+            ({"window_end": "2026-01-02"}, "window_end '2026-01-02' has no window_start"),
+            ({"window_start": "2026-01-01", "wait_minutes": float("nan")}, "wait_minutes: nan is no number"),
+            ({}, "the files are those of an interval, and this run has none"),
+        ],
+    )
+    def test_what_bounds_do_not_keep_out_is_told_at_once(
+        self, load: Load, tables: Path, params: dict[str, Any], says: str
+    ) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        write_spec(tables, "source: {files: {uri: '/sky/{{ night }}/*.parquet', format: parquet}}\n")
+        dag = load()["iceberg_sink__sample"]
+        for name, value in params.items():
+            dag.params.get_param(name).resolve(value)  # so far it comes
+        with pytest.raises(AirflowFailException, match=says):
+            failed(dag, params)
 
 
 ROWS = 4000
@@ -206,7 +231,7 @@ class TestRuns:
         survey.night(0)
         survey.night(1)
         run = load()["iceberg_sink__sample"].test()
-        assert states(run) == {"resolve": "success", "sink": "success"}
+        assert states(run) == dict.fromkeys(("resolve", "sink", "confirm"), "success")
         report = report_of(tables, run)
         assert (report.rows_out, report.commits) == (800, 2)
         assert table_of(tables).scan().to_arrow().num_rows == 800
@@ -217,12 +242,36 @@ class TestRuns:
             "uri": table_of(tables).location(),
         }
         again = load()["iceberg_sink__sample"].test()
-        assert states(again) == {"resolve": "success", "sink": "skipped"}
+        assert states(again) == {"resolve": "success", "sink": "skipped", "confirm": "skipped"}
         forced = load()["iceberg_sink__sample"].test(
             run_conf={"force": True, "window_start": f"{FIRST:%Y-%m-%d}"}
         )
         assert report_of(tables, forced).rows_updated == 400
         assert table_of(tables).scan().to_arrow().num_rows == 800
+
+    def test_a_refused_night_fails_the_run_and_consumers_hear_of_the_others(
+        self, airflow: Path, load: Load, tables: Path, survey: Survey
+    ) -> None:
+        from airflow.sdk.exceptions import AirflowFailException
+
+        write_spec(tables, NIGHTS + "mode: upsert\nkey: id\n", "uneven")
+        survey.night(0)
+        survey.land(1, night_rows(1).set_column(0, "id", pa.array([7] * 400)))
+        survey.append(1)
+        dag = load()["iceberg_sink__uneven"]
+        run = dag.test()
+        assert states(run) == {"resolve": "success", "sink": "success", "confirm": "failed"}
+        assert str(run.state) == "failed"
+        assert last_event("hipslake://tables/uneven") == {
+            "rows": 400,
+            "snapshot_id": report_of(tables, run).snapshot_id,
+            "table": "survey.uneven",
+            "uri": table_of(tables, "uneven").location(),
+        }
+        confirm = dag.get_task("confirm")
+        confirm.run_uri = run_uri(str(tables.parents[1] / "warehouse"), run.dag_id, run.run_id)
+        with pytest.raises(AirflowFailException, match="1 are in the table, and these are not: uneven/2026"):
+            confirm.execute({})
 
     def test_spark_sinks_what_this_process_would(
         self, airflow: Path, load: Load, tables: Path, survey: Survey, monkeypatch: pytest.MonkeyPatch
@@ -265,7 +314,7 @@ class TestRuns:
                 failed(load()["iceberg_sink__sample"])
 
 
-def failed(dag: Any) -> None:
+def failed(dag: Any, params: dict[str, Any] | None = None) -> None:
     """Run the tasks of a DAG one after the other, as Airflow calls them; the first error comes out."""
     from types import SimpleNamespace
 
@@ -279,7 +328,7 @@ def failed(dag: Any) -> None:
         data_interval_start=None,
         data_interval_end=None,
     )
-    context = {"params": {}, "dag_run": run, "ti": ti}
+    context = {"params": params or {}, "dag_run": run, "ti": ti}
     dag.get_task("resolve").execute(context)
     sink = dag.get_task("sink")
     sink.run_uri = pushed["run_uri"]

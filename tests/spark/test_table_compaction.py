@@ -9,6 +9,7 @@ from hipslake.spark.engine import SparkEngine
 from pyspark.sql import SparkSession
 
 from tests.compaction.compacting import compact, files_in, request, stars, write_folder
+from tests.tables.sinking import Lake
 
 
 @pytest.mark.parametrize(
@@ -23,3 +24,27 @@ def test_spark_writes_the_same_bytes_as_this_process(spark: SparkSession, tmp_pa
     (Path(asked.run_uri) / "reports" / "compact_table.json").unlink()
     compact(asked, SparkEngine(spark))
     assert {path.name: path.read_bytes() for path in files_in(tmp_path / "out")} == here
+
+
+def test_spark_compacts_an_iceberg_table_as_this_process_does(spark: SparkSession, tmp_path: Path) -> None:
+    told, qualities = {}, {}
+    for name, engine in (("here", None), ("there", SparkEngine(spark))):
+        lake = Lake(tmp_path / name)
+        spec = lake.spec(partition=["bucket[2](id)"])
+        for night in range(4):
+            lake.sink(spec, stars(800, seed=night))
+        before = lake.rows(spec)
+        by = {"mode": "hilbert", "columns": ["ra", "dec"], "target_file_size": "12 KiB"}
+        iceberg = {"uri": f"sqlite:///{lake.root}/state/iceberg.db"}
+        report = compact(request(lake.root, table=spec.table, iceberg=iceberg, **by), engine)
+        assert lake.rows(spec).equals(before)
+        assert len(lake.live(spec)) == report.added.files > 2
+        assert Path(report.picture).read_bytes().startswith(b"\x89PNG")
+        told[name] = (report.rows_out, report.checksum, report.removed.files, report.added.files, report.bins)
+        qualities[name] = (report.before, report.after)
+    assert told["here"] == told["there"]
+    assert qualities["here"][1].files_touched == pytest.approx(qualities["there"][1].files_touched, rel=0.1)
+    assert all(
+        after.files_touched / after.files < before.files_touched / before.files
+        for before, after in qualities.values()
+    )

@@ -19,8 +19,10 @@ from hipslake.errors import (
     SourceNotFoundError,
     SpecError,
 )
+from hipslake.spark.sink_size import bytes_to_sink
 from hipslake.steps.run import RunFolder, Window
 from hipslake.steps.sink import FrozenSink
+from hipslake.tables.data_files import live_files
 
 from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows
@@ -140,12 +142,28 @@ class TestNights:
         report = lake.run()
         assert (report.commits, report.rows_updated) == (2, 400)
         assert lake.rows(*COLUMNS).equals(tables[1].combine_chunks())
-        # Catalog and target together: who looks for old versions may have to read the whole table.
-        survey.night(2)
-        assert (
-            told(lake.resolve()).total_bytes
-            > lake.table.inspect.files()["file_size_in_bytes"].to_numpy().sum()
-        )
+
+    def test_nights_behind_one_that_an_upsert_refuses_wait_for_it(self, lake: Lake, survey: Survey) -> None:
+        lake.write_spec(INCREMENTS + "mode: upsert\nkey: id\n")
+        for number in (0, 1, 2):
+            survey.night(number)
+        twice = night_rows(1).set_column(0, "id", pa.array([7] * 400))
+        survey.land(1, twice)
+        survey.append(1)
+        folder = lake.resolve()
+        report = lake.sink(folder)
+        assert [each.start for each in report.intervals] == [FIRST]
+        assert [(each.start, each.kind) for each in report.refused] == [
+            (FIRST + timedelta(days=1), "InputError"),
+            (FIRST + timedelta(days=2), ""),
+        ]
+        assert "those behind a refused one wait" in report.text
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0))
+        again = lake.sink(folder)  # as when the task is cleared: it is not taken over as done
+        assert (again.reused, again.snapshot_id, again.rows_in_table) == (False, report.snapshot_id, 400)
+        survey.night(1, seed=3)
+        assert lake.run().complete
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1, 2))
 
     def test_size_is_judged_by_what_is_sunk(self, lake: Lake, survey: Survey) -> None:
         lake.write_spec(INCREMENTS)
@@ -153,7 +171,26 @@ class TestNights:
         lake.run()
         survey.night(1, rows=40)
         metadata = Catalog.open(survey.root).metadata
-        assert told(lake.resolve()).total_bytes == pytest.approx(metadata.total_bytes * 40 / 4040, abs=1)
+        orders = told(lake.resolve())
+        assert orders.total_bytes == pytest.approx(metadata.total_bytes * 40 / 4040, abs=1)
+        assert bytes_to_sink(orders, 1 << 40) == orders.total_bytes
+
+    def test_an_upsert_is_judged_by_the_files_that_its_keys_may_lie_in(
+        self, lake: Lake, survey: Survey
+    ) -> None:
+        lake.write_spec(INCREMENTS + "mode: upsert\nkey: id\n")
+        for number in (0, 1, 2):
+            survey.night(number, rows=4000 if number else 400)
+        lake.run()
+        survey.land(3, night_rows(0).slice(0, 40))  # seen again: keys of the first night
+        survey.append(3)
+        orders = told(lake.resolve())
+        sizes = {file.file_path: file.file_size_in_bytes for file in live_files(lake.table)}
+        report = lake.run()
+        touched = sizes.keys() - {file.file_path for file in live_files(lake.table)}
+        assert report.rows_updated == 40
+        old = bytes_to_sink(orders, orders.total_bytes + 1000) - orders.total_bytes
+        assert 0 < sum(sizes[path] for path in touched) <= old < 0.3 * sum(sizes.values())
 
     def test_a_run_that_was_killed_between_two_nights_goes_on_where_it_stopped(
         self, lake: Lake, survey: Survey
@@ -169,7 +206,20 @@ class TestNights:
         lake.sink(other)
         report = lake.sink(folder)  # as its retry does
         assert [each.skipped for each in report.intervals] == [True, False]
+        assert (report.rows_out, report.rows_in_table) == (400, 800)  # consumers hear of both
         assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1))
+
+    def test_a_run_that_was_killed_after_its_commit_still_tells_of_it(
+        self, lake: Lake, survey: Survey
+    ) -> None:
+        lake.write_spec(INCREMENTS)
+        survey.night(0)
+        folder = lake.resolve()
+        first = lake.sink(folder)
+        Path(folder.uri, "reports", "sink.json").unlink()
+        again = lake.sink(folder)  # as its retry does: consumers have not heard of it
+        assert (again.commits, again.snapshot_id, again.rows_in_table) == (0, first.snapshot_id, 400)
+        assert (again.table, again.location) == (first.table, first.location)
 
 
 class TestIntervals:
@@ -200,18 +250,24 @@ class TestIntervals:
         assert lake.rows(*COLUMNS).equals(landed(survey, 0, 2).select(COLUMNS))
         assert told(lake.resolve()).orders == ()
 
-    def test_rows_outside_of_their_interval_are_refused(self, lake: Lake, survey: Survey) -> None:
+    def test_a_night_that_is_refused_keeps_no_other_out_and_is_told(self, lake: Lake, survey: Survey) -> None:
         lake.write_spec(self.TIMED)
         self.night(survey, 0, 100)
         survey.land(3, survey.landed[0])
         survey.append(3)
         self.night(survey, 4, 50)
-        refused = (
-            r"interval: .* rows or more of the source have a 'seen'.*2 are in the table.*: stars/2026-10-04"
-        )
-        with pytest.raises(InputError, match=refused):
-            lake.run()
-        assert lake.rows(*COLUMNS).equals(landed(survey, 0, 4).select(COLUMNS))  # it keeps no other night out
+        report = lake.run()
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0, 4).select(COLUMNS))
+        assert (report.commits, report.rows_in_table, report.complete) == (2, 150, False)
+        [refused] = report.refused
+        assert (refused.start, refused.kind) == (FIRST + timedelta(days=3), "InputError")
+        assert "rows or more of the source have a 'seen'" in refused.message
+        assert "Of 3 intervals, 2 are in the table, and these are not: stars/2026-10-04" in report.text
+        with pytest.raises(InputError, match="rows or more of the source have a 'seen'"):
+            lake.run()  # it alone is missing
+        self.night(survey, 3, 70)
+        assert lake.run().complete
+        assert lake.rows(*COLUMNS).equals(landed(survey, 0, 3, 4).select(COLUMNS))
 
     def test_an_interval_without_an_end_is_refused(self, lake: Lake, survey: Survey) -> None:
         lake.write_spec(self.TIMED)

@@ -1,9 +1,10 @@
-"""Position deletes as other engines commit them: rows go without their data file being written again."""
+"""Deletes as other engines commit them: rows go without their data file being written again."""
 
 from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -54,16 +55,30 @@ class _RowDelta(_FastAppendFiles):
 
 def delete_rows(table: Table, path: str, positions: list[int]) -> None:
     """Commit a file that takes rows of a data file of an unpartitioned table away."""
+    rows = pa.table({"file_path": [path] * len(positions), "pos": positions})
+    _commit(table, rows, DataFileContent.POSITION_DELETES)
+
+
+def delete_values(table: Table, column: str, values: pa.Array) -> None:
+    """Commit a file that takes all rows with certain values of a column away."""
+    number = table.schema().find_field(column).field_id
+    field = pa.field(column, values.type, metadata={"PARQUET:field_id": str(number)})
+    rows = pa.table([values], schema=pa.schema([field]))
+    _commit(table, rows, DataFileContent.EQUALITY_DELETES, equality_ids=[number])
+
+
+def _commit(table: Table, rows: pa.Table, content: DataFileContent, **given: Any) -> None:
     place = Path(table.location()) / "data" / f"{uuid.uuid4()}-deletes.parquet"
-    pq.write_table(pa.table({"file_path": [path] * len(positions), "pos": positions}), place)
+    pq.write_table(rows, place)
     with table.transaction() as transaction:
         delta = _RowDelta(Operation.OVERWRITE, transaction, table.io)
         delta.deletes = DataFile.from_args(
-            content=DataFileContent.POSITION_DELETES,
+            content=content,
             file_path=str(place),
             file_format=FileFormat.PARQUET,
             partition=Record(),
-            record_count=len(positions),
+            record_count=rows.num_rows,
             file_size_in_bytes=place.stat().st_size,
+            **given,
         )
         delta.commit()

@@ -21,6 +21,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import DoubleType, LongType, StringType
 
 from tests.system.sinks import orphans
 from tests.tables.row_deletes import delete_rows
@@ -197,6 +198,59 @@ def test_a_table_that_is_partitioned_anew_while_it_is_written_gets_no_values_of_
     with pytest.raises(SchemaMismatchError, match=r"is partitioned by bucket\[4\]\(id\), the spec says"):
         other.sink(spec, rows(10, 10))
     assert lake.rows(spec)["id"].to_pylist() == list(range(10))
+
+
+@pytest.mark.parametrize("change", ["drops", "drops and adds", "requires"])
+def test_a_column_that_another_drops_while_rows_are_written_has_their_values(lake: Lake, change: str) -> None:
+    spec = lake.spec(partition=["bucket[4](id)"])
+    lake.sink(spec, rows(0, 10))
+
+    def alter() -> None:
+        if change == "requires":
+            with lake.table(spec).update_schema(allow_incompatible_changes=True) as update:
+                update._set_column_requirement("band", required=True)
+            return
+        with lake.table(spec).update_schema() as update:
+            update.delete_column("band")
+        if change == "drops and adds":
+            with lake.table(spec).update_schema() as update:
+                update.add_column("band", StringType())
+
+    other = Lake(lake.root / "other", Interrupted(alter))
+    other.warehouse = lake.warehouse
+    done = other.sink(spec, rows(10, 10, "r"))
+    found = lake.rows(spec)
+    old = ["g" if change == "requires" else None] * 10
+    assert (done.created, done.rows_out) == (False, 10)
+    assert done.columns_added == (("band",) if change == "drops" else ())
+    assert (found["id"].to_pylist(), found["band"].to_pylist()) == (list(range(20)), [*old, *["r"] * 10])
+    assert orphans(lake.table(spec)) == []
+
+
+def test_a_column_that_another_renames_or_widens_while_rows_are_written_keeps_their_values(
+    lake: Lake,
+) -> None:
+    spec = lake.spec(partition=["bucket[4](id)"])
+    small = [pa.array(range(10), pa.int32()), pa.array([1.5] * 10, pa.float32())]
+    lake.sink(spec, rows(0, 10).append_column("n", small[0]).append_column("x", small[1]))
+
+    def alter() -> None:
+        with lake.table(spec).update_schema() as update:
+            update.rename_column("band", "filter")
+            update.update_column("n", LongType())
+            update.update_column("x", DoubleType())
+
+    other = Lake(lake.root / "other", Interrupted(alter))
+    other.warehouse = lake.warehouse
+    other.sink(spec, rows(10, 10, "r").append_column("n", small[0]).append_column("x", small[1]))
+    found = lake.rows(spec)
+    assert found["filter"].to_pylist() == ["g"] * 10 + ["r"] * 10
+    assert found["n"].to_pylist() == [*range(10), *range(10)]
+    assert (found["n"].type, found["x"].to_pylist()) == (pa.int64(), [1.5] * 20)
+    upsert = lake.spec(mode="upsert", key=["n", "filter"], partition=["bucket[4](id)"])  # by old bounds
+    more = pa.table({"id": [99], "filter": ["r"], "n": pa.array([3], pa.int64()), "x": [2.5]})
+    assert lake.sink(upsert, more).rows_updated == 1
+    assert lake.rows(spec).num_rows == 20
 
 
 def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(lake: Lake) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import InputError, PlanError, SpecError
 from hipslake.specs.table import TableSpec
+from hipslake.tables.keys import joint_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -231,6 +233,17 @@ def test_old_rows_without_a_key_stay(lake: Lake) -> None:
 
 
 BATCH = st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 3), st.integers(0, 5)), max_size=25)
+
+
+def test_keys_of_two_tables_are_numbered_alike_also_where_they_are_null() -> None:
+    old = pa.table({"a": pa.array([1, None, 2], pa.int64()), "b": [None, "x", "y"]})
+    new = pa.table({"a": pa.array([None, 1, 2, 0], pa.int64()), "b": ["x", None, None, None]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of nulls that became NaN, and then a number of whatever kind
+        codes = np.concatenate(joint_codes(old, new, ["a", "b"]))
+    keys = [tuple(row.values()) for row in [*old.to_pylist(), *new.to_pylist()]]
+    same = [[one == other for other in keys] for one in keys]
+    assert (codes[:, None] == codes[None, :]).tolist() == same
 
 
 @pytest.mark.slow

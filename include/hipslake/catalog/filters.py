@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.filter_values import Number, Value, comparable
 from hipslake.errors import FilterError
 
 MAX_LENGTH = 10_000
@@ -45,7 +46,8 @@ def parse_filter(text: str, schema: pa.Schema) -> pc.Expression:
     """The expression that a text stands for.
 
     Comparisons (`=`, `!=`, `<>`, `<`, `<=`, `>`, `>=`) of columns with numbers, `'texts'`, `true`, `false`
-    and columns; `between A and B` (both included), `in (A, B, ...)`, `is null`, `is nan`, each with `not`;
+    and columns; dates and times are texts: `'2026-11'`, `'2026-11-01'`, `'2026-11-01T21:30:00Z'`;
+    `between A and B` (both included), `in (A, B, ...)`, `is null`, `is nan`, each with `not`;
     joined by `and`, `or`, `not` and parentheses. A column of booleans is a condition by itself. Words are of
     any case; names of columns are as they are, in double quotes if they are no plain word: `"B-V" > 0.5`.
     In quotes, a quote is written twice. As in SQL, a comparison with null is never met.
@@ -70,9 +72,12 @@ def parse_filter(text: str, schema: pa.Schema) -> pc.Expression:
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter has {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
-        return _Parser(text, schema).whole()
-    except (pa.ArrowException, OverflowError) as error:  # values of several types in one list, huge numbers
-        raise FilterError(f"filter {text!r}: {error}") from error
+        parser = _Parser(text, schema)
+        found = parser.whole()
+        parser.compared.empty_table().filter(found)  # tells of columns that cannot be compared
+        return found
+    except (pa.ArrowException, OverflowError) as error:  # columns of different types, huge numbers
+        raise FilterError(f"filter {text!r}: {''.join(str(error).splitlines()[:1])}") from error
 
 
 class _Token(NamedTuple):
@@ -94,6 +99,12 @@ class _Parser:
         self._tokens = list(self._split())
         self._at = 0
         self._depth = 0
+        self._columns: dict[str, None] = {}
+
+    @property
+    def compared(self) -> pa.Schema:
+        """The columns that the text names."""
+        return pa.schema([self._schema.field(name) for name in self._columns])
 
     def whole(self) -> pc.Expression:
         found = self._either()
@@ -166,16 +177,25 @@ class _Parser:
             self._depth -= 1
 
     def _test(self) -> pc.Expression:
-        subject, is_column = self._operand()
+        start = self._next
+        column, value = self._operand()
         sign = self._next.keyword
         if sign in _COMPARISONS:
             self._take()
-            other, other_is_column = self._operand()
-            if not is_column and not other_is_column:
+            other, other_value = self._operand()
+            if column is None and other is None:
                 raise self._error("a column on one side of each comparison", self._tokens[self._at - 1])
-            return _COMPARISONS[sign](subject, other)
-        if not is_column:
+            if column is not None and other is not None:
+                return _COMPARISONS[sign](pc.field(column), pc.field(other))
+            if column is None:
+                assert other is not None, "one of both is a column"
+                subject, (value,) = self._comparable(other, [value], start)
+                return _COMPARISONS[sign](_scalar(value), subject)
+            subject, (value,) = self._comparable(column, [other_value], start)
+            return _COMPARISONS[sign](subject, _scalar(value))
+        if column is None:
             raise self._error("a comparison")
+        subject = pc.field(column)
         if self._took("is", "not", "null"):
             return ~subject.is_null()
         if self._took("is", "null"):
@@ -189,16 +209,24 @@ class _Parser:
             raise self._error("null, nan, not null or not nan")
         turned = self._took("not")
         if self._took("in"):
-            found = _is_one_of(subject, self._values())
+            subject, values = self._comparable(column, self._values(), start)
+            found = _is_one_of(subject, values)
         elif self._took("between"):
             low = self._literal()
             self._need("and")
-            found = (subject >= low) & (subject <= self._literal())
+            subject, (low, high) = self._comparable(column, [low, self._literal()], start)
+            found = (subject >= _scalar(low)) & (subject <= _scalar(high))
         elif turned:
             raise self._error("'in' or 'between'")
         else:
             return self._truth(subject)
         return ~found if turned else found
+
+    def _comparable(self, column: str, values: list[Value], start: _Token) -> tuple[pc.Expression, list[Any]]:
+        try:
+            return comparable(column, self._schema.field(column).type, values)
+        except ValueError as error:
+            raise FilterError(f"filter {self._text!r}: at {start.place + 1}: {error}") from None
 
     def _truth(self, column: pc.Expression) -> pc.Expression:
         name = self._tokens[self._at - 1]
@@ -206,15 +234,17 @@ class _Parser:
             raise self._error("a comparison, 'is', 'in' or 'between'")
         return column
 
-    def _operand(self) -> tuple[pc.Expression, bool]:
-        """A column or a value; and whether it is a column."""
+    def _operand(self) -> tuple[str | None, Any]:
+        """The name of a column, or None and a value."""
         token = self._next
         if token.kind == "quoted" or (token.kind == "word" and not token.keyword):
             self._take()
-            return pc.field(self._known(token)), True
-        return pc.scalar(self._literal()), False
+            name = self._known(token)
+            self._columns[name] = None
+            return name, None
+        return None, self._literal()
 
-    def _values(self) -> list[Any]:
+    def _values(self) -> list[Value]:
         self._need("(")
         found = [self._literal()]
         while self._took(","):
@@ -222,10 +252,10 @@ class _Parser:
         self._need(")")
         return found
 
-    def _literal(self) -> Any:
+    def _literal(self) -> Value:
         token = self._take()
         if token.kind == "number":
-            return float(token.text) if re.search("[.eE]", token.text) else int(token.text)
+            return Number(token.text)
         if token.kind == "text":
             return token.text[1:-1].replace("''", "'")
         if token.keyword in ("true", "false"):
@@ -250,14 +280,22 @@ class _Parser:
         return FilterError(f"filter {self._text!r}: expected {expected}, found {found}")
 
 
+def _scalar(value: Any) -> pc.Expression:
+    return pc.scalar(value)
+
+
 def _is_one_of(subject: pc.Expression, values: list[Any]) -> pc.Expression:
     """The value is one of some.
 
     Statistics of a row group that is all 0.0 say -0.0, which `isin` takes for another number and leaves the
     rows out; a comparison does not.
     """
+    if any(isinstance(value, pa.Scalar) for value in values):
+        typed = next(value for value in values if isinstance(value, pa.Scalar)).type
+        plain = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
+        return subject.isin(pa.array(plain, typed))
     found = subject.isin(values)
-    zeros = [value for value in values if type(value) in (int, float) and value == 0]
+    zeros = [value for value in values if value == 0]
     return found | (subject == zeros[0]) if zeros else found
 
 

@@ -13,6 +13,7 @@ from hipslake.clustering.ranges import RangeBounds
 from hipslake.clustering.skipping import FileBoxes
 from hipslake.errors import CorruptFileError
 from hipslake.storage import Storage
+from hipslake.tables.old_rows import names_in_file
 
 
 class Bounds(NamedTuple):
@@ -31,9 +32,15 @@ class Footer(NamedTuple):
     bytes: int
     metadata: pq.FileMetaData
 
-    def bounds(self, column: str) -> Bounds:
-        """The bounds of a plain column over all row groups."""
-        at = [n for n in range(self.metadata.num_columns) if self.metadata.schema.column(n).path == column]
+    def bounds(self, column: str, schema: pa.Schema) -> Bounds:
+        """The bounds of a plain column of a table over all row groups; it may have another name in the file.
+
+        Where the file has field ids and lacks the column, it was added later: there are only nulls.
+        """
+        (name,) = names_in_file(self.schema, schema, [schema.field(column)])
+        if name is None:
+            return Bounds(None, None, True)
+        at = [n for n in range(self.metadata.num_columns) if self.metadata.schema.column(n).path == name]
         found: list[tuple[Any, Any]] = []
         nulls = 0
         for group in range(self.metadata.num_row_groups):
@@ -70,13 +77,14 @@ def read_footer(path: str) -> Footer:
 def boxes_of(footers: Sequence[Footer], ranges: RangeBounds, schema: pa.Schema) -> FileBoxes:
     """The bounds of files in shares of the rows, by the ranges of the columns.
 
-    A column without known bounds spans everything, so that every query opens the file, as a reader has to.
+    A column of the table (`schema`) without known bounds spans everything, so that every query opens the
+    file, as a reader has to.
     """
     low = np.empty((len(footers), len(ranges.columns)))
     high = np.empty_like(low)
     for at, column in enumerate(ranges.columns):
         kind = schema.field(column.name).type
-        found = [footer.bounds(column.name) for footer in footers]
+        found = [footer.bounds(column.name, schema) for footer in footers]
         unknown = np.array([bounds.low is None for bounds in found], bool)
         empty = np.array([bounds.empty for bounds in found], bool)
         for into, values, step in (

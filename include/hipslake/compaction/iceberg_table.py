@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import re
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.model import WHOLE, NewFile, Share
-from hipslake.compaction.parquet_folder import mark_from, mark_text
 from hipslake.errors import ConflictError, PlanError
+from hipslake.specs.partitioning import SortField
 from hipslake.specs.table import IcebergSpec
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.old_rows import read_data_file
-from hipslake.tables.schemas import arrow_schema
+from hipslake.tables.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.standing_fields import sort_fields
 from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter
 from hipslake.versions.heartbeat import Heartbeat
 
 log = logging.getLogger(__name__)
 
-MARKS = "hipslake.clustered."
-"""Properties of a table: by write id, what its files were clustered by."""
+_MICROS_PER_HOUR = 3_600_000_000
 
 WRITES_OF_RUN = "compact_table/writes.json"
 """In the run folder: the ids of the writes of all attempts."""
 
-_OF_GROUP = re.compile(r"/data/([^/]+)/group-(\d+)-[^/]*\.parquet$")
+_OF_GROUP = re.compile(r"/data/([^/]+)/group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
+"""The name of a file that was clustered: its write, its group, and by what.
+
+It says so in its name, as nothing else goes with the file alone: properties of the table would grow with each
+compaction, and outlive the files.
+"""
 
 
 @dataclass(frozen=True)
@@ -60,7 +71,8 @@ class IcebergAccess:
         yield from read_data_file(path, self.writer.arrow_schema, columns, share.of)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
-        written = self.writer.write(rows, dict(self.partitions)[partition], name)
+        by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
+        written = self.writer.write(rows, dict(self.partitions)[partition], f"{name}{by}")
         return NewFile(
             path=written.path,
             partition=partition,
@@ -79,6 +91,8 @@ class IcebergTable:
     warehouse, name : str
     run : Storage
         The run folder, which remembers the writes of all attempts.
+    by : ClusterMark, optional
+        What its rows are clustered by. Without it, files that are written are sorted as the table says.
 
     Raises
     ------
@@ -88,8 +102,11 @@ class IcebergTable:
         Another engine has written delete files.
     """
 
-    def __init__(self, spec: IcebergSpec, warehouse: str, name: str, run: Storage) -> None:
+    def __init__(
+        self, spec: IcebergSpec, warehouse: str, name: str, run: Storage, by: ClusterMark | None = None
+    ) -> None:
         self._run = run
+        self._by = by
         self._name = name
         self._catalog: Catalog = open_catalog(spec, warehouse)
         open_table(self._catalog, name)
@@ -104,7 +121,7 @@ class IcebergTable:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return arrow_schema(self._table.schema())
+        return with_name_mapping(arrow_schema(self._table.schema()), self._table.properties)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -134,13 +151,12 @@ class IcebergTable:
 
     @cached_property
     def partition_values(self) -> pa.Table:
-        fields = self._table.spec().fields
-        kinds = self._table.spec().partition_type(self._table.schema()).fields
+        spec, schema = self._table.spec(), self._table.schema()
+        kinds = spec.partition_type(schema).fields
         found = {}
-        for at, (field, kind) in enumerate(zip(fields, kinds, strict=True)):
-            target = arrow_schema_of(kind)
+        for at, (field, kind) in enumerate(zip(spec.fields, kinds, strict=True)):
             values = [file.partition[at] for file in self._live]
-            found[field.name] = _as_arrow(values, target)
+            found[field.name] = _as_arrow(values, str(field.transform), kind.field_type)
         return pa.table(found)
 
     def close(self) -> None:
@@ -169,23 +185,46 @@ class IcebergTable:
                 finish(self._table, write_id, [])
             raise
 
+    @property
+    def older_files(self) -> int:
+        return len(self._all) - len(self._live)
+
     @cached_property
     def _live(self) -> list[DataFile]:
         """Files of the present partition spec; those of older ones cannot be merged with them."""
         present = self._table.spec().spec_id
-        return [file for file in live_files(self._table) if file.spec_id == present]
+        return [file for file in self._all if file.spec_id == present]
+
+    @cached_property
+    def _all(self) -> list[DataFile]:
+        return live_files(self._table)
 
     def _access(self, write_id: str) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
-        return IcebergAccess(FileWriter.of(self._table, (), write_id), tuple(sorted(partitions.items())))
+        writer = FileWriter.of(self._table, self._sort, write_id)
+        return IcebergAccess(writer, tuple(sorted(partitions.items())))
+
+    @cached_property
+    def _sort(self) -> tuple[SortField, ...]:
+        """What rows of a file are sorted by; along a curve, by nothing that the table could name."""
+        if self._by is not None:
+            return ()
+        found = sort_fields(self._table)
+        if found is None:
+            log.warning(
+                "Table %s: its sort order (%s) is of parts or transforms that this library does not know; "
+                "what is written is not sorted, and says so.",
+                self._name,
+                self._table.sort_order(),
+            )
+        return found or ()
 
     def _mark_of(self, path: str) -> ClusterMark | None:
+        """What a file was clustered by, if that is what is asked for now."""
         match = _OF_GROUP.search(path)
-        text = self._table.properties.get(MARKS + match[1]) if match else None
-        mark = mark_from(text) if text else None
-        if mark is None or match is None:
+        if match is None or self._by is None or match[3] != _digest(self._by, self._table.schema()):
             return None
-        return ClusterMark(mark.curve, mark.columns, f"{match[1]}/{match[2]}")
+        return ClusterMark(self._by.curve, self._by.columns, f"{match[1]}/{match[2]}")
 
     def _writes(self) -> list[str]:
         if not self._run.is_file(WRITES_OF_RUN):
@@ -220,7 +259,7 @@ class IcebergRewrite:
     def work(self) -> Storage:
         return writes_of(self._of._table).sub(self._write_id)
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         self._beating.confirm()
         gone = {file.path for file in removed}
         written = [WrittenFile.model_validate_json(file.details) for file in added]
@@ -229,7 +268,6 @@ class IcebergRewrite:
             self._write_id,
             added=written,
             removed=[file for file in self._of._live if file.file_path in gone],
-            properties={MARKS + self._write_id: mark_text(mark)} if mark else {},
         )
         self.asked = True
         committed = commit(
@@ -242,19 +280,37 @@ class IcebergRewrite:
         return str(committed.snapshot_id)
 
 
-def arrow_schema_of(field: Any) -> pa.DataType:
-    """The Arrow type of a partition field."""
-    from pyiceberg.io.pyarrow import schema_to_pyarrow
+def _digest(mark: ClusterMark, schema: Schema) -> str:
+    """Of a curve and the columns that it goes by; these by their ids, since others may rename them."""
+    told = [mark.curve, *(schema.find_field(name).field_id for name in mark.columns)]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:12]
 
-    return schema_to_pyarrow(field.field_type)
+
+def _as_arrow(values: list[Any], transform: str, kind: IcebergType) -> pa.Array:
+    """Partition values, as records of Iceberg hold them, as those who filter by them write them.
+
+    Years and months are their first days, hours moments; UUIDs and bytes are texts, the latter hexadecimal.
+    """
+    if transform in ("year", "month", "day"):
+        unit = {"year": "Y", "month": "M", "day": "D"}[transform]
+        mask = np.array([value is None for value in values], bool)
+        periods = np.array([value or 0 for value in values], np.int64).astype(f"datetime64[{unit}]")
+        return pa.array(periods.astype("datetime64[D]"), pa.date32(), mask=mask)
+    if transform == "hour":
+        return pa.array([None if v is None else v * _MICROS_PER_HOUR for v in values], pa.timestamp("us"))
+    if isinstance(kind, UUIDType):
+        return pa.array([None if v is None else str(uuid.UUID(bytes=_bytes(v))) for v in values], pa.string())
+    if isinstance(kind, BinaryType | FixedType):
+        return pa.array([None if v is None else _bytes(v).hex() for v in values], pa.string())
+    target = schema_to_pyarrow(kind)
+    if pa.types.is_temporal(target):
+        width = pa.int32() if target.bit_width == 32 else pa.int64()
+        return pa.array(values, width).view(target)
+    return pa.array(values, target)
 
 
-def _as_arrow(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Partition values, as records of Iceberg hold them, as an Arrow array."""
-    if pa.types.is_temporal(kind):
-        width = pa.int32() if kind.bit_width == 32 else pa.int64()
-        return pa.array(values, width).view(kind)
-    return pa.array(values, kind)
+def _bytes(value: Any) -> bytes:
+    return value.bytes if isinstance(value, uuid.UUID) else bytes(value)
 
 
 def _partition_of(file: DataFile) -> tuple[Any, ...]:

@@ -72,12 +72,7 @@ class Rewrite(Protocol):
     def work(self) -> Storage:
         """A folder for what is needed in between; it goes with the write, also if that is killed."""
 
-    def commit(
-        self,
-        added: Sequence[NewFile],
-        removed: Sequence[TableFile],
-        mark: ClusterMark | None,
-    ) -> str:
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         """Put files in the place of others, all or none; say which version of the table this made.
 
         Raises
@@ -104,7 +99,11 @@ class CompactedTable(Protocol):
 
     @property
     def files(self) -> tuple[TableFile, ...]:
-        """The data files."""
+        """The data files that can be rewritten."""
+
+    @property
+    def older_files(self) -> int:
+        """How many other files there are, of partitions that the table no longer makes."""
 
     @property
     def partition_values(self) -> pa.Table:

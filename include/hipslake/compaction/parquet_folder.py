@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.compaction.common_schema import common_schema
 from hipslake.compaction.footers import Footer, read_footer
 from hipslake.compaction.model import WHOLE, NewFile, Share
-from hipslake.errors import InputError, SchemaMismatchError, SpecError
+from hipslake.errors import InputError, SpecError
 from hipslake.files.atomic import sync_folder
 from hipslake.files.dictionaries import repeating_columns
 from hipslake.storage import Storage
@@ -48,16 +49,26 @@ class FolderAccess:
     ----------
     source, target : str
         URIs of the folders.
+    schema : pyarrow.Schema
+        That all rows get: files may differ in which columns may be null, in their order, and in how they
+        store texts.
     """
 
     source: str
     target: str
+    schema: pa.Schema
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         storage, name = Storage.of_file(path)
         with storage.arrow_file(name) as opened, pq.ParquetFile(opened) as parquet:
             groups = share.of(parquet.num_row_groups)
-            yield from parquet.iter_batches(_BATCH_ROWS, groups, list(columns), use_threads=False)
+            wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
+            for batch in parquet.iter_batches(_BATCH_ROWS, groups, list(columns), use_threads=False):
+                arrays = [
+                    column if column.type == field.type else column.cast(field.type)
+                    for column, field in zip(batch.select(list(columns)).columns, wanted, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         storage = Storage.at(self.target)
@@ -110,7 +121,7 @@ class ParquetFolder:
             self._footers[path] = read_footer(self._source.uri(path))
         if not self._footers:
             raise InputError(f"{self._source.uri()} holds no Parquet file; nothing can be compacted")
-        self._check_schemas()
+        self.schema  # noqa: B018  # tells what files do not have in common
 
     @property
     def name(self) -> str:
@@ -118,15 +129,21 @@ class ParquetFolder:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        return next(iter(self._footers.values())).schema.remove_metadata()
+        found = common_schema({path: footer.schema for path, footer in self._footers.items()})
+        told = {name: value for name, value in (found.metadata or {}).items() if name != MARK}
+        return found.with_metadata(told or None)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return tuple(self.partition_values.schema.names)
 
     @property
+    def older_files(self) -> int:
+        return 0
+
+    @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._source.uri(), self._hidden)
+        return FolderAccess(self._source.uri(), self._hidden, self.schema)
 
     @cached_property
     def files(self) -> tuple[TableFile, ...]:
@@ -193,15 +210,6 @@ class ParquetFolder:
             and not any(_is_hidden(part) for part in path.split("/"))
         ]
 
-    def _check_schemas(self) -> None:
-        for path, footer in self._footers.items():
-            if not footer.schema.equals(self.schema):
-                lost = sorted({f"{f.name}: {f.type}" for f in {*self.schema} ^ {*footer.schema}})
-                raise SchemaMismatchError(
-                    f"{self._source.uri(path)} has other columns than {next(iter(self._footers))}: "
-                    f"{', '.join(lost) or 'in another order'}; write them alike first"
-                )
-
 
 class FolderRewrite:
     """A new folder that is being written."""
@@ -216,7 +224,7 @@ class FolderRewrite:
 
     @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._folder.name, self._target.uri())
+        return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema)
 
     @property
     def work(self) -> Storage:
@@ -238,7 +246,7 @@ class FolderRewrite:
         if not self._target.is_local:
             self._target.write(WRITING, self._folder._token.encode())
 
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile], mark: ClusterMark | None) -> str:
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         folder = self._folder
         gone = {file.path for file in removed}
         source = folder._source

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from hipslake.catalog.committing import wait_for_others
 from hipslake.engine.model import Engine
-from hipslake.errors import ConflictError, SpecError
+from hipslake.errors import ConflictError, PlanError, SpecError
 from hipslake.spark.sink_counting import Counted, count_rows
 from hipslake.spark.sink_planning import plan_sink
 from hipslake.spark.sink_replacing import Replaced, Standing, check_none_came, find_replaced
@@ -28,19 +28,18 @@ from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
 from hipslake.tables.catalogs import (
     OpenTable,
-    check_partition,
     find_table,
     fitting_table,
     in_table,
     open_catalog,
 )
-from hipslake.tables.commit import Change, ChangeKind, Committed, commit
+from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.keys import check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
 from hipslake.tables.positions import NO_POSITIONS
-from hipslake.tables.rows import Rows, rows_of
-from hipslake.tables.schemas import arrow_schema, stored_schema
-from hipslake.tables.sunk import Sunk, known_sink, sunk_properties
+from hipslake.tables.rows import NoRows, Rows, rows_of
+from hipslake.tables.schemas import arrow_schema, check_written, stored_schema
+from hipslake.tables.sunk import KEPT, Sunk, known_sink, sunk_properties, was_sunk_earlier
 from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter, WrittenFile
 from hipslake.versions.heartbeat import Heartbeat
@@ -90,27 +89,43 @@ class _Opened:
 
     Attributes
     ----------
-    table : OpenTable
-        How the table was found.
     rows : Rows
     derived : tuple of PartitionField
         Pixels that are made.
+    stored : pyarrow.Schema
+        The columns of the rows, as a table keeps them.
     """
 
-    table: OpenTable
     rows: Rows
     derived: tuple[PartitionField, ...]
+    stored: pa.Schema
+
+
+@dataclass
+class _Shaped:
+    """What all tries together did to the table itself."""
+
+    created: bool = False
+    columns_added: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()  # of dead writes of it
+
+    def by(self, opened: OpenTable) -> None:
+        """Take up what one did."""
+        self.created |= opened.created
+        self.columns_added = tuple(dict.fromkeys([*self.columns_added, *opened.columns_added]))
 
 
 def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: float | None) -> SinkOutcome:
     phases = Phases()
     with phases("prepare"):
-        opened = _opened(catalog, order, engine)
-        for path in sweep_writes(catalog, order.spec.table, stale_after):
+        opened, shaped = _opened(catalog, order, engine), _Shaped()
+        shaped.by(fitting_table(catalog, order.spec, opened.stored))
+        shaped.swept = tuple(sweep_writes(catalog, order.spec.table, stale_after))
+        for path in shaped.swept:
             log.info("Table %s: removed %s, which a dead write had left.", order.spec.table, path)
     for replan in range(1, REPLANS + 1):
         try:
-            return _tried(catalog, order, engine, opened, phases)
+            return _tried(catalog, order, engine, opened, shaped, phases)
         except ConflictError:
             if replan == REPLANS:
                 raise
@@ -122,7 +137,7 @@ def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: 
 
 
 def _opened(catalog: Catalog, order: SinkOrder, engine: Engine) -> _Opened:
-    """Open rows and table, and see that they fit; the table is made if there is none."""
+    """Open the rows, and look whether they are what the spec says."""
     rows = rows_of(order.rows, engine, _standing_columns(catalog, order))
     derived = tuple(
         field
@@ -132,7 +147,7 @@ def _opened(catalog: Catalog, order: SinkOrder, engine: Engine) -> _Opened:
     stored = stored_schema(rows.schema, order.rows.columns, derived)
     check_key(stored, [name for name in order.spec.key if name in stored.names])
     _check_interval(order, stored)
-    return _Opened(fitting_table(catalog, order.spec, stored), rows, derived)
+    return _Opened(rows, derived, stored)
 
 
 def _standing_columns(catalog: Catalog, order: SinkOrder) -> pa.Schema | None:
@@ -155,24 +170,50 @@ def _check_interval(order: SinkOrder, stored: pa.Schema) -> None:
 
 
 def _tried(
-    catalog: Catalog, order: SinkOrder, engine: Engine, opened: _Opened, phases: Phases
+    catalog: Catalog, order: SinkOrder, engine: Engine, opened: _Opened, shaped: _Shaped, phases: Phases
 ) -> SinkOutcome:
     """One try: from what stands in the table now to a commit, unless these very rows were sunk before."""
-    table = catalog.load_table(order.spec.table)
-    check_partition(table, order.spec)  # others may have changed it since the table was opened
+    if isinstance(opened.rows, NoRows):
+        opened = _opened(catalog, order, engine)  # its columns are those of the table
+    fitting = fitting_table(catalog, order.spec, opened.stored)  # others may have changed its columns
+    shaped.by(fitting)
+    table = fitting.table
     before = known_sink(table, order.key)
     if before is not None and before.fingerprint == order.fingerprint and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
+        found = snapshot_of(table, before.write)
         return SinkOutcome(
-            table=order.spec.table, location=table.location(), skipped=True, seconds=phases.seconds
+            table=order.spec.table,
+            location=table.location(),
+            skipped=True,
+            found_snapshot_id=found.snapshot_id if found is not None else None,
+            found_rows=before.rows,
+            swept=shaped.swept,
+            seconds=phases.seconds,
         )
+    if before is None:
+        _check_not_sunk_earlier(table, order)
     write_id = claim(table)
     try:
         with heartbeat(table, write_id) as beating:
-            return _sunk(catalog, order, engine, opened, Standing(table, before), write_id, beating, phases)
+            standing = Standing(table, before)
+            return _sunk(catalog, order, engine, opened, shaped, standing, write_id, beating, phases)
     except ConflictError:
         finish(table, write_id, ())  # it was overtaken, and nothing of it stands
         raise
+
+
+def _check_not_sunk_earlier(table: Table, order: SinkOrder) -> None:
+    """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
+    mode = order.spec.mode
+    if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
+        return
+    if was_sunk_earlier(table, order.key, order.start):
+        mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
+        raise PlanError(
+            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the "
+            f"table does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
+        )
 
 
 def _sunk(
@@ -180,6 +221,7 @@ def _sunk(
     order: SinkOrder,
     engine: Engine,
     opened: _Opened,
+    shaped: _Shaped,
     standing: Standing,
     write_id: str,
     beating: Heartbeat,
@@ -221,8 +263,9 @@ def _sunk(
         table=spec.table,
         location=table.location(),
         snapshot_id=committed.snapshot_id,
-        created=opened.table.created,
-        columns_added=opened.table.columns_added,
+        created=shaped.created,
+        columns_added=shaped.columns_added,
+        swept=shaped.swept,
         rows_in=counted.rows + replaced.left_out,
         rows_out=counted.rows,
         rows_left_out=replaced.left_out,
@@ -255,6 +298,7 @@ def _commit(
 
     def check(table: Table) -> None:
         beating.confirm()
+        check_written(order.spec.table, standing.table.schema(), table.schema())
         if known_sink(table, order.key) != standing.before:
             raise ConflictError(f"table {order.spec.table}: another run has sunk {order.key} meanwhile")
         if table.metadata.current_snapshot_id != planned:
@@ -266,13 +310,16 @@ def _commit(
         content=order.rows.content,
         rows=counted.rows,
         write=write_id,
+        start=order.start,
+        end=order.end,
+        whole=order.whole,
     )
     change = Change(
         ChangeKind.OVERWRITE if replaced.removed else ChangeKind.APPEND,
         write_id,
         files,
         replaced.removed,
-        properties=sunk_properties(sunk),
+        properties=lambda table: sunk_properties(table, sunk),
         summary={"hipslake.sink": order.key},
     )
     return commit(catalog, order.spec.table, change, check)

@@ -154,7 +154,7 @@ class CountTask:
             counts.append(counted(values, batch.num_rows))
             if self.key and batch.num_rows:
                 keys.add(key_hashes(batch, self.key))
-                ranges.append(_extremes(batch, self.key))
+                ranges.append(extremes(batch, self.key))
             rows += batch.num_rows
             self.done.add(batch.num_rows)
         found = added_up(pa.concat_tables(counts)) if counts else None
@@ -194,7 +194,8 @@ class CountTask:
         return None
 
 
-def _extremes(batch: pa.RecordBatch, key: Sequence[str]) -> pa.Table:
+def extremes(batch: pa.RecordBatch, key: Sequence[str]) -> pa.Table:
+    """The least and the greatest value of each key column of some rows, as two rows."""
     found = {}
     for name in key:
         column = batch.column(name)

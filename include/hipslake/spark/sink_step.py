@@ -10,7 +10,14 @@ from hipslake.engine.model import Engine
 from hipslake.errors import HipslakeError
 from hipslake.spark.sink import sink
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink import SinkReport, SinkRequest, SunkInterval
+from hipslake.steps.sink import (
+    RefusedInterval,
+    SinkReport,
+    SinkRequest,
+    SunkInterval,
+    told_of_landed,
+    told_of_refused,
+)
 from hipslake.storage import Storage
 from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.versions.pins import pinning
@@ -22,7 +29,8 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
     """Sink what a run froze.
 
     Run again, also after it was killed, it does what is not done yet. An interval that cannot be sunk as it
-    is keeps no other out, but in mode upsert, where the later one is to have the last word.
+    is keeps no other out, but in mode upsert, where the later one is to have the last word: there those
+    behind it are left for another run. The report names them; only where nothing landed is it an error.
 
     Raises
     ------
@@ -32,24 +40,53 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
         As of `hipslake.spark.sink.sink`.
     """
     orders = request.orders().orders
-    outcomes: list[SinkOutcome] = []
+    landed: list[tuple[SinkOrder, SinkOutcome]] = []
     refused: list[tuple[SinkOrder, HipslakeError]] = []
+    left = list(orders)
     with _keeping(orders):
-        for order in orders:
+        while left and not (refused and _in_turn(refused[0][0])):
+            order = left.pop(0)
             try:
-                outcomes.append(sink(order, engine))
+                landed.append((order, sink(order, engine)))
             except HipslakeError as error:
-                if error.retryable or order.spec.mode is TableMode.UPSERT or len(orders) == 1:
+                if len(orders) == 1:
                     raise
+                if error.retryable:
+                    raise _cut_short(error, order, landed, left) from error
                 log.error("%s is not sunk: %s", order.key, error)
                 refused.append((order, error))
-    if refused:
-        first, why = refused[0]
-        raise type(why)(
-            f"{first.key}: {why}. Of {len(orders)} intervals, {len(orders) - len(refused)} are in the "
-            f"table, and these are not: {', '.join(order.key for order, _ in refused)}"
-        ) from why
-    return _report(orders, outcomes)
+    report = _report(landed, [*(_refused(*each) for each in refused), *(_behind(each) for each in left)])
+    if refused and not landed:
+        raise type(refused[0][1])(told_of_refused((), report.refused)) from refused[0][1]
+    return report
+
+
+def _in_turn(order: SinkOrder) -> bool:
+    """Whether intervals have to be sunk in the order of time: the later one has the last word."""
+    return order.spec.mode is TableMode.UPSERT
+
+
+def _cut_short(
+    error: HipslakeError,
+    order: SinkOrder,
+    landed: Sequence[tuple[SinkOrder, SinkOutcome]],
+    left: Sequence[SinkOrder],
+) -> HipslakeError:
+    """An error that may pass, with what the run had done by then."""
+    return type(error)(
+        f"{order.key}: {error}. Of {len(landed) + 1 + len(left)} intervals, {len(landed)} are in the table; "
+        "a retry begins with this one"
+    )
+
+
+def _refused(order: SinkOrder, error: HipslakeError) -> RefusedInterval:
+    return RefusedInterval(
+        key=order.key, start=order.start, end=order.end, kind=type(error).__name__, message=str(error)
+    )
+
+
+def _behind(order: SinkOrder) -> RefusedInterval:
+    return RefusedInterval(key=order.key, start=order.start, end=order.end)
 
 
 @contextmanager
@@ -62,31 +99,41 @@ def _keeping(orders: Sequence[SinkOrder]) -> Iterator[None]:
         yield
 
 
-def _report(orders: Sequence[SinkOrder], outcomes: Sequence[SinkOutcome]) -> SinkReport:
-    intervals = tuple(_interval(*each) for each in zip(orders, outcomes, strict=True))
+def _report(
+    landed: Sequence[tuple[SinkOrder, SinkOutcome]], refused: Sequence[RefusedInterval]
+) -> SinkReport:
+    intervals = tuple(_interval(*each) for each in landed)
+    outcomes = [outcome for _, outcome in landed]
     seconds: dict[str, float] = {}
     for outcome in outcomes:
         for phase, value in outcome.seconds.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + value, 4)
-    committed = [each for each in outcomes if each.snapshot_id is not None]
+    snapshots = [interval.snapshot_id for interval in intervals if interval.snapshot_id is not None]
     return SinkReport(
         rows_in=sum(each.rows_in for each in outcomes),
         rows_out=sum(each.rows_out for each in outcomes),
         rows_rejected=sum(each.rows_left_out for each in outcomes),
         files=sum(each.files_added for each in outcomes),
         bytes=sum(each.bytes for each in outcomes),
-        table=orders[0].spec.table if orders else "",
+        table=landed[0][0].spec.table if landed else "",
         location=outcomes[0].location if outcomes else "",
-        snapshot_id=committed[-1].snapshot_id if committed else None,
+        snapshot_id=snapshots[-1] if snapshots else None,
         created=any(each.created for each in outcomes),
         columns_added=", ".join(name for each in outcomes for name in each.columns_added),
-        commits=len(committed),
+        commits=sum(each.snapshot_id is not None for each in outcomes),
+        rows_in_table=sum(interval.rows for interval in intervals),
         expected_files=sum(each.expected_files for each in outcomes),
         files_removed=sum(each.files_removed for each in outcomes),
         rows_updated=sum(each.rows_updated for each in outcomes),
         rows_rewritten=sum(each.rows_rewritten for each in outcomes),
         intervals=intervals,
-        text="\n".join(_told(each) for each in intervals),
+        refused=tuple(refused),
+        refusals=len(refused),
+        complete=not refused,
+        swept=tuple(sorted({path for each in outcomes for path in each.swept})),
+        text="\n".join(
+            [told_of_landed(intervals), *([told_of_refused(intervals, refused)] if refused else [])]
+        ),
         seconds=seconds,
     )
 
@@ -97,8 +144,8 @@ def _interval(order: SinkOrder, outcome: SinkOutcome) -> SunkInterval:
         start=order.start,
         end=order.end,
         skipped=outcome.skipped,
-        snapshot_id=outcome.snapshot_id,
-        rows=outcome.rows_out,
+        snapshot_id=outcome.found_snapshot_id if outcome.skipped else outcome.snapshot_id,
+        rows=outcome.found_rows if outcome.skipped else outcome.rows_out,
         rows_left_out=outcome.rows_left_out,
         rows_updated=outcome.rows_updated,
         rows_rewritten=outcome.rows_rewritten,
@@ -110,9 +157,3 @@ def _interval(order: SinkOrder, outcome: SinkOutcome) -> SunkInterval:
         bytes=outcome.bytes,
         attempts=outcome.attempts if outcome.snapshot_id is not None else 0,
     )
-
-
-def _told(interval: SunkInterval) -> str:
-    if interval.skipped:
-        return f"{interval.key}: these rows are in the table already."
-    return f"{interval.key}: {interval.plan}"

@@ -18,7 +18,7 @@ from hipslake.clustering.skipping import quality
 from hipslake.compaction.footers import boxes_of, read_footer
 from hipslake.compaction.model import CompactedTable, NewFile
 from hipslake.engine.model import Engine
-from hipslake.spark.table_compaction_planning import Plan, mark_of, open_compacted, planned
+from hipslake.spark.table_compaction_planning import Plan, open_compacted, planned
 from hipslake.spark.table_compaction_sampling import Placements, sample_placements
 from hipslake.spark.table_compaction_writing import write_files
 from hipslake.steps.compact_table import (
@@ -98,7 +98,7 @@ def _rewritten(
             with phases("quality"):
                 told = _quality(request, table, plan, added, placements.ranges)
         with phases("commit"):
-            version = rewrite.commit(added, plan.rewritten, mark_of(spec, ""))
+            version = rewrite.commit(added, plan.rewritten)
     sizes = FileSizes.of([file.bytes for file in added])
     text = f"{report.text} {sizes.files} files were written, as {version}."
     log.info("%s", text)

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from hipslake.catalog.filters import parse_filter
 from hipslake.clustering.curves import Curve
@@ -21,11 +22,12 @@ from hipslake.clustering.ranges import check_clustering_columns
 from hipslake.compaction.iceberg_table import IcebergTable
 from hipslake.compaction.model import CompactedTable
 from hipslake.compaction.parquet_folder import ParquetFolder
-from hipslake.errors import FilterError, SpecError
+from hipslake.errors import SpecError
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest, FileSizes
 
+_NUMBER = " file number"
 CURVES = {CompactionMode.ZORDER: Curve.Z_ORDER, CompactionMode.HILBERT: Curve.HILBERT}
 
 
@@ -35,7 +37,8 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
     if spec.folder is not None:
         return ParquetFolder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
     assert spec.table is not None
-    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage)
+    by = mark_of(spec, "")
+    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage, by)
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:
@@ -84,14 +87,17 @@ class Plan:
                 f"({sum(file.bytes for file in files)} bytes) in {len(self.groups)} groups; "
                 f"about {self.expected} files come of it."
             )
+        if table.older_files:
+            text = f"{text} {table.older_files} files of an older partition spec stay as they are."
+        considered = len(self.considered) + (0 if spec.partitions else table.older_files)
         return CompactTableReport(
             table=table.name,
             mode=spec.mode,
             dry_run=request.dry_run,
             partitions=len({group.partition for group in self.groups}),
             bins=len(self.groups),
-            files_considered=len(self.considered),
-            files_skipped=len(self.considered) - len(files),
+            files_considered=considered,
+            files_skipped=considered - len(files),
             removed=FileSizes.of([file.bytes for file in files]),
             expected_files=self.expected,
             text=text,
@@ -138,22 +144,11 @@ def check_columns(table: CompactedTable, columns: Sequence[str]) -> None:
 def _filtered(table: CompactedTable, text: str | None) -> tuple[TableFile, ...]:
     if text is None:
         return table.files
-    values = _comparable(table.partition_values)
+    values = table.partition_values
     if not values.schema.names:
         raise SpecError(f"{table.name} has no partitions to filter by; leave out partitions: {text!r}")
-    numbered = values.append_column("file number", pa.array(range(len(table.files)), pa.int64()))
-    try:
-        chosen = numbered.filter(parse_filter(text, values.schema))["file number"].to_pylist()
-    except pa.ArrowException as error:
-        kinds = ", ".join(f"{field.name} ({field.type})" for field in values.schema)
-        raise FilterError(f"filter {text!r} compares values of different types; there are {kinds}") from error
-    return tuple(table.files[at] for at in chosen)
-
-
-def _comparable(values: pa.Table) -> pa.Table:
-    """Dates and times as texts, which filters know."""
-    fields = [
-        pa.field(field.name, pa.string() if pa.types.is_temporal(field.type) else field.type)
-        for field in values.schema
-    ]
-    return values.cast(pa.schema(fields))
+    numbers = pa.array(range(len(table.files)), pa.int64())
+    chosen = ds.dataset(values.append_column(_NUMBER, numbers)).to_table(
+        [_NUMBER], filter=parse_filter(text, values.schema)
+    )
+    return tuple(table.files[at] for at in chosen[_NUMBER].to_pylist())

@@ -21,6 +21,8 @@ class Frozen(BaseModel):
 class NamedSpec(Frozen):
     """What a file of `include/specs` holds; its name is the file's, and that of what comes of it."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)  # which may hold a secret by mistake
+
     of_no_outcome: ClassVar[frozenset[str]] = frozenset()
     """Fields that decide when something is done, or what becomes of it later, but not what it is."""
 

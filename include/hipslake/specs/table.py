@@ -20,17 +20,13 @@ from pydantic import (
 from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.partitioning import PartitionField, SortField
 from hipslake.specs.schedule import check_cron
+from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
-_SECRET = re.compile(
-    r"(^|[.\-_])(token|credential|password|secret|secret-access-key|session-token|account-key|sas-token|"
-    r"client-secret|connection-string|authorization)$",
-    re.IGNORECASE,
-)
 _LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
 
 Column = Annotated[str, Field(min_length=1)]
@@ -147,9 +143,14 @@ class IcebergSpec(Frozen):
             raise ValueError("uri: a REST catalog has an address; give uri, or connection")
         if self.type == "sql" and self.uri is not None and self.connection is not None:
             raise ValueError("uri: the connection holds the address of the database; leave one of them out")
-        if self.uri is not None and re.search(r"://[^/@]*:[^/@]+@", self.uri):
-            raise ValueError("uri: holds a password; put it into an Airflow connection and name that")
-        if secret := sorted(name for name in self.properties if _SECRET.search(name)):
+        addresses = {"uri": self.uri or "", "warehouse": self.warehouse or "", **self.properties}
+        for name, address in addresses.items():
+            if secret_in(address) is not None:
+                place = name if name in ("uri", "warehouse") else f"properties: {name}"
+                raise ValueError(
+                    f"{place}: holds {secret_in(address)}; put it into an Airflow connection and name that"
+                )
+        if secret := sorted(name for name in self.properties if is_secret_name(name)):
             variable = f"PYICEBERG_CATALOG__{self.name}__{secret[0].replace('.', '__').replace('-', '_')}"
             raise ValueError(
                 f"properties: {', '.join(secret)} is a secret, and would stand in run folders; set "

@@ -17,6 +17,7 @@ from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.secrets import without
 from hipslake.specs.table import TableSpec
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -184,7 +185,7 @@ def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], detail
     elif details["type"] == "string_pattern_mismatch":
         text = f"{details['input']!r} is no name; use lower-case letters, digits and _, a letter first"
     elif details["type"] != "value_error" and not isinstance(details["input"], dict | list):
-        text = f"{details['input']!r}: {text[:1].lower()}{text[1:]}"
+        text = f"{without(repr(details['input']), ())}: {text[:1].lower()}{text[1:]}"
     where = f"{_dotted(place)}: " if place else ""
     return line, f"{path}:{line}: {where}{text}"
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
 from typing import ClassVar
-
-from pydantic import AwareDatetime, Field
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.yaml_file import load_compaction_spec
 from hipslake.steps.report import Report, Request
-from hipslake.steps.run import now_utc
 
 PICTURE = "compact_table/boxes.png"
 """In the run folder: the bounds of files before and after, on the first two columns."""
@@ -28,11 +22,10 @@ class CompactTableRequest(Request):
     spec: CompactionSpec  # with the overrides of the params
     full: bool = False  # also what is clustered already
     dry_run: bool = False  # plan only
-    created: AwareDatetime = Field(default_factory=now_utc)
 
     def fingerprint(self) -> str:
-        """Return the digest of what is asked for, whenever that was."""
-        return hashlib.sha256(self.model_dump_json(exclude={"created"}).encode()).hexdigest()
+        """Return the digest of what is asked for."""
+        return self.digest()
 
 
 class FileSizes(Frozen):
@@ -86,23 +79,3 @@ class CompactTableReport(Report):
     picture: str = ""  # URI of it
     checksum: str = ""  # of the rows, as a multiset
     text: str = ""
-
-
-def request_of(
-    spec_file: Path | str,
-    *,
-    run_uri: str,
-    warehouse: str,
-    partitions: str | None = None,
-    full: bool = False,
-    dry_run: bool = False,
-) -> CompactTableRequest:
-    """Read a spec, put the parameters of a run in, and return the request.
-
-    Raises
-    ------
-    SpecError
-        The spec or a parameter is wrong.
-    """
-    spec = load_compaction_spec(spec_file).with_overrides(partitions=partitions)
-    return CompactTableRequest(run_uri=run_uri, warehouse=warehouse, spec=spec, full=full, dry_run=dry_run)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from hipslake.steps.append import ATTEMPTS
 from hipslake.steps.compact import COMPACTIONS
-from hipslake.steps.run import RUNS, RunFolder, catalog_uri
+from hipslake.steps.run import RUNS, RunFolder, catalog_uri, now_utc
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import is_live
 
 log = logging.getLogger(__name__)
+
+RUN_DAYS = 30
+"""So long the run folders of a table stay, with the reports in them."""
 
 
 def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
@@ -63,6 +66,15 @@ def old_runs_of_dag(run_uri: str, before: datetime) -> list[str]:
     storage = Storage.at(parent)
     names = [entry.path for entry in storage.list() if entry.is_dir and entry.path != own]
     return sorted(name for name in names if _began_before(_described(storage, name), before))
+
+
+def remove_old_runs_of_dag(run_uri: str) -> list[str]:
+    """Delete the run folders beside one, of the same DAG, that are older than `RUN_DAYS`; return names."""
+    parent = Storage.at(run_uri.rstrip("/").rpartition("/")[0])
+    folders = old_runs_of_dag(run_uri, now_utc() - timedelta(days=RUN_DAYS))
+    for folder in folders:
+        parent.delete_tree(folder)
+    return folders
 
 
 def _run_folders(storage: Storage) -> Iterator[str]:

@@ -21,7 +21,7 @@ from hipslake.storage import Storage
 
 log = logging.getLogger(__name__)
 
-_NOT_IN_SUMMARY = {"ok", "error", "fingerprint", "finished", "text"}
+_NOT_IN_SUMMARY = {"ok", "error", "complete", "fingerprint", "finished", "text"}
 _BUGS = (TypeError, AttributeError, NameError, ImportError)
 
 
@@ -74,6 +74,7 @@ class Report(Frozen):
     ok: bool = True
     error: Failure | None = None
     reused: bool = False  # a finished attempt with the same fingerprint was taken over
+    complete: bool = True  # nothing is left that another attempt at the same request might do
     rows_in: int = 0
     rows_out: int = 0
     rows_rejected: int = 0
@@ -149,7 +150,8 @@ def failure_of(error: BaseException) -> Failure:
 def is_finished(request: Request) -> bool:
     """Return whether an attempt at the same request is done.
 
-    Its report counts only if it went well, its fingerprint is the request's, and its outputs still lie there.
+    Its report counts only if it went well and left nothing undone, its fingerprint is the request's, and its
+    outputs still lie there.
     """
     storage, path = request.folder.storage, RunFolder.report_path(request.step)
     if not request.reusable or not storage.is_file(path):
@@ -158,7 +160,9 @@ def is_finished(request: Request) -> bool:
         told = json.loads(storage.read(path))
     except ValueError:
         return False
-    if not (isinstance(told, dict) and told.get("ok") and told.get("fingerprint") == request.fingerprint()):
+    if not (isinstance(told, dict) and told.get("ok") and told.get("complete", True)):
+        return False
+    if told.get("fingerprint") != request.fingerprint():
         return False
     return all(storage.is_file(output) for output in request.outputs)
 

@@ -100,7 +100,7 @@ def resolve_window(
     Raises
     ------
     SpecError
-        If a text is no time, or the end is not after the start.
+        If a text is no time, the end is not after the start, or there is an end alone.
 
     Examples
     --------
@@ -110,6 +110,8 @@ def resolve_window(
     start, end = interval
     if partition_key is not None:
         return Window(start=_time(partition_key, "partition key"), origin="partition_key")
+    if given[1] and not given[0]:
+        raise SpecError(f"window_end {given[1]!r} has no window_start; give both, or neither")
     if start is not None and end is not None and start < end:
         return Window(start=_utc(start), end=_utc(end), origin="data_interval")
     if given[0]:

@@ -10,7 +10,7 @@ import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import closing
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,21 +24,18 @@ from hipslake.specs.environment import expand
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.first import check_free_space
-from hipslake.steps.old_runs import old_runs_of_dag
+from hipslake.steps.old_runs import remove_old_runs_of_dag
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.order import CatalogRows, SinkOrder
-from hipslake.tables.sunk import known_sink
+from hipslake.tables.sunk import known_sink, was_sunk_earlier
 from hipslake.tables.writes import sweep_writes
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
-
-RUN_DAYS = 30
-"""So long the run folders of a table stay, with the reports in them."""
 
 
 class ResolveSinkRequest(Request):
@@ -121,7 +118,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     if orders is not None:
         request.folder.write(ORDERS, orders)
     with phases("runs"):
-        removed = _removed_runs(request.run_uri)
+        removed = remove_old_runs_of_dag(request.run_uri)
     return ResolveSinkReport(
         table=spec.table,
         write_id=frozen.write_id,
@@ -161,17 +158,9 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     return FrozenOrders.of(
         [order for order, _ in wanted],
         library_version=frozen.library_version,
-        total_bytes=size + bytes_looked_through(frozen.spec, table),
+        total_bytes=size,
         why_none="" if wanted else _why_none(frozen, metadata, len(orders)),
     )
-
-
-def bytes_looked_through(spec: TableSpec, table: Table | None) -> int:
-    """Bytes of a table whose rows a sink may have to read and write again."""
-    snapshot = None if table is None else table.current_snapshot()
-    if spec.mode is TableMode.APPEND or snapshot is None or snapshot.summary is None:
-        return 0
-    return int(snapshot.summary["total-files-size"] or 0)
 
 
 def _opened(source: CatalogRowsSpec, warehouse: str) -> Catalog:
@@ -233,8 +222,12 @@ def _content(metadata: CatalogMetadata) -> str:
 
 def _stands(table: Table | None, order: SinkOrder) -> bool:
     """Whether a table has the rows of an order, sunk by this spec or an earlier form of it."""
-    known = None if table is None else known_sink(table, order.key)
-    return known is not None and known.content == order.rows.content
+    if table is None:
+        return False
+    known = known_sink(table, order.key)
+    if known is None:  # of very old ones, it is known that they were sunk
+        return was_sunk_earlier(table, order.key, order.start)
+    return known.content == order.rows.content
 
 
 def _start(increment: Increment) -> datetime:
@@ -265,11 +258,3 @@ def _why_none(frozen: FrozenSink, metadata: CatalogMetadata, looked_at: int) -> 
         f"The table has what {have} holds. Set force to sink it again"
         + (", with a window for a part of it." if frozen.spec.needs_interval else ".")
     )  # fmt: skip
-
-
-def _removed_runs(run_uri: str) -> list[str]:
-    parent = Storage.at(run_uri.rstrip("/").rpartition("/")[0])
-    folders = old_runs_of_dag(run_uri, now_utc() - timedelta(days=RUN_DAYS))
-    for folder in folders:
-        parent.delete_tree(folder)
-    return folders

@@ -58,7 +58,7 @@ class FrozenOrders(Frozen):
 
     orders: tuple[SinkOrder, ...] = ()
     why_none: str = ""
-    total_bytes: int = 0  # about: what is sunk and, where rows are looked for in the table, the table
+    total_bytes: int = 0  # about: of what is sunk
     fingerprint: str
 
     @classmethod
@@ -102,7 +102,7 @@ class SunkInterval(Frozen):
     start: AwareDatetime | None = None
     end: AwareDatetime | None = None
     skipped: bool = False  # these very rows were in the table already
-    snapshot_id: int | None = None
+    snapshot_id: int | None = None  # that has the rows
     rows: int = 0  # that are in the table now
     rows_left_out: int = 0  # of the source, since another row of the same key came later
     rows_updated: int = 0  # of the table, that were replaced
@@ -116,6 +116,16 @@ class SunkInterval(Frozen):
     attempts: int = 0  # at the commit
 
 
+class RefusedInterval(Frozen):
+    """An interval that did not come into the table, though others of its run may have."""
+
+    key: str
+    start: AwareDatetime | None = None
+    end: AwareDatetime | None = None
+    kind: str = ""  # class name of the error; "": it was not tried, since one before it was refused
+    message: str = ""
+
+
 class SinkReport(Report):
     """Rows in: of the source. Rows out: those that the table has now. Rejected: those whose place another row
     of the same key took. Files and bytes: those that were added.
@@ -124,7 +134,8 @@ class SinkReport(Report):
     step: str = SinkRequest.step
     table: str = ""  # namespace.table
     location: str = ""
-    snapshot_id: int | None = None  # the last one; None: there was nothing to do
+    snapshot_id: int | None = None  # the last one of these rows; None: there was nothing to do
+    rows_in_table: int = 0  # of these intervals, also of those that an earlier attempt has sunk
     created: bool = False  # the table
     columns_added: str = ""
     commits: int = 0
@@ -133,4 +144,28 @@ class SinkReport(Report):
     rows_updated: int = 0
     rows_rewritten: int = 0
     intervals: tuple[SunkInterval, ...] = ()
-    text: str = ""  # the plans in words
+    refused: tuple[RefusedInterval, ...] = ()
+    refusals: int = 0
+    swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
+    text: str = ""  # in words: the plans, and what was refused
+
+
+def told_of_landed(landed: Sequence[SunkInterval]) -> str:
+    """The plan of each interval that is in the table, in words."""
+    return "\n".join(
+        f"{each.key}: these rows are in the table already." if each.skipped else f"{each.key}: {each.plan}"
+        for each in landed
+    )
+
+
+def told_of_refused(landed: Sequence[SunkInterval], refused: Sequence[RefusedInterval]) -> str:
+    """Which intervals of a run are not in the table, why, and what to do next."""
+    lines = [
+        f"Of {len(landed) + len(refused)} intervals, {len(landed)} are in the table, and these are not: "
+        f"{', '.join(each.key for each in refused)}."
+    ]
+    lines += [f"{each.key}: {each.kind}: {each.message}" for each in refused if each.kind]
+    if any(not each.kind for each in refused):
+        lines.append("In mode upsert those behind a refused one wait, since the later has the last word.")
+    lines.append("Mend the rows in the catalog, or the spec; the next run sinks whatever is missing.")
+    return "\n".join(lines)

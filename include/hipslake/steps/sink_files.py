@@ -9,12 +9,11 @@ from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.specs.table import FileRowsSpec, TableMode
 from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.resolve_sink import bytes_looked_through
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.order import FileRows, SinkOrder
-from hipslake.tables.sunk import known_sink
+from hipslake.tables.sunk import known_sink, was_sunk_earlier
 
 
 class SinkFilesRequest(Request):
@@ -69,8 +68,10 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     with phases("table"), closing(open_catalog(spec.iceberg, frozen.warehouse)) as iceberg:
         table = find_table(iceberg, spec.table)
         known = None if table is None else known_sink(table, order.key)
+        earlier = table is not None and was_sunk_earlier(table, order.key, order.start)
     why_none = ""
-    if not files and known is None and (table is None or spec.mode is not TableMode.OVERWRITE_INTERVAL):
+    overwrites = table is not None and spec.mode is TableMode.OVERWRITE_INTERVAL
+    if not files and known is None and not earlier and not overwrites:
         why_none = "The interval has no files, and nothing of it is in the table."
     elif not files and spec.mode is TableMode.UPSERT:
         why_none = "The interval has no files; mode upsert takes no rows away."
@@ -80,7 +81,7 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     orders = FrozenOrders.of(
         () if why_none else (order,),
         library_version=frozen.library_version,
-        total_bytes=size + bytes_looked_through(spec, table),
+        total_bytes=size,
         why_none=why_none,
     )
     request.folder.write(ORDERS, orders)

@@ -30,15 +30,17 @@ from pyiceberg.table.sorting import SortField as IcebergSortField
 from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
-from requests.exceptions import RequestException
-from sqlalchemy.exc import DatabaseError, IntegrityError, SQLAlchemyError
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException
+from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
 
 from hipslake.errors import ConflictError, SchemaMismatchError, SpecError, StorageError
 from hipslake.specs.environment import expand
 from hipslake.specs.partitioning import PartitionField, SortField
+from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table import IcebergSpec, TableSpec
 from hipslake.storage import Storage
 from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
+from hipslake.tables.standing_fields import partition_fields
 from hipslake.tables.transforms import result_type
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,7 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     ----------
     spec : IcebergSpec
     warehouse : str
-        New tables lie in its folder `tables`, unless the spec names another place.
+        New tables of an SQL catalog lie in its folder `tables`, unless the spec names another place.
 
     Raises
     ------
@@ -87,7 +89,10 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
     """
     known = _known(spec.name)
     given = {"type": spec.type, **_store_properties(), **spec.properties}
-    given["warehouse"] = expand(spec.warehouse) if spec.warehouse else f"{warehouse.rstrip('/')}/{TABLES}"
+    if spec.warehouse:
+        given["warehouse"] = expand(spec.warehouse)
+    elif spec.type == "sql":  # a REST catalog knows best where its tables lie
+        given["warehouse"] = f"{warehouse.rstrip('/')}/{TABLES}"
     if spec.uri is not None:
         given["uri"] = _database(spec.uri) if spec.type == "sql" else expand(spec.uri)
     elif "uri" not in known:
@@ -99,11 +104,36 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
         given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
     # pyiceberg read the environment when it was imported; a task sets it later.
     given = {**_texts(known), **given}
-    with reaching(spec.name):
+    if is_ambiguous(given["uri"]):
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} has a user or password with @, ? or # in it, "
+            "which end it; write them as %40, %3F and %23 (an Airflow connection does)"
+        )
+    with reaching(spec.name), _making_sense(spec, given["uri"]):
         try:
             return load_catalog(spec.name, **given)
         except DatabaseError:  # another process has just made the catalog's tables
             return load_catalog(spec.name, **given)
+
+
+@contextmanager
+def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
+    """Tell of an address that is none, but not in others' words, which may hold parts of a password."""
+    like = "http://catalog.example.org:8181" if spec.type == "rest" else "postgresql+psycopg2://db:5432/lake"
+    scheme = address.partition(":")[0] if "://" in address else ""
+    what = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} {what}, which needs the Python package "
+            f"{error.name}; install it, or take another scheme"
+        ) from None
+    except (ArgumentError, InvalidURL, InvalidSchema, MissingSchema, ValueError):
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} {what}, and is none of a catalog of type "
+            f"{spec.type}; write it as {like}, its port as a number"
+        ) from None
 
 
 def _known(name: str) -> RecursiveDict:
@@ -148,11 +178,13 @@ def reaching(what: str) -> Iterator[None]:
     except CommitStateUnknownException:
         raise  # whoever asks for a commit looks what became of it
     except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
+        secrets = secrets_of(_texts(_known(what)))
+        told = without(str(error), secrets)
         raise StorageError(
             f"Iceberg catalog {what!r} cannot be reached or does not answer: "
-            f"{''.join(str(error).splitlines()[:1]) or type(error).__name__}; look at its address, its keys, "
+            f"{''.join(told.splitlines()[:1]) or type(error).__name__}; look at its address, its keys, "
             "and whether it runs"
-        ) from error
+        ) from (error if told == str(error) else None)
 
 
 def find_table(catalog: Catalog, name: str) -> Table | None:
@@ -349,15 +381,6 @@ def sort_order(fields: tuple[SortField, ...], schema: Schema) -> SortOrder:
             )
             for sort in fields
         ]
-    )
-
-
-def partition_fields(table: Table) -> tuple[PartitionField, ...]:
-    """How a table is partitioned now, as fields of its columns."""
-    schema = table.schema()
-    return tuple(
-        PartitionField.parse(f"{field.transform}({schema.find_column_name(field.source_id)})")
-        for field in table.spec().fields
     )
 
 

@@ -27,6 +27,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from hipslake.errors import CommitStateUnknownError, ConflictError
 from hipslake.tables.catalogs import open_table
 from hipslake.tables.data_files import WrittenFile, live_files
+from hipslake.tables.sunk import PropertyChange
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,8 @@ class Change:
     added : sequence of WrittenFile
     removed : sequence of DataFile
         As `live_files` gave them.
-    properties : dict
-        Properties of the table that are set with it.
+    properties : callable
+        Tells which properties of the table, as it is found, are set and removed with it.
     summary : dict
         What else the snapshot says of itself.
     """
@@ -70,7 +71,7 @@ class Change:
     write_id: str
     added: Sequence[WrittenFile] = ()
     removed: Sequence[DataFile] = ()
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: Callable[[Table], PropertyChange] = lambda table: PropertyChange({})
     summary: dict[str, str] = field(default_factory=dict)
 
 
@@ -197,8 +198,11 @@ def _commit_once(table: Table, change: Change) -> None:
     table = _asked_once(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:
-        if change.properties:
-            transaction.set_properties(change.properties)
+        properties = change.properties(table)
+        if properties.put:
+            transaction.set_properties(properties.put)
+        if properties.removed:
+            transaction.remove_properties(*properties.removed)
         if change.kind is ChangeKind.APPEND:
             update = transaction.update_snapshot(snapshot_properties=summary)
             merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"

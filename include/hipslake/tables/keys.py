@@ -103,7 +103,10 @@ class KeyFilter:
 def joint_codes(
     old: pa.Table, new: pa.Table, key: Sequence[str]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Number the keys of two tables alike: equal keys, and only they, have equal numbers, int64."""
+    """Number the keys of two tables alike: equal keys, and only they, have equal numbers, int64.
+
+    A null is equal to a null, and to nothing else.
+    """
     codes = np.zeros(old.num_rows + new.num_rows, np.int64)
     for name in key:
         column = pa.chunked_array([*old[name].chunks, *new[name].chunks], new.schema.field(name).type)
@@ -111,6 +114,7 @@ def joint_codes(
         if isinstance(whole, pa.ExtensionArray):
             whole = whole.storage
         words = pc.dictionary_encode(whole)
-        part = words.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        _, codes = np.unique(codes * max(len(words.dictionary), 1) + part, return_inverse=True)
+        null = len(words.dictionary)  # a number that no value has
+        part = words.indices.fill_null(null).to_numpy(zero_copy_only=False).astype(np.int64)
+        _, codes = np.unique(codes * (null + 1) + part, return_inverse=True)
     return codes[: old.num_rows], codes[old.num_rows :]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +37,6 @@ def read_data_file(
         The file is gone: another writer has taken it out of the table, and its files were removed.
     """
     wanted = pa.schema([schema.field(name) for name in columns])
-    aliases = _aliases(schema)
     storage, name = Storage.of_file(path)
     try:
         file = pq.ParquetFile(storage.arrow_file(name))
@@ -45,8 +44,7 @@ def read_data_file(
         raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
     with file:
         stored = file.schema_arrow
-        by_id = {_id_of(field): field.name for field in stored}
-        names = [_name_in(stored, by_id, aliases, field) for field in wanted]
+        names = names_in_file(stored, schema, wanted)
         read = [name for name in names if name is not None]
         groups = chosen(file.num_row_groups)
         if not read:
@@ -74,15 +72,29 @@ def _aliases(schema: pa.Schema) -> dict[bytes, list[str]]:
     return {str(each["field-id"]).encode(): each["names"] for each in told if "field-id" in each}
 
 
-def _name_in(
-    stored: pa.Schema, by_id: dict[bytes | None, str], aliases: dict[bytes, list[str]], field: pa.Field
-) -> str | None:
-    """What a column of the table is called in a file. Files from elsewhere may know no ids."""
-    number = _id_of(field)
-    if None not in by_id:
-        return by_id.get(number)
-    known = aliases.get(number or b"", [] if aliases else [field.name])
-    return next((name for name in known if name in stored.names), None)
+def names_in_file(stored: pa.Schema, schema: pa.Schema, wanted: Iterable[pa.Field]) -> list[str | None]:
+    """What columns of a table are called in a file; None for those that it lacks.
+
+    Parameters
+    ----------
+    stored : pyarrow.Schema
+        Of the file. Files from elsewhere may know no field ids.
+    schema : pyarrow.Schema
+        Of the table; without field ids, names count.
+    wanted : iterable of pyarrow.Field
+        Columns of the table.
+    """
+    by_id = {_id_of(field): field.name for field in stored}
+    aliases = _aliases(schema)
+
+    def name_of(field: pa.Field) -> str | None:
+        number = _id_of(field)
+        if number is not None and None not in by_id:
+            return by_id.get(number)
+        known = aliases.get(number or b"", [] if aliases else [field.name])
+        return next((name for name in known if name in stored.names), None)
+
+    return [name_of(field) for field in wanted]
 
 
 def _cast(values: pa.Array, stored: pa.Field, wanted: pa.Field) -> pa.Array:

@@ -83,7 +83,10 @@ class SinkOutcome(Frozen):
     snapshot_id: int | None = None  # that it committed; None: there was nothing to do
     created: bool = False  # the table
     skipped: bool = False  # these very rows were sunk before
+    found_snapshot_id: int | None = None  # that has them; None: it has expired
+    found_rows: int = 0
     columns_added: tuple[str, ...] = ()
+    swept: tuple[str, ...] = ()  # of dead writes of the table
     rows_in: int = 0  # read from the source
     rows_out: int = 0  # of them, in the table now
     rows_left_out: int = 0  # of them, since another row of the same key came later

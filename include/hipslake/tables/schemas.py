@@ -8,9 +8,9 @@ from itertools import count
 import pyarrow as pa
 from pyiceberg import types as iceberg
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 
-from hipslake.errors import InputError, SchemaMismatchError
+from hipslake.errors import ConflictError, InputError, SchemaMismatchError
 from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.tables.transforms import partition_values, result_type
 
@@ -207,6 +207,28 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
             "the source"
         )
     return missing
+
+
+def check_written(table: str, written: Schema, standing: Schema) -> None:
+    """Look whether files that were written in one schema of a table may be added to it in a later one.
+
+    Columns may have been added, renamed or widened: they are known by their ids.
+
+    Raises
+    ------
+    ConflictError
+        A column of the files is gone, or nulls are forbidden where there may be some.
+    """
+    old, new = index_by_id(written), index_by_id(standing)
+    gone = sorted(old[number].name for number in set(old) - set(new))
+    required = sorted(
+        field.name
+        for number, field in new.items()
+        if field.required and not (number in old and old[number].required)
+    )
+    if gone or required:
+        what = f"column {', '.join(gone)} is gone" if gone else f"column {', '.join(required)} is required"
+        raise ConflictError(f"table {table} was changed while rows were written: {what} by now; run it again")
 
 
 def _holds(table: pa.DataType, source: pa.DataType) -> bool:

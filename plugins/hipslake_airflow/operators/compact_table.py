@@ -2,55 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.step import FirstStepOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
     from hipslake.steps.report import Report
+    from hipslake.steps.resolve_compaction import ResolveCompactionReport
 
 
-class CompactTableOperator(SparkStepOperator):
-    """Compact an Iceberg table, or a folder of Parquet files; in Spark, if many bytes are rewritten.
+class ResolveCompactionOperator(FirstStepOperator):
+    """Freeze the spec and the params of a compaction into the run folder.
 
-    Reads the params `partitions`, `full` and `dry_run`, all optional.
+    Pushes `run_uri`, which the next step takes. Reads the params `partitions`, `full` and `dry_run`, all
+    optional.
 
     Parameters
     ----------
     spec_file : str
         Path of the compaction's spec. Not templated.
-    warehouse : str
-        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
-    spark_above_bytes : int
-        From this many bytes of files on, Spark rewrites them.
     """
+
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec_file = spec_file
+
+    def perform(self, context: Context) -> ResolveCompactionReport:
+        from hipslake.steps import resolve_compaction
+        from hipslake.steps.report import perform
+
+        params: Mapping[str, Any] = context["params"]
+        run = context["dag_run"]
+        warehouse, run_uri = self.place(context)
+        request = resolve_compaction.ResolveCompactionRequest(
+            run_uri=run_uri,
+            dag_id=run.dag_id,
+            run_id=run.run_id,
+            warehouse=warehouse,
+            spec_file=self.spec_file,
+            partitions=(params.get("partitions") or "").strip() or None,
+            full=bool(params.get("full", False)),
+            dry_run=bool(params.get("dry_run", False)),
+        )
+        report = perform(resolve_compaction.run, request, resolve_compaction.ResolveCompactionReport)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
+        return report
+
+
+class CompactTableOperator(SparkStepOperator):
+    """Compact an Iceberg table, or a folder of Parquet files; in Spark, if many bytes are rewritten."""
 
     job = "compact_table"
     module = "hipslake.spark.table_compaction"
-    template_fields: Sequence[str] = ()
-
-    def __init__(
-        self,
-        *,
-        spec_file: str,
-        warehouse: str = "${HIPSLAKE_WAREHOUSE}",
-        spark_above_bytes: int = 256 << 20,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
-        self.spec_file = spec_file
-        self.warehouse = warehouse
-        self._asked: dict[str, Any] = {}
 
     def request(self) -> CompactTableRequest:
-        from hipslake.steps.compact_table import request_of
+        from hipslake.steps.resolve_compaction import FrozenCompaction
+        from hipslake.steps.run import RunFolder
 
-        return request_of(self.spec_file, **self._asked)
+        return RunFolder(self.run_uri).read(RunFolder.RUN, FrozenCompaction).request()
 
     def report_type(self) -> type[CompactTableReport]:
         from hipslake.steps.compact_table import CompactTableReport
@@ -67,19 +83,3 @@ class CompactTableOperator(SparkStepOperator):
         report: CompactTableReport = super().outcome(context)  # type: ignore[assignment]
         self.log.info("%s", report.text)
         return report
-
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        from hipslake.specs.environment import expand
-        from hipslake.steps.run import run_uri
-
-        params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse = expand(self.warehouse)
-        self._asked = {
-            "run_uri": run_uri(warehouse, run.dag_id, run.run_id),
-            "warehouse": warehouse,
-            "partitions": params.get("partitions") or None,
-            "full": bool(params.get("full", False)),
-            "dry_run": bool(params.get("dry_run", False)),
-        }
-        return super().execute(context)

@@ -9,7 +9,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
-from hipslake_airflow.operators.window import window_of
+from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
     from hipslake.steps.inputs import InputsReport
@@ -48,7 +48,7 @@ class ResolveRunOperator(FirstStepOperator):
             threshold=params.get("threshold") or None,
             layout=params.get("layout") or None,
             force=bool(params.get("force", False)),
-            wait_minutes=float(params.get("wait_minutes", 60)),
+            wait_minutes=wait_of(params),
             window=window_of(context),
         )
         report = perform(resolve.run, request, resolve.ResolveReport)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
-from hipslake_airflow.operators.window import window_of
+from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
     from hipslake.steps.resolve_sink import ResolveSinkReport
@@ -58,7 +58,7 @@ class ResolveSinkOperator(FirstStepOperator):
             warehouse=warehouse,
             spec_file=self.spec_file,
             window=window,
-            wait_minutes=float(params.get("wait_minutes", 60)),
+            wait_minutes=wait_of(params),
             allow_empty=bool(params.get("allow_empty", False)),
             force=bool(params.get("force", False)),
         )
@@ -86,8 +86,9 @@ class FreezeSinkFilesOperator(StepOperator):
 class IcebergSinkOperator(SparkStepOperator):
     """Sink the rows of a run into its table, and emit the table's asset event; in Spark, if there are many.
 
-    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Skips the task if the
-    table has these rows already.
+    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Where intervals were
+    refused and others are in the table, the task goes well, so that consumers hear of those; a
+    `ConfirmSinkOperator` tells of the others. Skips the task if the table has all the rows already.
 
     Parameters
     ----------
@@ -114,7 +115,9 @@ class IcebergSinkOperator(SparkStepOperator):
         return SinkReport
 
     def bytes_to_handle(self) -> int:
-        return self.request().orders().total_bytes
+        from hipslake.spark.sink_size import bytes_to_sink
+
+        return bytes_to_sink(self.request().orders(), self.spark_above_bytes)
 
     def outcome(self, context: Context) -> SinkReport:
         report: SinkReport = super().outcome(context)  # type: ignore[assignment]
@@ -131,9 +134,36 @@ class IcebergSinkOperator(SparkStepOperator):
         if summary["snapshot_id"] is None:
             raise AirflowSkipException(f"Table {summary['table']} has these rows already.")
         context["outlet_events"][self.asset].extra = {
-            "rows": summary["rows_out"],
+            "rows": summary["rows_in_table"],
             "snapshot_id": summary["snapshot_id"],
             "table": summary["table"],
             "uri": summary["location"],
         }
         return summary
+
+
+class ConfirmSinkOperator(BaseOperator):
+    """Fail if an interval of the run was refused: the others are in the table, and their event is out.
+
+    Parameters
+    ----------
+    run_uri : str
+        The run folder; usually `resolve.output["run_uri"]`. Templated.
+    """
+
+    template_fields: Sequence[str] = ("run_uri",)
+    ui_color = StepOperator.ui_color
+
+    def __init__(self, *, run_uri: Any = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run_uri = run_uri
+
+    def execute(self, context: Context) -> None:
+        """Look what the sink has said."""
+        from hipslake.steps.run import RunFolder
+        from hipslake.steps.sink import SinkReport, SinkRequest, told_of_refused
+
+        use_storage_connection()
+        report = RunFolder(self.run_uri).read(RunFolder.report_path(SinkRequest.step), SinkReport)
+        if report.refused:
+            raise AirflowFailException(told_of_refused(report.intervals, report.refused))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,22 @@ from airflow.sdk import Context
 
 if TYPE_CHECKING:
     from hipslake.steps.run import Window
+
+
+def wait_of(params: Mapping[str, Any]) -> float:
+    """Return for how many minutes a run waits for its files.
+
+    Raises
+    ------
+    SpecError
+        If it is no time that could pass: JSON as Python reads it knows NaN, and no bound keeps that out.
+    """
+    from hipslake.errors import SpecError
+
+    minutes = float(params.get("wait_minutes", 60))
+    if not math.isfinite(minutes):
+        raise SpecError(f"wait_minutes: {minutes} is no number of minutes; give one from 0 on")
+    return minutes
 
 
 def window_of(context: Context) -> Window:
