@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -310,6 +311,7 @@ def _commit(
         content=order.rows.content,
         rows=counted.rows,
         write=write_id,
+        at=datetime.now(UTC),
         start=order.start,
         end=order.end,
         whole=order.whole,

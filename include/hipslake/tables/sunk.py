@@ -35,6 +35,7 @@ class Sunk(Frozen):
     content: str  # what decided the rows, whatever the spec made of them
     rows: int  # that were added
     write: str  # id of the write
+    at: AwareDatetime | None = None  # when; None: the id of the write says it, to the minute
     start: AwareDatetime | None = None  # of the interval
     end: AwareDatetime | None = None
     whole: bool = False  # of all that a source has: there is one such sink per spec
@@ -168,8 +169,8 @@ def _read(model: type[Model], text: str) -> Model | None:
 
 
 def _age(sunk: Sunk) -> tuple[str, float, str]:
-    """Ascending with the time of the write, which its id has to the minute, then of the interval."""
-    return sunk.write.partition("-")[0], sunk.start.timestamp() if sunk.start else 0.0, sunk.key
+    """Ascending with the time of the sink."""
+    return sunk.write.partition("-")[0], sunk.at.timestamp() if sunk.at else 0.0, sunk.key
 
 
 def _spec_of(key: str) -> str:
