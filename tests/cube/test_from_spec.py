@@ -12,7 +12,8 @@ import pytest
 from hipslake import Catalog
 from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.from_spec import build_from_spec, cube_uri
+from hipslake.cube.store.from_spec import build_from_spec
+from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import CatalogNotFoundError, CubeError, CubeRowsError, FilterError
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec

@@ -78,7 +78,27 @@ def standing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
     return base
 
 
-def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
+def committed_before(cube: Storage, mark: str) -> CubeMetadata | None:
+    """The version that a run has committed, if an earlier attempt came so far; None if none did.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    mark : str
+        Of the run; no two runs have the same.
+    """
+    if VersionLog(cube).newest() is None:
+        return None
+    for data in VersionLog(cube).texts():
+        if mark.encode() in data:
+            found = CubeMetadata.from_json(data, cube.uri())
+            if found.mark == mark:
+                return found
+    return None
+
+
+def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> CubeMetadata:
     """Do an operation's work and commit what comes of it, as one version.
 
     Whatever it wrote is removed again if it fails; if it is killed, `cleanup` removes it. Others may commit
@@ -91,6 +111,8 @@ def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
     operation : str
         What is done, for the metadata.
     work : callable
+    mark : str
+        Of the run that does it; `committed_before` finds the version by it.
 
     Raises
     ------
@@ -114,6 +136,7 @@ def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
                     created=now,
                     library_version=hipslake.__version__,
                     operation=operation,
+                    mark=mark,
                     roles=draft.roles,
                     file_rows=draft.file_rows,
                     datasets=draft.datasets,

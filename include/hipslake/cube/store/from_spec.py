@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from hipslake.cube.checks import check_index_columns
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.committing import newest
+from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.offers import Offer, offer
 from hipslake.cube.store.operations import build, extend
@@ -17,20 +18,6 @@ from hipslake.specs.cube import CubeDatasetSpec, CubeSpec
 from hipslake.specs.environment import expand
 from hipslake.storage import Storage
 from hipslake.versions.pins import pinning
-
-CUBES = "cubes"
-"""The folder of the cubes of a warehouse."""
-
-
-def cube_uri(warehouse: str, name: str) -> str:
-    """The root of a cube.
-
-    Examples
-    --------
-    >>> cube_uri("/data/warehouse", "sky")
-    '/data/warehouse/cubes/sky'
-    """
-    return "/".join([warehouse.rstrip("/"), CUBES, name])
 
 
 def build_from_spec(

@@ -14,8 +14,22 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+CUBES = "cubes"
+"""The folder of the cubes of a warehouse."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 120
+
+
+def cube_uri(warehouse: str, name: str) -> str:
+    """The root of a cube.
+
+    Examples
+    --------
+    >>> cube_uri("/data/warehouse", "sky")
+    '/data/warehouse/cubes/sky'
+    """
+    return "/".join([warehouse.rstrip("/"), CUBES, name])
 
 
 def data_path(write_id: str, dataset: str, values: Mapping[str, Any], task: int, number: int) -> str:

@@ -77,6 +77,7 @@ class CubeMetadata(Frozen):
     created: AwareDatetime
     library_version: str
     operation: str = Field(description="what made this version")
+    mark: str = Field(default="", description="of the run that made it, by which a retry finds it")
     roles: CubeColumns
     file_rows: int = Field(ge=1, description="the most rows of one file")
     datasets: tuple[CubeDatasetMetadata, ...]

@@ -20,7 +20,7 @@ from hipslake.storage import Storage
 
 
 def remove_partitions(
-    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None
+    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None, mark: str = ""
 ) -> CubeMetadata:
     """Remove the partitions that meet some conditions, of some datasets or all.
 
@@ -32,6 +32,8 @@ def remove_partitions(
         On partition columns of the cube; there must be one.
     datasets : sequence of str, optional
         By default all.
+    mark : str
+        Of the run that asks for it.
 
     Raises
     ------
@@ -70,10 +72,10 @@ def remove_partitions(
         ]
         return Draft(base.cube, base.roles, base.file_rows, after)
 
-    return commit(cube, "remove_partitions", work)
+    return commit(cube, "remove_partitions", work, mark=mark)
 
 
-def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
+def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -> CubeMetadata:
     """Delete some datasets, but not the seed. Their files go with the versions that name them.
 
     Raises
@@ -93,7 +95,7 @@ def delete_datasets(cube: Storage, datasets: Sequence[str]) -> CubeMetadata:
         stays = [each for each in base.datasets if each.name not in datasets]
         return Draft(base.cube, base.roles, base.file_rows, stays)
 
-    return commit(cube, "delete_datasets", work)
+    return commit(cube, "delete_datasets", work, mark=mark)
 
 
 def delete_cube(cube: Storage) -> None:

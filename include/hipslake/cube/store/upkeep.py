@@ -61,6 +61,7 @@ def copy(
     name: str | None = None,
     datasets: Sequence[str] | None = None,
     overwrite: bool = False,
+    mark: str = "",
 ) -> CubeMetadata:
     """Copy the newest version of a cube to another place, as one version there.
 
@@ -76,6 +77,8 @@ def copy(
         By default all. The seed is one of them, unless the target has it.
     overwrite : bool
         Whether datasets that the target has may be replaced.
+    mark : str
+        Of the run that asks for it.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def copy(
             every = sorted([*stays, *copied], key=lambda each: each.name)
             return Draft(name or given.cube, given.roles, given.file_rows, every)
 
-        return commit(target, "copy", work)
+        return commit(target, "copy", work, mark=mark)
 
 
 def cleanup(
