@@ -104,3 +104,23 @@ def test_the_table_of_files_names_what_lies_there(files: Path, tmp_path: Path) -
     table = read_files(place, metadata.dataset("seed"))
     for path, digest in zip(table[PATH].to_pylist(), table["__sha256"].to_pylist(), strict=True):
         assert place.sha256(path) == digest
+
+
+def test_a_frame_is_computed_once_and_offered(spark: SparkSession, tmp_path: Path) -> None:
+    from hipslake.spark.engine import SparkEngine
+    from hipslake.spark.frame_rows import frame_rows
+    from pyspark.sql import functions as F  # noqa: N812
+
+    place, scratch = Storage.at(tmp_path / "cube"), Storage.at(tmp_path / "scratch")
+    frame = spark.range(1000, numPartitions=3).select(
+        (F.col("id") % 7).alias("p"), F.col("id").alias("x"), F.rand().alias("i"), F.uuid().alias("s")
+    )
+    with frame_rows(frame.where("x != 500"), scratch) as rows:
+        kept = pa.concat_tables(
+            [each for part in range(rows.parts) for each in rows.read(part, ["x", "s", "i"])]
+        )
+        build(place, "c", ROLES, {"seed": rows}, engine=SparkEngine(spark))
+    found = Cube.open(place.uri()).query()
+    assert found.num_rows == 999
+    assert found.select(["x", "s", "i"]).equals(kept.sort_by("x").cast(found.select(["x", "s", "i"]).schema))
+    assert scratch.list() == []

@@ -17,6 +17,9 @@ from urllib.parse import quote
 CUBES = "cubes"
 """The folder of the cubes of a warehouse."""
 
+JOINED_FILES = "*/_joined/*.parquet"
+"""Where joined rows lie, of all versions."""
+
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST = 120
 
@@ -54,6 +57,11 @@ def index_path(write_id: str, dataset: str, column: str, task: int) -> str:
 def files_path(write_id: str, dataset: str) -> str:
     """The table of the files of a dataset."""
     return f"{write_id}/_sidecars/{dataset}.parquet"
+
+
+def joined_path(write_id: str, task: int, number: int) -> str:
+    """A file of joined rows."""
+    return f"{write_id}/_joined/{write_id}-{task:05d}-{number:03d}.parquet"
 
 
 def moved(path: str, write_id: str) -> str:

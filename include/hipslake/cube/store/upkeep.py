@@ -135,7 +135,7 @@ class _CubeVersions:
         chunks = [pa.array([], pa.string())]
         seen: set[str] = set()
         for version in metadata:
-            for dataset in version.datasets:
+            for dataset in version.tables:
                 if not wanted & {*dataset.writes}:
                     continue
                 names = [dataset.table.path, *(path for index in dataset.indices for path in index.parts)]
@@ -204,5 +204,12 @@ def _copied(
         indices[index.column] = [path]
     carried = files.set_column(files.column_names.index(PATH), files.schema.field(PATH), there)
     return described(
-        target, write_id, dataset.name, dataset.to_arrow(), dataset.partition_columns, carried, indices
+        target,
+        write_id,
+        dataset.name,
+        dataset.to_arrow(),
+        dataset.partition_columns,
+        carried,
+        indices,
+        dataset.source,
     )
