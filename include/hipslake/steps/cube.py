@@ -39,4 +39,5 @@ class CubeReport(Report):
     cube_uri: str = ""
     version: int | None = None  # None: there was nothing to do
     parent: int | None = None
+    rows_of_cube: int = 0  # cells of the seed, in that version
     text: str = ""

@@ -33,7 +33,7 @@ class CubePublishingOperator(BaseOperator):
         """Say in the asset event which version there is; nothing, if none was made."""
         if report.version is not None:
             context["outlet_events"][self.asset].extra = {
-                "rows": report.rows_out,
+                "rows": report.rows_of_cube,
                 "version": report.version,
                 "uri": report.cube_uri,
             }
