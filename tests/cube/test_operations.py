@@ -80,6 +80,9 @@ WRONG_BUILDS: list[tuple[Any, type[Exception], str]] = [
         "'x' joins datasets, but is string in more",
     ),
     ({"seed": [1, 2]}, CubeError, "not as list"),
+    ({"seed": SEED, "../more": MORE}, CubeError, "'../more' is no name of a dataset"),
+    ({"seed": SEED, "more/w": MORE}, CubeError, "'more/w' is no name of a dataset"),
+    ({"seed": SEED, 7: MORE}, CubeError, "7 is no name of a dataset"),
     (
         {"seed": pd.DataFrame({"p": [0], "x": [1], "i": pd.arrays.SparseArray([1])})},
         CubeRowsError,
@@ -98,6 +101,17 @@ def test_a_build_that_breaks_a_rule_leaves_nothing(
     assert everything(place) == {}
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/b", "Sky", "c\n", "x" * 64, None])
+def test_a_cube_with_no_name_is_not_built_and_no_copy_is_called_so(cube: Storage, name: Any) -> None:
+    place = Storage.at(cube.uri() + "_other")
+    with pytest.raises(CubeError, match="is no name of a cube"):
+        build(place, name, ROLES, {"seed": SEED})
+    if name is not None:
+        with pytest.raises(CubeError, match="is no name of a cube"):
+            upkeep.copy(cube, place, name=name)
+    assert everything(place) == {}
+
+
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
@@ -110,6 +124,21 @@ def test_a_build_that_breaks_a_rule_leaves_nothing(
             lambda at: extend(at, {"new": MORE.drop(["p", "w"])}, partition_columns={"new": ["q"]}),
             CubeError,
             "'q' is none of the cube's partition columns",
+        ),
+        (
+            lambda at: extend(at, {"new": MORE.drop(["w"])}, partition_columns={"new": ["p", "p"]}),
+            CubeError,
+            "dataset 'new': partition column 'p' is named twice",
+        ),
+        (
+            lambda at: build(at, "c", ROLES, {"seed": SEED}, partition_columns={"seed": []}, overwrite=True),
+            CubeError,
+            r"the seed 'seed' is cut by all partition columns \(p\)",
+        ),
+        (
+            lambda at: extend(at, {"new": MORE}, partition_columns={"old": []}),
+            CubeError,
+            "'old' is none of the datasets",
         ),
         (lambda at: append(at, {"new": MORE}), CubeError, "no dataset 'new'; it has 'more', 'seed'"),
         (lambda at: append(at, {"more": MORE.drop(["w"])}), CubeRowsError, "column 'w' is missing"),

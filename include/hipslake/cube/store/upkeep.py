@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
-from hipslake.cube.checks import check_datasets
+from hipslake.cube.checks import check_datasets, check_name
 from hipslake.cube.dataset import labels_column, listed
 from hipslake.cube.keys import bounds_of
 from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version
@@ -89,6 +89,8 @@ def copy(
     """
     if source.is_same_place(target):
         raise CubeError(f"{source.uri()}: a cube is not copied onto itself; name another place")
+    if name is not None:
+        check_name("cube", name)
     with pinning(source) as pin:
         given = CubeMetadata.from_json(pin.hold_newest(), source.uri())
         chosen = list(given.names if datasets is None else datasets)
