@@ -16,9 +16,13 @@ from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
+from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeRowsError, VerificationError
 from hipslake.specs.cube import CubeColumns
+from hipslake.steps.cube_query import CubeQueryRequest
 from hipslake.storage import Storage
+
+from tests.steps.cubes import cube_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,6 +143,25 @@ def test_an_indexed_condition_opens_the_files_that_match_it_of_a_thousand_partit
         with pytest.raises(VerificationError, match=path.rpartition("/")[2]):
             here()
         place.write(path, whole, durable=False)
+
+
+def test_spark_writes_the_files_of_a_query_that_this_process_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from hipslake.spark.cube_query import run
+    from hipslake.spark.engine import SparkEngine
+
+    cube_in(tmp_path)
+    found = []
+    for name, engine in (("here", ThisProcess()), ("spark", SparkEngine(spark))):
+        asked = {"conditions": "ok == True", "partition_by": ("i",), "output": name, "task_bytes": 1000}
+        place = {"run_uri": f"{tmp_path}/_runs/{name}", "warehouse": str(tmp_path), "cube": "sky"}
+        report = run(CubeQueryRequest.model_validate(asked | place), engine)
+        folder = tmp_path / "exports" / name
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.parquet")}
+        found.append((files, report.rows_out, report.files_opened, report.groups))
+    assert found[0] == found[1]
+    assert found[0][1:] == (14, 6 * 6 * 2, 6), "every group has files in every partition, of both datasets"
 
 
 def test_the_table_of_files_names_what_lies_there(files: Path, tmp_path: Path) -> None:
