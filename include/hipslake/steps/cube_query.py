@@ -5,7 +5,6 @@ A run of its own in one step, so its request holds all that it depends on.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import ClassVar
 
@@ -17,18 +16,17 @@ from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
 from hipslake.errors import SpecError
 from hipslake.exports.folder import NewFolder
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import check_format
-from hipslake.specs.base import NAME_PATTERN, Frozen
+from hipslake.specs.base import Frozen
 from hipslake.specs.export import ExportFormat
+from hipslake.steps.cube_place import cube_root
 from hipslake.steps.outputs import is_below, normal, output_uri
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import now_utc
-from hipslake.storage import Storage
 
 FATES = "cube_query/fates.parquet"
 """In the run folder: the partitions of the cube, and what became of each."""
@@ -77,15 +75,7 @@ class CubeQueryRequest(Request):
         SpecError
             It is neither a name nor a URI.
         """
-        given = self.cube.strip()
-        if re.fullmatch(NAME_PATTERN, given):
-            return cube_uri(self.warehouse, given)
-        if "://" in given or given.startswith(("/", "~")):
-            return Storage.at(given).uri()
-        raise SpecError(
-            f"cube {self.cube!r} is neither the name of a cube of the warehouse (lower-case letters, digits "
-            "and _) nor the URI of one; give either"
-        )
+        return cube_root(self.warehouse, self.cube).uri()
 
     @property
     def output_uri(self) -> str:
