@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -56,7 +55,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
         folder = folder_of(request)
         work = ResultTasks(
             cube=cube.storage,
-            plan=_without_files(plan),
+            plan=plan.without_files(),
             tasks=tasks,
             keys=tuple(group.key for group in plan.groups),
             target=folder.begin(),
@@ -115,12 +114,6 @@ def _opened(request: CubeQueryRequest) -> Iterator[Cube]:
             failure = error
     if failure is not None:
         raise failure
-
-
-def _without_files(plan: QueryPlan) -> QueryPlan:
-    """What tasks need of a plan: how rows are joined, not which files there are."""
-    datasets = {name: replace(each, files=each.files.slice(0, 0)) for name, each in plan.datasets.items()}
-    return QueryPlan(plan.cube, datasets, plan.intention, {}, plan.aligned.slice(0, 0))
 
 
 def _empty(work: ResultTasks) -> pa.Table:
