@@ -1,4 +1,4 @@
-"""Assets: what a published catalog, and a table, is called in Airflow."""
+"""Assets: what a published catalog, a table, and a cube, is called in Airflow."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def table_asset(name: str) -> Asset:
         The name of the spec, e.g. `gaia_dr3`.
     """
     return Asset(name=f"table/{name}", uri=f"hipslake://tables/{name}", group="hipslake-table")
+
+
+def cube_asset(name: str) -> Asset:
+    """Return the asset of a cube, named as a catalog's is.
+
+    Parameters
+    ----------
+    name : str
+        The cube's name, e.g. `sky`.
+    """
+    return Asset(name=f"cube/{name}", uri=f"hipslake://cubes/{name}", group="hipslake-cube")

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+from hipslake.specs.cube import CubeSpec
+from hipslake.specs.yaml_file import find_specs, load_catalog_spec, load_cube_spec
 
 from hipslake_airflow.invalid_specs import invalid_spec_dag
 
@@ -30,6 +31,11 @@ def spec_dags(
         Makes the DAG of a spec, or None where the pipeline is not for it; takes the spec and its path.
     """
     return dags_of(pipeline, find_specs(folder), load_catalog_spec, build)
+
+
+def cube_dags(pipeline: str, folder: Path, build: Callable[[CubeSpec, Path], DAG | None]) -> dict[str, DAG]:
+    """Return the DAGs of a pipeline by id, one per cube spec of a folder; as `spec_dags`."""
+    return dags_of(pipeline, find_specs(folder), load_cube_spec, build)
 
 
 def dags_of(

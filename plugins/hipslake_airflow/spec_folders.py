@@ -11,3 +11,4 @@ SPECS = Path(os.environ.get("HIPSLAKE_SPECS") or PROJECT_ROOT / "include" / "spe
 CATALOG_SPECS = SPECS / "catalogs"
 JOIN_SPECS = SPECS / "joins"
 TABLE_SPECS = SPECS / "tables"
+CUBE_SPECS = SPECS / "cubes"

@@ -12,8 +12,15 @@ import pytest
 from hipslake import Catalog
 from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.from_spec import build_from_spec, cube_uri
-from hipslake.errors import CatalogNotFoundError, CubeError, CubeRowsError, FilterError
+from hipslake.cube.store.from_spec import build_from_spec
+from hipslake.cube.store.layout import cube_uri
+from hipslake.errors import (
+    CatalogNotFoundError,
+    CubeError,
+    CubeRowsError,
+    FilterError,
+    SourceNotFoundError,
+)
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 
@@ -87,7 +94,7 @@ def test_a_cube_is_extended_by_what_its_spec_has_more(warehouse: Path) -> None:
     ("dataset", "error", "said"),
     [
         ({"catalog": "gone"}, CatalogNotFoundError, "nothing is published here"),
-        ({"parquet": "/nowhere/*.parquet"}, CubeRowsError, "no file matches"),
+        ({"parquet": "/nowhere/*.parquet"}, SourceNotFoundError, "no file matches"),
         ({"catalog": "known", "columns": ["nope"]}, CubeRowsError, "there is no column 'nope'"),
         ({"catalog": "known", "filters": "nope = 1"}, FilterError, "there is no column 'nope'"),
         ({"catalog": "known", "columns": ["id"]}, CubeError, "index_columns: no dataset has 'number'"),

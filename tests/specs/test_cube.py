@@ -64,10 +64,20 @@ def test_a_spec_is_read(tmp_path: Path) -> None:
         ("  gaia:", "  Ga++ia:", "'Ga\\+\\+ia' is no name"),
         ("partition_columns: []", "partition_columns: [q]", "features.partition_columns: 'q' is none"),
         ("{catalog: gaia_dr3,", "{catalog: gaia_dr3, partition_columns: [],", "partitioned by all"),
-        ('{parquet: "features/*.parquet",', "{", "either 'catalog' or 'parquet'"),
-        ("{catalog: gaia_dr3,", "{catalog: gaia_dr3, parquet: x,", "either 'catalog' or 'parquet'"),
+        ('{parquet: "features/*.parquet",', "{", "either 'catalog', 'table' or 'parquet'"),
+        ("{catalog: gaia_dr3,", "{catalog: gaia_dr3, parquet: x,", "either 'catalog', 'table' or 'parquet'"),
         ('parquet: "features/*.parquet"', "parquet: x, version: 3", "only catalogs have versions"),
         ("seed: gaia", "sead: gaia", "sead"),
+        ('parquet: "features/*.parquet"', "parquet: x, snapshot: 3", "only tables have snapshots"),
+        ('parquet: "features/*.parquet"', "table: gaia", "features.table: 'gaia'"),
+        (
+            "{catalog: gaia_dr3,",
+            "{catalog: gaia_dr3, iceberg: {name: other},",
+            "iceberg: the Iceberg",
+        ),
+        ("seed: gaia", "seed: gaia\nschedule: often", "schedule: 'often'"),
+        ("seed: gaia", "seed: gaia\nmaterialise: {name: gaia_dr3}", "gaia is read from that very catalog"),
+        ("seed: gaia", "seed: gaia\nmaterialise: {layout: hipscat}", "layout: only of a catalog"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -85,3 +95,18 @@ def test_roles_that_must_not_be_empty_are_needed(roles: dict[str, Any]) -> None:
 def test_a_spec_prints_as_what_was_written(tmp_path: Path) -> None:
     spec = load_cube_spec(written(tmp_path, SPEC))
     assert CubeSpec.model_validate(spec.model_dump(mode="json")) == spec
+
+
+def test_a_cube_of_tables_with_joined_rows_is_read_as_it_is_printed(tmp_path: Path) -> None:
+    text = SPEC.replace('parquet: "features/*.parquet"', "table: survey.features, iceberg: {name: lake}")
+    (tmp_path / "sky.yaml").write_text(text + "conditions: HIP is not null\nmaterialise: {name: joined}\n")
+    spec = load_cube_spec(tmp_path / "sky.yaml")
+    assert spec.datasets["features"].table == "survey.features"
+    assert type(spec).model_validate_json(spec.model_dump_json()) == spec
+
+
+def test_joined_rows_without_positions_are_no_catalog(tmp_path: Path) -> None:
+    text = SPEC.replace("catalog: gaia_dr3", "parquet: x").replace(", columns: [_healpix_29]", "")
+    (tmp_path / "sky.yaml").write_text(text + "materialise: {name: joined}\n")
+    with pytest.raises(SpecError, match=r"materialise\.position: the seed is no catalog"):
+        load_cube_spec(tmp_path / "sky.yaml")

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from types import SimpleNamespace
 
+from hipslake_airflow.operators.build_cube import BuildCubeOperator
 from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
 
-OPERATORS = {"histogram": HistogramCatalogOperator, "write": WritePartitionsOperator}
+OPERATORS = {
+    "histogram": HistogramCatalogOperator,
+    "write": WritePartitionsOperator,
+    "build": lambda **given: BuildCubeOperator(cube="sky", **given),
+}
 
 
 def main(step: str, run_uri: str) -> None:
     operator = OPERATORS[step](task_id=step, run_uri=run_uri)
-    print(operator.execute.__wrapped__(operator, {}))  # type: ignore[attr-defined]
+    context = {"outlet_events": defaultdict(SimpleNamespace)}
+    print(operator.execute.__wrapped__(operator, context))
 
 
 if __name__ == "__main__":

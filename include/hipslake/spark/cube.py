@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 import pyarrow as pa
@@ -55,14 +55,8 @@ def query_frame(
     result = from_arrow_schema(plan.schema)
     if not tasks:
         return spark.createDataFrame([], result)
-    work = _QueryTasks(cube.storage, _without_files(plan), tuple(tuple(task) for task in tasks))
+    work = _QueryTasks(cube.storage, plan.without_files(), tuple(tuple(task) for task in tasks))
     return run_tasks(spark, sources=len(tasks), task=work, result=result)
-
-
-def _without_files(plan: QueryPlan) -> QueryPlan:
-    """What tasks need of a plan: how rows are joined, not which files there are."""
-    datasets = {name: replace(each, files=each.files.slice(0, 0)) for name, each in plan.datasets.items()}
-    return QueryPlan(plan.cube, datasets, plan.intention, {}, plan.aligned.slice(0, 0))
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,18 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hipslake.specs.base import NAME_PATTERN, Frozen
+from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
+from hipslake.specs.schedule import check_cron
+from hipslake.specs.table import IcebergSpec
+from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum import VacuumSpec
 
 Column = Annotated[str, Field(min_length=1)]
 Order = Annotated[int, Field(ge=0, le=29)]
+TABLE_PATTERN = r"^[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+$"
 DatasetName = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
@@ -69,10 +74,13 @@ class CubeColumns(Frozen):
 
 
 class CubeDatasetSpec(Frozen):
-    """Where the rows of one dataset come from: a catalog, or Parquet files."""
+    """Where the rows of one dataset come from: a catalog, an Iceberg table, or Parquet files."""
 
     catalog: str | None = Field(default=None, min_length=1)  # of the warehouse by name, or by URI
     version: int | None = Field(default=None, ge=1)  # of the catalog; None: the newest
+    table: str | None = Field(default=None, pattern=TABLE_PATTERN)  # namespace.table
+    snapshot: int | None = Field(default=None, ge=1)  # of the table; None: the current one
+    iceberg: IcebergSpec = IcebergSpec()  # the Iceberg catalog of the table
     parquet: str | None = Field(default=None, min_length=1)  # a URI, maybe with * and **
     columns: tuple[Column, ...] | None = None  # None: all
     filters: str | None = Field(default=None, min_length=1)  # which rows take part; None: all
@@ -81,10 +89,39 @@ class CubeDatasetSpec(Frozen):
 
     @model_validator(mode="after")
     def _has_one_source(self) -> CubeDatasetSpec:
-        if (self.catalog is None) == (self.parquet is None):
-            raise ValueError("the rows come from one place; give either 'catalog' or 'parquet'")
+        if [self.catalog, self.table, self.parquet].count(None) != 2:
+            raise ValueError("the rows come from one place; give either 'catalog', 'table' or 'parquet'")
         if self.version is not None and self.catalog is None:
             raise ValueError("version: only catalogs have versions; leave it out")
+        if self.table is None and self.snapshot is not None:
+            raise ValueError("snapshot: only tables have snapshots; leave it out")
+        if self.table is None and self.iceberg != IcebergSpec():
+            raise ValueError("iceberg: the Iceberg catalog of a table; leave it out")
+        return self
+
+    @property
+    def follows(self) -> bool:
+        """Whether the rows are those of the newest version or snapshot, whichever that is."""
+        return self.version is None and self.snapshot is None
+
+
+class MaterialiseSpec(Frozen):
+    """The joined rows, published: as a catalog where the seed has positions, else as Parquet files."""
+
+    name: DatasetName | None = None  # of the catalog; None: only as Parquet files, in the cube's folder
+    columns: tuple[Column, ...] | None = None  # payload; None: all
+    position: PositionSpec | None = None  # None: that of the seed's catalog
+    threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
+    layout: Layout = Layout.HATS
+    parquet: ParquetSpec = ParquetSpec()
+    vacuum: VacuumSpec = VacuumSpec()
+
+    @model_validator(mode="after")
+    def _fits(self) -> MaterialiseSpec:
+        defaults = {key: field.get_default() for key, field in type(self).model_fields.items()}
+        for key in ("position", "threshold", "layout", "parquet", "vacuum"):
+            if self.name is None and getattr(self, key) != defaults[key]:
+                raise ValueError(f"{key}: only of a catalog; give its name, or leave this out")
         return self
 
 
@@ -93,6 +130,9 @@ class CubeSpec(CubeColumns):
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
+    schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: as its datasets have news
+    conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
+    materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)
     file_rows: int = Field(default=4_000_000, ge=1)  # the most rows of one file
     vacuum: VacuumSpec = VacuumSpec()
@@ -117,6 +157,22 @@ class CubeSpec(CubeColumns):
                 raise ValueError(
                     f"datasets.{name}.partition_columns: the seed is partitioned by all of the cube's "
                     f"({', '.join(self.partition_columns)}); leave the key out"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _outcome_fits(self) -> CubeSpec:
+        if self.materialise is None or self.materialise.name is None:
+            return self
+        if self.materialise.position is None and self.datasets[self.seed].catalog is None:
+            raise ValueError(
+                "materialise.position: the seed is no catalog, so say which columns place a row on the sky, "
+                "or leave out materialise.name"
+            )
+        for name, dataset in self.datasets.items():
+            if dataset.catalog == self.materialise.name:
+                raise ValueError(
+                    f"materialise.name: dataset {name} is read from that very catalog; take another"
                 )
         return self
 

@@ -112,15 +112,23 @@ def live_files(table: Table, snapshot: Snapshot | None = None) -> list[DataFile]
     return found
 
 
-def check_no_delete_files(table: Table, why: str) -> None:
+def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = None) -> None:
     """Look that no rows are taken out of data files by delete files, which this library does not read.
+
+    Parameters
+    ----------
+    table : Table
+    why : str
+        What needs that.
+    snapshot : Snapshot, optional
+        By default the current one.
 
     Raises
     ------
     PlanError
         There are some.
     """
-    snapshot = table.current_snapshot()
+    snapshot = snapshot or table.current_snapshot()
     if snapshot is None:
         return
     for manifest in snapshot.manifests(table.io):

@@ -1,11 +1,13 @@
-"""The rows of a catalog, offered to a cube: a part is a leaf of its first column group."""
+"""The rows of a catalog, offered to a cube: a part is a leaf of its first column group, or a part of one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.catalog.catalog import Catalog
 from hipslake.sphere.pixels import Pixel
@@ -13,29 +15,40 @@ from hipslake.sphere.pixels import Pixel
 
 @dataclass(frozen=True)
 class CatalogRows:
-    """One version of a catalog.
+    """One version of a catalog, or what of it lies in some pixels.
 
     Parameters
     ----------
     uri : str
     version : int
-    pixels : tuple of Pixel
-        Disjoint, and together all of it.
+    pixels : tuple of tuple of Pixel
+        Per part; disjoint.
     schema : pyarrow.Schema
     """
 
     uri: str
     version: int
-    pixels: tuple[Pixel, ...]
+    pixels: tuple[tuple[Pixel, ...], ...]
     schema: pa.Schema
 
     @classmethod
-    def of(cls, uri: str, version: int | None = None) -> CatalogRows:
-        """A catalog; by default its newest version."""
+    def of(
+        cls, uri: str, version: int | None = None, *, within: tuple[int, NDArray[np.int64]] | None = None
+    ) -> CatalogRows:
+        """A catalog; by default all of its newest version.
+
+        Parameters
+        ----------
+        uri : str
+        version : int, optional
+        within : (int, int64[n]), optional
+            An order, and pixels there, ascending: only rows in these.
+        """
         catalog = Catalog.open(uri, version)
         order, npix = catalog.metadata.groups[0].leaf_pixels()
-        pixels = tuple(Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True))
-        return cls(catalog.uri, catalog.version, pixels, catalog.schema.remove_metadata())
+        leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
+        parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
+        return cls(catalog.uri, catalog.version, tuple(parts), catalog.schema.remove_metadata())
 
     @property
     def parts(self) -> int:
@@ -43,4 +56,18 @@ class CatalogRows:
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         catalog = Catalog.open(self.uri, self.version)
-        yield catalog.read(columns=list(columns), pixels=[self.pixels[part]])
+        yield catalog.read(columns=list(columns), pixels=self.pixels[part])
+
+
+def _cut(leaves: list[Pixel], order: int, npix: NDArray[np.int64]) -> list[tuple[Pixel, ...]]:
+    """What of leaves lies in pixels of an order; leaves without any are left out."""
+    shift = [2 * (leaf.order - order) for leaf in leaves]
+    low = [leaf.npix >> by if by > 0 else leaf.npix << -by for leaf, by in zip(leaves, shift, strict=True)]
+    high = [first + (1 << max(0, -by)) for first, by in zip(low, shift, strict=True)]
+    first, last = np.searchsorted(npix, low), np.searchsorted(npix, high)
+    parts: list[tuple[Pixel, ...]] = []
+    for leaf, begin, end in zip(leaves, first.tolist(), last.tolist(), strict=True):
+        if begin < end:
+            finer = leaf.order >= order
+            parts.append((leaf,) if finer else tuple(Pixel(order, n) for n in npix[begin:end].tolist()))
+    return parts

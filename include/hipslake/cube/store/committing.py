@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 import hipslake
 from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CommitStateUnknownError, ConflictError, CubeError, HipslakeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
@@ -22,8 +23,9 @@ log = logging.getLogger(__name__)
 
 _TRIES = 10  # each does the work again
 
-Work = Callable[[str, "CubeMetadata | None"], "Draft"]
-"""Takes the write id and the newest version, writes below the folder of the write, and gives the next one."""
+Work = Callable[[str, "CubeMetadata | None"], "Draft | None"]
+"""Takes the write id and the newest version, writes below the folder of the write, and gives the next one;
+None if the newest is as it should be."""
 
 
 class Draft:
@@ -36,12 +38,23 @@ class Draft:
     roles : CubeColumns
     file_rows : int
     datasets : sequence of CubeDatasetMetadata
+    alignment : CubeAlignment, optional
+        Of these datasets.
+    joined : CubeDatasetMetadata, optional
+        Their joined rows.
     """
 
     def __init__(
-        self, cube: str, roles: CubeColumns, file_rows: int, datasets: Sequence[CubeDatasetMetadata]
+        self,
+        cube: str,
+        roles: CubeColumns,
+        file_rows: int,
+        datasets: Sequence[CubeDatasetMetadata],
+        alignment: CubeAlignment | None = None,
+        joined: CubeDatasetMetadata | None = None,
     ) -> None:
         self.cube, self.roles, self.file_rows, self.datasets = cube, roles, file_rows, tuple(datasets)
+        self.alignment, self.joined = alignment, joined
 
 
 def newest(cube: Storage, pin: Pin | None = None) -> CubeMetadata | None:
@@ -78,7 +91,27 @@ def standing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
     return base
 
 
-def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
+def committed_before(cube: Storage, mark: str) -> CubeMetadata | None:
+    """The version that a run has committed, if an earlier attempt came so far; None if none did.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    mark : str
+        Of the run; no two runs have the same.
+    """
+    if VersionLog(cube).newest() is None:
+        return None
+    for data in VersionLog(cube).texts():
+        if json.dumps(mark).encode() in data:
+            found = CubeMetadata.from_json(data, cube.uri())
+            if found.mark == mark:
+                return found
+    return None
+
+
+def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> CubeMetadata:
     """Do an operation's work and commit what comes of it, as one version.
 
     Whatever it wrote is removed again if it fails; if it is killed, `cleanup` removes it. Others may commit
@@ -91,6 +124,8 @@ def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
     operation : str
         What is done, for the metadata.
     work : callable
+    mark : str
+        Of the run that does it; `committed_before` finds the version by it.
 
     Raises
     ------
@@ -106,26 +141,19 @@ def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
             with Heartbeat(cube, write_id, rest=False) as heartbeat, Pin(cube, write_id) as pin:
                 base = newest(cube, pin)
                 draft = work(write_id, base)
-                metadata = CubeMetadata(
-                    cube=draft.cube,
-                    version=1 if base is None else base.version + 1,
-                    parent=None if base is None else base.version,
-                    write_id=write_id,
-                    created=now,
-                    library_version=hipslake.__version__,
-                    operation=operation,
-                    roles=draft.roles,
-                    file_rows=draft.file_rows,
-                    datasets=draft.datasets,
-                )
-                heartbeat.confirm()
-                won = VersionLog(cube).commit(metadata.version, metadata.to_json(), write_id) == "committed"
+                if draft is not None:
+                    metadata = drafted(draft, base, write_id, now, operation, mark)
+                    heartbeat.confirm()
+                    told = VersionLog(cube).commit(metadata.version, metadata.to_json(), write_id)
         except CommitStateUnknownError:
             raise
         except BaseException:
             _give_up(cube, write_id)
             raise
-        if won:
+        if draft is None:
+            _give_up(cube, write_id)
+            return standing_cube(base, cube)
+        if told == "committed":
             VersionLog(cube).publish_pointers()
             return metadata
         _give_up(cube, write_id)
@@ -135,6 +163,32 @@ def commit(cube: Storage, operation: str, work: Work) -> CubeMetadata:
         wait_for_others(tries)
     raise ConflictError(
         f"{cube.uri()}: others committed first {_TRIES} times; try the {operation} again later"
+    )
+
+
+def drafted(
+    draft: Draft,
+    base: CubeMetadata | None,
+    write_id: str,
+    now: datetime | None = None,
+    operation: str = "",
+    mark: str = "",
+) -> CubeMetadata:
+    """The version that a draft would be, committed after another."""
+    return CubeMetadata(
+        cube=draft.cube,
+        version=1 if base is None else base.version + 1,
+        parent=None if base is None else base.version,
+        write_id=write_id,
+        created=now or datetime.now(UTC),
+        library_version=hipslake.__version__,
+        operation=operation,
+        mark=mark,
+        roles=draft.roles,
+        file_rows=draft.file_rows,
+        datasets=draft.datasets,
+        alignment=draft.alignment,
+        joined=draft.joined,
     )
 
 

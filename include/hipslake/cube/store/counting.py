@@ -5,7 +5,7 @@ So a null in a key is told before anything is written, and the second pass knows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,9 +57,16 @@ class Counting:
             yield from _counts(rows, offer, number, self.schema).to_batches()
 
 
-def counted(offers: Sequence[Offer], engine: Engine) -> pa.Table:
+def counted(offers: Sequence[Offer], engine: Engine, may_be_empty: Collection[str] = ()) -> pa.Table:
     """Rows per offer and partition, in the order of the partitions, and which task of the second pass has
     them.
+
+    Parameters
+    ----------
+    offers : sequence of Offer
+    engine : Engine
+    may_be_empty : collection of str
+        Names of datasets whose offer may have no rows.
 
     Raises
     ------
@@ -73,6 +80,7 @@ def counted(offers: Sequence[Offer], engine: Engine) -> pa.Table:
     total = total.select([*names, f"{COUNT}_sum"]).rename_columns([*names, COUNT])
     present = set(total[DATASET].to_pylist())
     empty = [each.name for number, each in enumerate(offers) if number not in present]
+    empty = [name for name in empty if name not in may_be_empty]
     if empty:
         raise CubeRowsError(f"dataset {', '.join(map(repr, empty))} has no rows; a dataset begins with some")
     ordered = sorted_by(total, names)

@@ -21,7 +21,7 @@ from hipslake.cube.store.files import (
     write_files,
 )
 from hipslake.cube.store.layout import index_path
-from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIndex
+from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIndex, CubeSource
 from hipslake.cube.store.offers import Offer
 from hipslake.cube.store.writing import COLUMN, FILE, INDEX, KIND, REMOVED
 from hipslake.specs.cube import CubeColumns
@@ -47,6 +47,7 @@ def described(
     partition_columns: Sequence[str],
     files: pa.Table,
     indices: Mapping[str, Sequence[str]],
+    source: CubeSource | None = None,
 ) -> CubeDatasetMetadata:
     """Keep the table of a dataset's files, and describe the dataset.
 
@@ -63,6 +64,8 @@ def described(
         As `files_schema`.
     indices : mapping of str to sequence of str
         Per column, the parts of its index.
+    source : CubeSource, optional
+        What the rows were taken from.
     """
     table = write_files(cube, write_id, name, files)
     parts = [path for paths in indices.values() for path in paths]
@@ -79,6 +82,7 @@ def described(
         indices=tuple(
             CubeIndex(column=column, parts=tuple(paths)) for column, paths in sorted(indices.items())
         ),
+        source=source,
     )
 
 
@@ -105,7 +109,7 @@ def with_written(
         From `hipslake.cube.store.writing.write_offers`.
     indexed : sequence of str
     base : CubeDatasetMetadata, optional
-        What it was before, where rows were appended.
+        What it was before, where rows were appended or partitions replaced.
     """
     mine = done.filter(pc.equal(done[DATASET], number))
     schema = files_schema(offer.schema, offer.partition_columns)
@@ -118,13 +122,16 @@ def with_written(
         stays = stays.filter(pc.invert(pc.is_in(stays[PATH], value_set=gone)))
         files = pa.concat_tables([stays.cast(schema), files])
         indices = {column: [*base.index(column).parts, *paths] for column, paths in indices.items()}
-    found = described(cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices)
+    source = offer.taken or (base.source if base is not None else None)
+    found = described(
+        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices, source
+    )
     crowded = [index for index in found.indices if len(index.parts) > _MOST_PARTS]
     if not crowded:
         return found
     together = {index.column: _as_one(cube, write_id, found, index.column, files) for index in crowded}
     return described(
-        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices | together
+        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices | together, source
     )
 
 
@@ -133,7 +140,9 @@ def without_files(
 ) -> CubeDatasetMetadata:
     """A dataset of which only some files stay; its indices stay too, as files that are gone do not count."""
     indices = {index.column: index.parts for index in base.indices}
-    return described(cube, write_id, base.name, base.to_arrow(), base.partition_columns, files, indices)
+    return described(
+        cube, write_id, base.name, base.to_arrow(), base.partition_columns, files, indices, base.source
+    )
 
 
 def _as_one(

@@ -1,36 +1,19 @@
-"""A cube built as its spec says: from catalogs and Parquet files."""
+"""A cube built, and kept, as its spec says: from catalogs, Iceberg tables and Parquet files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 
-from hipslake.cube.checks import check_index_columns
-from hipslake.cube.store.catalog_rows import CatalogRows
+from hipslake.cube.store.assembling import assemble
+from hipslake.cube.store.assembly import Assembly, BuildMode
 from hipslake.cube.store.committing import newest
+from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.offers import Offer, offer
-from hipslake.cube.store.operations import build, extend
-from hipslake.cube.store.row_sources import ParquetRows, RowSource
+from hipslake.cube.store.sources import source_now
 from hipslake.engine.model import Engine
-from hipslake.specs.cube import CubeDatasetSpec, CubeSpec
-from hipslake.specs.environment import expand
+from hipslake.engine.this_process import ThisProcess
+from hipslake.specs.cube import CubeSpec
 from hipslake.storage import Storage
-from hipslake.versions.pins import pinning
-
-CUBES = "cubes"
-"""The folder of the cubes of a warehouse."""
-
-
-def cube_uri(warehouse: str, name: str) -> str:
-    """The root of a cube.
-
-    Examples
-    --------
-    >>> cube_uri("/data/warehouse", "sky")
-    '/data/warehouse/cubes/sky'
-    """
-    return "/".join([warehouse.rstrip("/"), CUBES, name])
 
 
 def build_from_spec(
@@ -63,43 +46,33 @@ def build_from_spec(
         As for `hipslake.cube.store.operations.build`.
     """
     place = Storage.at(cube_uri(warehouse, spec.name))
-    chosen = spec.datasets if datasets is None else {name: spec.datasets[name] for name in datasets}
-    with ExitStack() as held:
-        data = {name: _offer(spec, name, each, warehouse, held) for name, each in chosen.items()}
-        if set(chosen) == set(spec.datasets):
-            check_index_columns(spec.roles, {name: each.schema for name, each in data.items()})
-        if spec.seed in chosen or newest(place) is None:
-            return build(
-                place,
-                spec.name,
-                spec.roles,
-                data,
-                overwrite=overwrite,
-                file_rows=spec.file_rows,
-                engine=engine,
-            )
-        return extend(place, data, overwrite=overwrite, engine=engine)
-
-
-def _offer(spec: CubeSpec, name: str, dataset: CubeDatasetSpec, warehouse: str, held: ExitStack) -> Offer:
-    return offer(
-        spec.roles,
-        name,
-        _source(dataset, warehouse, held),
-        partition_columns=dataset.partition_columns,
-        columns=dataset.columns,
-        rename=dataset.rename,
-        filters=dataset.filters,
+    chosen = sorted(spec.datasets if datasets is None else datasets)
+    builds = spec.seed in chosen or newest(place) is None
+    assembly = Assembly(
+        spec=spec,
+        sources={name: source_now(spec.datasets[name], warehouse).source for name in chosen},
+        warehouse=warehouse,
+        mode=BuildMode.BUILD if builds else BuildMode.EXTEND,
+        chosen=frozenset(chosen),
+        overwrite=overwrite,
     )
+    return assemble(place, assembly, engine or ThisProcess())[0]
 
 
-def _source(dataset: CubeDatasetSpec, warehouse: str, held: ExitStack) -> RowSource:
-    if dataset.parquet is not None:
-        return ParquetRows.at(expand(dataset.parquet))
-    assert dataset.catalog is not None, "the spec has one or the other"
-    named = "/" not in dataset.catalog
-    uri = f"{warehouse.rstrip('/')}/catalogs/{dataset.catalog}" if named else expand(dataset.catalog)
-    rows = CatalogRows.of(uri, dataset.version)
-    if not uri.startswith(("http://", "https://")):  # nothing is written there, and so nothing vacuumed by us
-        held.enter_context(pinning(Storage.at(rows.uri))).hold(rows.version)
-    return rows
+def align_to_spec(spec: CubeSpec, warehouse: str, *, engine: Engine | None = None) -> CubeMetadata:
+    """Make a cube of a warehouse what its spec says of what its sources hold now.
+
+    Datasets that are missing are added. Of those whose source has changed, the partitions that come out other
+    than they stand are replaced; all other files stay. With nothing new there is no new version.
+
+    Parameters
+    ----------
+    spec, warehouse, engine
+        As for `build_from_spec`.
+    """
+    assembly = Assembly(
+        spec=spec,
+        sources={name: source_now(each, warehouse).source for name, each in spec.datasets.items()},
+        warehouse=warehouse,
+    )
+    return assemble(Storage.at(cube_uri(warehouse, spec.name)), assembly, engine or ThisProcess())[0]

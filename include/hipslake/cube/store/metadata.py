@@ -42,6 +42,17 @@ class CubeIndex(Frozen):
     parts: tuple[str, ...] = Field(description="Parquet files with the values and the paths of data files")
 
 
+class CubeSource(Frozen):
+    """What the rows of a dataset were taken from: a version of a catalog, a snapshot of a table, or files."""
+
+    kind: Literal["catalog", "table", "parquet", "query"]
+    uri: str = Field(description="root of the catalog, namespace.table, or the pattern of the files")
+    version: int | None = Field(default=None, description="of the catalog")
+    snapshot: int | None = Field(default=None, description="of the table")
+    content: str = Field(description="digest of what decides the rows; equal: the same rows")
+    taken: str = Field(description="digest of which rows and columns were taken of it, and how")
+
+
 class CubeDatasetMetadata(Frozen):
     """One dataset of a cube."""
 
@@ -55,6 +66,7 @@ class CubeDatasetMetadata(Frozen):
     table: FilesTable
     writes: tuple[str, ...] = Field(description="the writes that its files and indices lie in")
     indices: tuple[CubeIndex, ...]
+    source: CubeSource | None = Field(default=None, description="None: rows were given by hand")
 
     def to_arrow(self) -> pa.Schema:
         """The exact schema, with the partition columns, which come first."""
@@ -63,6 +75,15 @@ class CubeDatasetMetadata(Frozen):
     def index(self, column: str) -> CubeIndex:
         """The index of a column that has one."""
         return next(each for each in self.indices if each.column == column)
+
+
+class CubeAlignment(Frozen):
+    """Which partitions of a version meet, as a table beside its files."""
+
+    conditions: str = Field(description="which rows are aligned; empty: all")
+    table: FilesTable
+    included: int = Field(description="partitions")
+    dropped: int = Field(description="partitions")
 
 
 class CubeMetadata(Frozen):
@@ -77,9 +98,14 @@ class CubeMetadata(Frozen):
     created: AwareDatetime
     library_version: str
     operation: str = Field(description="what made this version")
+    mark: str = Field(default="", description="of the run that made it, by which a retry finds it")
     roles: CubeColumns
     file_rows: int = Field(ge=1, description="the most rows of one file")
     datasets: tuple[CubeDatasetMetadata, ...]
+    alignment: CubeAlignment | None = Field(default=None, description="where a spec was followed")
+    joined: CubeDatasetMetadata | None = Field(
+        default=None, description="the joined rows, where they are kept"
+    )
 
     def dataset(self, name: str) -> CubeDatasetMetadata:
         """A dataset by its name.
@@ -93,6 +119,11 @@ class CubeMetadata(Frozen):
             if each.name == name:
                 return each
         raise CubeError(f"cube {self.cube!r} has no dataset {name!r}; it has {listed(self.names)}")
+
+    @property
+    def tables(self) -> tuple[CubeDatasetMetadata, ...]:
+        """All that has data files: the datasets, and the joined rows where they are kept."""
+        return self.datasets if self.joined is None else (*self.datasets, self.joined)
 
     @property
     def names(self) -> list[str]:

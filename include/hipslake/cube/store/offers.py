@@ -14,6 +14,7 @@ import pyarrow as pa
 from hipslake.catalog.filters import parse_filter
 from hipslake.cube.checks import check_schema
 from hipslake.cube.dataset import listed
+from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import RowSource
 from hipslake.errors import CubeRowsError
 from hipslake.sources.widening import without_dictionaries
@@ -39,6 +40,8 @@ class Offer:
         From a column of the outcome to that of the source; computed pixels are not in it.
     filters : str, optional
         Which rows of the source take part.
+    taken : CubeSource, optional
+        What the metadata of the dataset says of the source; None: rows are given by hand.
     """
 
     cube: CubeColumns
@@ -48,6 +51,7 @@ class Offer:
     schema: pa.Schema
     origin: dict[str, str]
     filters: str | None = None
+    taken: CubeSource | None = None
 
     @property
     def cell(self) -> list[str]:
@@ -100,6 +104,7 @@ def offer(
     rename: Mapping[str, str] | None = None,
     filters: str | None = None,
     like: pa.Schema | None = None,
+    taken: CubeSource | None = None,
 ) -> Offer:
     """Offer rows for a dataset of a cube.
 
@@ -112,6 +117,8 @@ def offer(
         As in `hipslake.specs.cube.CubeDatasetSpec`.
     like : pyarrow.Schema, optional
         The schema that the dataset has already; the rows must have its columns.
+    taken : CubeSource, optional
+        What the source is, for the metadata of the dataset.
 
     Raises
     ------
@@ -161,6 +168,7 @@ def offer(
         schema=schema,
         origin=origin,
         filters=filters,
+        taken=taken,
     )
 
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import told
 from hipslake.cube.dataset import listed
-from hipslake.errors import CubeError, CubeRowsError
+from hipslake.errors import CubeError, CubeRowsError, SourceNotFoundError
+from hipslake.files.entry import Entry
 from hipslake.storage import Storage
 
 _PART_ROWS = 1 << 20
@@ -60,11 +61,14 @@ class ParquetRows:
     row_groups : tuple of (str, int)
         Path and number of each.
     schema : pyarrow.Schema
+    files : tuple of Entry
+        As they were listed.
     """
 
     storage: Storage
     row_groups: tuple[tuple[str, int], ...]
     schema: pa.Schema
+    files: tuple[Entry, ...] = ()
 
     @classmethod
     def at(cls, uri: str) -> ParquetRows:
@@ -72,13 +76,16 @@ class ParquetRows:
 
         Raises
         ------
+        SourceNotFoundError
+            No file matches.
         CubeRowsError
-            No file matches, or their schemas differ.
+            Their schemas differ.
         """
         storage, pattern = _split(uri)
-        paths = [entry.path for entry in storage.glob(pattern)]
+        files = tuple(storage.glob(pattern))
+        paths = [entry.path for entry in files]
         if not paths:
-            raise CubeRowsError(f"{uri}: no file matches; check the path")
+            raise SourceNotFoundError(f"{uri}: no file matches; check the path")
         row_groups: list[tuple[str, int]] = []
         schema: pa.Schema | None = None
         for path in paths:
@@ -91,7 +98,7 @@ class ParquetRows:
                     f"{storage.uri(path)}: its columns are not those of {paths[0]}; convert one"
                 )
             schema = found
-        return cls(storage, tuple(row_groups), schema)
+        return cls(storage, tuple(row_groups), schema, files)
 
     @property
     def parts(self) -> int:

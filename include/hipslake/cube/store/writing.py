@@ -2,13 +2,14 @@
 order.
 
 Where a partition stands already, the last write wins per cell: files that hold a cell of the new rows are
-written again without it; all other files stay.
+written again without it; all other files stay. Or whole partitions are replaced; then one that comes out just
+as it stands is left alone.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -21,12 +22,14 @@ from hipslake.cube.dataset import labels_column
 from hipslake.cube.joining import with_constants
 from hipslake.cube.keys import bounds_of, matches, paired_codes, places_in
 from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
-from hipslake.cube.store.files import PATH, encoded, read_rows
+from hipslake.cube.store.files import PATH, SHA256, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import VerificationError
 from hipslake.storage import Storage
+
+_Made = tuple[pa.Table, pa.Buffer, str]
 
 KIND, COLUMN = "__kind", "__column"
 FILE, REMOVED, INDEX = 0, 1, 2
@@ -50,6 +53,8 @@ class Writing:
         Per dataset, the columns that get an index.
     file_rows : int
         The most rows of a file.
+    replacing : frozenset of str
+        Datasets whose partitions are replaced as a whole.
     """
 
     cube: Storage
@@ -59,6 +64,7 @@ class Writing:
     standing: dict[str, pa.Table]
     indexed: dict[str, tuple[str, ...]]
     file_rows: int
+    replacing: frozenset[str] = frozenset()
 
     @property
     def schema(self) -> pa.Schema:
@@ -111,20 +117,23 @@ class Writing:
         for number, (low, high) in enumerate(pairwise(bounds.tolist())):
             part = rows.slice(low, high - low)
             values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
-            self._replace(writer, standing.get(number, []), part, values)
+            if offer.name in self.replacing:
+                writer.put(part, values, standing.get(number, []))
+                continue
+            self._replace(writer, [path for path, _ in standing.get(number, [])], part, values)
             writer.add(part, values)
         yield from writer.said()
 
-    def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[str]]:
-        """The files that stand in some partitions, by the place of the partition."""
+    def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
+        """The files that stand in some partitions, with their checksums, by the place of the partition."""
         files = self.standing.get(offer.name)
         if files is None:
             return {}
-        found: dict[int, list[str]] = {}
+        found: dict[int, list[tuple[str, str]]] = {}
         partition, file = matches(*paired_codes(heads, files, offer.partition_columns))
-        paths = files[PATH].take(pa.array(file)).to_pylist()
-        for number, path in zip(partition.tolist(), paths, strict=True):
-            found.setdefault(number, []).append(path)
+        met = files.select([PATH, SHA256]).take(pa.array(file)).to_pylist()
+        for number, each in zip(partition.tolist(), met, strict=True):
+            found.setdefault(number, []).append((each[PATH], each[SHA256]))
         return found
 
     def _replace(
@@ -154,28 +163,38 @@ class _Writer:
         self._values: dict[str, list[pa.Table]] = {column: [] for column in work.indexed[offer.name]}
         self._files = 0
 
+    def put(self, rows: pa.Table, values: Mapping[str, Any], standing: list[tuple[str, str]]) -> None:
+        """Write rows in the place of all that stand in their partition, unless these are the very same."""
+        made = list(self._encoded(rows))
+        if [digest for _, _, digest in made] == [digest for _, digest in sorted(standing)]:
+            return
+        for path, _ in standing:
+            self.remove(path, values)
+        self._keep(made, values)
+
     def add(self, rows: pa.Table, values: Mapping[str, Any]) -> None:
         """Write rows of one partition, sorted by their cells."""
-        stored = rows.drop_columns(list(self.offer.partition_columns))
-        by = [name for name in self.offer.cell if name not in self.offer.partition_columns]
-        for start in range(0, rows.num_rows, self.work.file_rows):
-            piece = stored.slice(start, self.work.file_rows)
+        self._keep(self._encoded(rows), values)
+
+    def _keep(self, made: Iterable[_Made], values: Mapping[str, Any]) -> None:
+        for piece, data, digest in made:
             path = data_path(self.work.write_id, self.offer.name, values, self.target, self._files)
             self._files += 1
-            data = encoded(piece, by)
             self.work.cube.write(path, data)
-            self._say(
-                FILE,
-                values,
-                path,
-                rows=piece.num_rows,
-                size=data.size,
-                digest=hashlib.sha256(data).hexdigest(),
-            )
+            self._say(FILE, values, path, rows=piece.num_rows, size=data.size, digest=digest)
             for column, found in self._values.items():
                 distinct = piece.column(column).combine_chunks().unique()
                 labels = pa.repeat(pa.scalar(path, pa.string()), len(distinct))
                 found.append(pa.table([distinct, labels], names=[column, labels_column(self.offer.name)]))
+
+    def _encoded(self, rows: pa.Table) -> Iterator[_Made]:
+        """The files of rows of one partition: what each holds, its bytes, and their checksum."""
+        stored = rows.drop_columns(list(self.offer.partition_columns))
+        by = [name for name in self.offer.cell if name not in self.offer.partition_columns]
+        for start in range(0, rows.num_rows, self.work.file_rows):
+            piece = stored.slice(start, self.work.file_rows)
+            data = encoded(piece, by)
+            yield piece, data, hashlib.sha256(data).hexdigest()
 
     def remove(self, path: str, values: Mapping[str, Any]) -> None:
         """Say that a file of an older write is not part of the cube any more."""
@@ -227,6 +246,7 @@ def write_offers(
     standing: Mapping[str, pa.Table],
     indexed: Mapping[str, tuple[str, ...]],
     file_rows: int,
+    replacing: Collection[str] = (),
 ) -> pa.Table:
     """Write what is offered, and say which files came, and which went.
 
@@ -239,18 +259,24 @@ def write_offers(
         One for every dataset that is written.
     engine : Engine
     standing : mapping of str to pyarrow.Table
-        Per dataset that is appended to, the table of its files.
+        Per dataset that is appended to, or whose partitions are replaced, the table of its files. Of the
+        latter, those of partitions that are offered no rows go.
     indexed : mapping of str to tuple of str
         Per dataset, the columns that get an index.
     file_rows : int
+    replacing : collection of str
+        Datasets whose partitions are replaced as a whole; their offers may have no rows.
 
     Raises
     ------
     CubeRowsError
         A key is null, an offer has no rows, a cell comes twice.
     """
-    plan = counted(offers, engine)
-    work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows)
+    plan = counted(offers, engine, replacing)
+    whole = frozenset(replacing)
+    work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows, whole)
+    if not plan.num_rows:
+        return _vanished(work)
     targets = int(plan[TARGET].to_numpy().max()) + 1
     done = engine.exchange(
         sources=Counting(work.offers).tasks,
@@ -259,4 +285,20 @@ def write_offers(
         reducer=work.write,
         result=work.schema,
     )
+    done = pa.concat_tables([done, _vanished(work)])
     return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])
+
+
+def _vanished(work: Writing) -> pa.Table:
+    """The files of partitions that are replaced by no rows at all, as tasks say what goes."""
+    found = [work.schema.empty_table()]
+    for number, offer in enumerate(work.offers):
+        files = work.standing.get(offer.name)
+        if offer.name not in work.replacing or files is None:
+            continue
+        plan = work.plan.filter(pa.array(work.plan[DATASET].to_numpy() == number))
+        gone = places_in(*paired_codes(files, plan, offer.partition_columns)) < 0
+        paths = files[PATH].filter(pa.array(gone, pa.bool_())).to_pylist()
+        rows = [{KIND: REMOVED, DATASET: number, PATH: path} for path in paths]
+        found.append(pa.Table.from_pylist(rows, work.schema))
+    return pa.concat_tables(found)

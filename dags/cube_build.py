@@ -1,0 +1,23 @@
+"""Cubes are built from their specs: a DAG for every file in include/specs/cubes/, run by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airflow.sdk import DAG
+from hipslake.specs.cube import CubeSpec
+from hipslake_airflow.cube_pipeline import cube_dag
+from hipslake_airflow.documents import cube_build_document
+from hipslake_airflow.params.cubes import build_params
+from hipslake_airflow.spec_dags import cube_dags
+from hipslake_airflow.spec_folders import CUBE_SPECS
+
+PIPELINE = "cube_build"
+
+
+def cube_build(spec: CubeSpec, path: Path) -> DAG:
+    """Return the DAG that builds one cube."""
+    return cube_dag(PIPELINE, spec, path, document=cube_build_document(spec, path), params=build_params(spec))
+
+
+globals().update(cube_dags(PIPELINE, CUBE_SPECS, cube_build))

@@ -1,0 +1,79 @@
+"""The rows of a Spark DataFrame, offered to a cube: they are kept as Parquet first.
+
+A cube reads its rows twice, and what a frame computes again (a shuffle, a random number, a table that others
+change) need not come out the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from hipslake.cube.store.row_sources import ParquetRows
+from hipslake.storage import Storage
+
+_WRITTEN = "path string"
+
+
+@contextmanager
+def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
+    """The rows of a frame, as long as the block runs.
+
+    Parameters
+    ----------
+    frame : pyspark.sql.DataFrame
+        Computed once. Columns of a type that Arrow does not have are refused by Spark.
+    folder : Storage
+        Where rows may wait, in a folder of their own that goes with the block; workers write to it.
+
+    Examples
+    --------
+    >>> with frame_rows(frame, Storage.at("/data/scratch")) as rows:  # doctest: +SKIP
+    ...     extend(cube, {"features": rows}, engine=SparkEngine(spark))
+    """
+    name = f"frame-{uuid.uuid4().hex}"
+    schema = to_arrow_schema(frame.schema)
+    try:
+        paths = [
+            row.path for row in frame.mapInArrow(_KeepRows(folder.sub(name), schema), _WRITTEN).collect()
+        ]
+        kept = folder.sub(name)
+        groups = []
+        for path in sorted(paths):
+            with kept.arrow_file(path) as file:
+                groups += [(path, number) for number in range(pq.ParquetFile(file).num_row_groups)]
+        yield ParquetRows(kept, tuple(groups), schema)
+    finally:
+        folder.delete_tree(name)
+
+
+@dataclass(frozen=True)
+class _KeepRows:
+    """Writes the rows of a partition of the frame as one file; a task that runs again writes another."""
+
+    folder: Storage
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None, "it runs in a task"
+        path = f"{context.partitionId():06d}-{context.taskAttemptId()}.parquet"
+        first = next((batch for batch in batches if batch.num_rows), None)
+        if first is None:
+            return
+        with (
+            self.folder.open(path, "wb") as file,
+            pq.ParquetWriter(file, self.schema, compression="zstd") as out,
+        ):
+            out.write_batch(first.cast(self.schema))
+            for batch in batches:
+                out.write_batch(batch.cast(self.schema))
+        yield pa.record_batch([pa.array([path])], names=["path"])

@@ -1,0 +1,146 @@
+"""The DAG that makes versions of a cube: by hand, or as its datasets have news."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
+from hipslake.specs.cube import CubeSpec, MaterialiseSpec
+from hipslake.specs.table import TableSpec
+from hipslake.specs.yaml_file import find_specs, load_table_spec
+
+from hipslake_airflow.assets import catalog_asset, table_asset
+from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.operators.build_cube import (
+    BuildCubeOperator,
+    JoinedViewOperator,
+    MaterialiseOperator,
+    ResolveCubeOperator,
+)
+from hipslake_airflow.operators.partitions import (
+    HistogramCatalogOperator,
+    PlanPixelsOperator,
+    WritePartitionsOperator,
+)
+from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
+from hipslake_airflow.retries import RETRIES
+
+SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are read before Spark has started
+
+
+def cube_dag(
+    pipeline: str,
+    spec: CubeSpec,
+    path: Path,
+    *,
+    document: str,
+    params: dict[str, Param],
+    schedule: Any = None,
+) -> DAG:
+    """Return the DAG of one pipeline for one cube.
+
+    Parameters
+    ----------
+    pipeline : str
+        The DAG is `<pipeline>__<name of the spec>`.
+    spec : CubeSpec
+    path : Path
+        Its file.
+    document : str
+        What the UI shows about it, in Markdown.
+    params : dict of str to Param
+    schedule : object, optional
+        By default none.
+    """
+    with DAG(
+        dag_id=dag_id_of(pipeline, path),
+        description=spec.description or None,
+        doc_md=document,
+        schedule=schedule,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=params,
+        tags=["hipslake", "cube", pipeline.removeprefix("cube_")],
+        default_args=RETRIES,
+    ) as dag:
+        resolve = ResolveCubeOperator(task_id="resolve", spec_file=str(path))
+        run_uri = resolve.output["run_uri"]  # type: ignore[index]
+        build = BuildCubeOperator(
+            task_id="build", run_uri=run_uri, cube=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
+        )
+        resolve >> build
+        if spec.materialise is not None and spec.materialise.name is not None:
+            # Also after a run with nothing to do: an earlier one may have died before it published.
+            materialise = MaterialiseOperator(
+                task_id="materialise", run_uri=run_uri, trigger_rule="none_failed"
+            )
+            build >> materialise
+            _publish(materialise, spec.materialise)
+    return dag
+
+
+def news_of(spec: CubeSpec, table_specs: Path) -> Any:
+    """When a cube is aligned: by its own schedule, else when any of its datasets has news, else by hand.
+
+    Datasets of a fixed version, and files, have no news.
+
+    Parameters
+    ----------
+    spec : CubeSpec
+    table_specs : Path
+        The folder of the specs of tables: which of them feeds a table.
+    """
+    if spec.schedule:
+        return CronTriggerTimetable(spec.schedule, timezone="UTC")
+    found: dict[str, Asset] = {}
+    tables = _tables(table_specs) if any(each.table for each in spec.datasets.values()) else {}
+    for dataset in spec.datasets.values():
+        if not dataset.follows:
+            continue
+        if dataset.catalog is not None and "/" not in dataset.catalog:
+            found[dataset.catalog] = catalog_asset(dataset.catalog)
+        name = tables.get((dataset.iceberg.name, dataset.table)) if dataset.table is not None else None
+        if name is not None:
+            found[f"table {name}"] = table_asset(name)
+    if not found:
+        return None
+    first, *others = (found[key] for key in sorted(found))
+    news: Any = first
+    for other in others:
+        news = news | other
+    return news if others else [first]
+
+
+def _tables(folder: Path) -> dict[tuple[str, str], str]:
+    """The spec that feeds each table, by Iceberg catalog and name; specs that cannot be read feed none."""
+    found = {}
+    for path in find_specs(folder):
+        spec = _table_spec(path)
+        if spec is not None:
+            found[spec.iceberg.name, spec.table] = spec.name
+    return found
+
+
+def _table_spec(path: Path) -> TableSpec | None:
+    try:
+        return load_table_spec(path)
+    except Exception:  # it has a DAG of its own that says what is wrong, or is a compaction's
+        return None
+
+
+def _publish(materialise: MaterialiseOperator, spec: MaterialiseSpec) -> None:
+    """The steps of an ingest, from files that are listed already."""
+    assert spec.name is not None, "a catalog is asked for"
+    run_uri = materialise.output["run_uri"]  # type: ignore[index]
+    histogram = HistogramCatalogOperator(
+        task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
+    )
+    plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri)
+    write = WritePartitionsOperator(task_id="write", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+    verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
+    publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
+    view = JoinedViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+    materialise >> histogram >> plan >> write >> verify >> publish >> view

@@ -1,0 +1,7 @@
+"""Make a version of a cube: `build_cube.py --request=URI --report=URI`."""
+
+from hipslake.spark.jobs import run_job
+from hipslake.steps.build_cube import BuildCubeRequest
+
+if __name__ == "__main__":
+    run_job("hipslake.spark.build_cube", BuildCubeRequest)
