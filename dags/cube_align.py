@@ -9,6 +9,7 @@ from hipslake.specs.cube import CubeSpec
 from hipslake_airflow.cube_pipeline import cube_dag, news_of
 from hipslake_airflow.documents import cube_align_document
 from hipslake_airflow.params.cubes import align_params
+from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.spec_dags import cube_dags
 from hipslake_airflow.spec_folders import CUBE_SPECS, TABLE_SPECS
 
@@ -23,7 +24,7 @@ def cube_align(spec: CubeSpec, path: Path) -> DAG:
         path,
         document=cube_align_document(spec, path),
         params=align_params(spec),
-        schedule=news_of(spec, TABLE_SPECS),
+        schedule=schedule_of(spec.schedule, news_of(spec, TABLE_SPECS)),
     )
 
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable
+from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
 from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
@@ -24,6 +23,7 @@ from hipslake_airflow.operators.tables import (
 )
 from hipslake_airflow.params.tables import sink_params
 from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.sensors.source_files import SinkFilesSensor
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import TABLE_SPECS
@@ -39,7 +39,7 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
         dag_id=dag_id_of(PIPELINE, path),
         description=spec.description or None,
         doc_md=sink_document(spec, path),
-        schedule=schedule_of(spec),
+        schedule=schedule_of(spec.schedule, followed_by(spec), timetable=CronDataIntervalTimetable),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         # Of a catalog, a run sinks all that is missing. Intervals of files are apart, where they only come.
@@ -64,14 +64,12 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
     return dag
 
 
-def schedule_of(spec: TableSpec) -> Any:
-    """When a table is fed: by its own schedule, else when its catalog is published, else by hand."""
-    if spec.schedule:
-        return CronDataIntervalTimetable(spec.schedule, timezone="UTC")
+def followed_by(spec: TableSpec) -> list[Asset]:
+    """The catalog that a table is fed from, if that is its newest version."""
     source = spec.source
     if isinstance(source, CatalogRowsSpec) and "/" not in source.catalog and source.version is None:
         return [catalog_asset(source.catalog)]
-    return None
+    return []
 
 
 def appends_files(spec: TableSpec) -> bool:

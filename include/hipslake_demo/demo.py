@@ -22,7 +22,12 @@ from hipslake_demo.scheduler import Run, Scheduler, SchedulerError, running
 from hipslake_demo.summary import aligned, how_to_open, reuse, table
 
 INGESTS = ("catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats")
-FOLLOWERS = ("catalog_crossmatch__gaia_x_hipparcos", "iceberg_sink__gaia_dr3")
+FOLLOWERS = (
+    "catalog_crossmatch__gaia_x_hipparcos",
+    "iceberg_sink__gaia_dr3",
+    "table_compact__gaia_dr3_clustered",
+    "cube_align__sky",
+)
 CATALOGS = {dag: dag.split("__")[1] for dag in (*INGESTS, FOLLOWERS[0])}
 """The catalogs that the chain publishes, by the DAGs that do."""
 

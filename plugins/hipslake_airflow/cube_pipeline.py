@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, CronTriggerTimetable, Param
+from airflow.sdk import DAG, Asset, Param
 from hipslake.specs.cube import CubeSpec, MaterialiseSpec
-from hipslake.specs.table import TableSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec
 
-from hipslake_airflow.assets import catalog_asset, table_asset
+from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.fed_tables import assets_of_table
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.build_cube import (
     BuildCubeOperator,
@@ -82,10 +81,8 @@ def cube_dag(
     return dag
 
 
-def news_of(spec: CubeSpec, table_specs: Path) -> Any:
-    """When a cube is aligned: by its own schedule, else when any of its datasets has news, else by hand.
-
-    Datasets of a fixed version, and files, have no news.
+def news_of(spec: CubeSpec, table_specs: Path) -> list[Asset]:
+    """The assets of the datasets whose rows are those of the newest version or snapshot; files have none.
 
     Parameters
     ----------
@@ -93,42 +90,15 @@ def news_of(spec: CubeSpec, table_specs: Path) -> Any:
     table_specs : Path
         The folder of the specs of tables: which of them feeds a table.
     """
-    if spec.schedule:
-        return CronTriggerTimetable(spec.schedule, timezone="UTC")
-    found: dict[str, Asset] = {}
-    tables = _tables(table_specs) if any(each.table for each in spec.datasets.values()) else {}
+    found: list[Asset] = []
     for dataset in spec.datasets.values():
         if not dataset.follows:
             continue
         if dataset.catalog is not None and "/" not in dataset.catalog:
-            found[dataset.catalog] = catalog_asset(dataset.catalog)
-        name = tables.get((dataset.iceberg.name, dataset.table)) if dataset.table is not None else None
-        if name is not None:
-            found[f"table {name}"] = table_asset(name)
-    if not found:
-        return None
-    first, *others = (found[key] for key in sorted(found))
-    news: Any = first
-    for other in others:
-        news = news | other
-    return news if others else [first]
-
-
-def _tables(folder: Path) -> dict[tuple[str, str], str]:
-    """The spec that feeds each table, by Iceberg catalog and name; specs that cannot be read feed none."""
-    found = {}
-    for path in find_specs(folder):
-        spec = _table_spec(path)
-        if spec is not None:
-            found[spec.iceberg.name, spec.table] = spec.name
+            found.append(catalog_asset(dataset.catalog))
+        if dataset.table is not None:
+            found += assets_of_table(dataset.iceberg, dataset.table, table_specs)
     return found
-
-
-def _table_spec(path: Path) -> TableSpec | None:
-    try:
-        return load_table_spec(path)
-    except Exception:  # it has a DAG of its own that says what is wrong, or is a compaction's
-        return None
 
 
 def _publish(materialise: MaterialiseOperator, spec: MaterialiseSpec) -> None:

@@ -270,7 +270,7 @@ Compacts {what}. {how}
 after they were written, and compared by a checksum. The report in the run folder says how many files were
 added and removed, and how many files a query opens before and after.
 
-Schedule: {spec.schedule or "none, so it runs by hand only"}.
+Runs {when(spec.schedule, "each sink into the table" if spec.table else "")}.
 """
 
 

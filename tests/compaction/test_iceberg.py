@@ -152,6 +152,18 @@ def test_only_what_is_new_is_clustered_again(lake: Lake) -> None:
     assert full.removed.files == first.added.files + 1
 
 
+@pytest.mark.parametrize("by", [{"mode": "binpack"}, {"mode": "hilbert", "columns": ["ra", "dec"]}])
+def test_a_compaction_waits_until_enough_files_want_it(lake: Lake, by: dict[str, Any]) -> None:
+    waiting = compact(request(lake, min_files=7, **by))
+    assert (waiting.version, waiting.files_skipped) == ("", 6)
+    assert "nothing to do" in waiting.text
+    assert compact(request(lake, min_files=6, **by)).removed.files == 6
+    for night in range(2):
+        lake.sink(lake.spec(), stars(500, seed=90 + night))
+    assert compact(request(lake, min_files=4, **by)).version == ""  # those that are done do not count
+    assert compact(request(lake, min_files=4, full=True, **by)).removed.files >= 2
+
+
 def test_a_column_that_is_renamed_stays_clustered_by(lake: Lake) -> None:
     by = {"mode": "hilbert", "group_size": "30 KiB"}
     first = compact(request(lake, columns=["ra", "dec"], **by))

@@ -67,6 +67,27 @@ def test_a_spec_gives_a_dag_with_a_form_that_explains_itself(load: Load, folder:
         assert dag.params.get_param(name).description
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("", "after each sink into the table"),
+        ("schedule: manual", "by hand only"),
+        ("schedule: 0 4 * * *", "by the schedule `0 4 * * *` (UTC)"),
+    ],
+)
+def test_a_compaction_follows_the_sinks_into_its_table(
+    load: Load, tables: Path, more: str, told: str
+) -> None:
+    sink = "name: {name}\nsource: {{catalog: stars}}\ntable: survey.{table}\n"
+    (tables / "nights.yaml").write_text(sink.format(name="nights", table="stars"))
+    (tables / "other.yaml").write_text(sink.format(name="other", table="other"))
+    (tables / "stars.yaml").write_text(f"name: stars\ntype: compaction\ntable: survey.stars\n{more}\n")
+    dag = load()["table_compact__stars"]
+    assert told in dag.doc_md
+    assert ("hipslake://tables/nights" in repr(dag.timetable.asset_condition)) is (not more)
+    assert "hipslake://tables/other" not in repr(dag.timetable.asset_condition)
+
+
 def test_a_spec_of_a_compaction_is_no_sink(load: Load, folder: Path) -> None:
     assert [name for name in load() if name.endswith("__stars")] == ["table_compact__stars"]
 

@@ -136,7 +136,7 @@ def plan_clustering(
     for partition, members in _by_partition(files):
         candidates = list(members) if full else _not_finished(members, curve, tuple(columns), group_bytes)
         groups = {file.mark.group for file in candidates if file.mark is not None}
-        together = len(groups) == 1 and all(_marked(file, curve, tuple(columns)) for file in candidates)
+        together = len(groups) == 1 and all(is_clustered(file, curve, tuple(columns)) for file in candidates)
         if not candidates or (together and not full):
             continue
         in_order = sorted(candidates, key=lambda file: file.path)
@@ -152,17 +152,18 @@ def _not_finished(
     files = list(files)
     sizes: dict[str, int] = {}
     for file in files:
-        if file.mark is not None and _marked(file, curve, columns):
+        if file.mark is not None and is_clustered(file, curve, columns):
             sizes[file.mark.group] = sizes.get(file.mark.group, 0) + file.bytes
     finished = {group for group, size in sizes.items() if size >= group_bytes}
     return [
         file
         for file in files
-        if file.mark is None or file.mark.group not in finished or not _marked(file, curve, columns)
+        if file.mark is None or file.mark.group not in finished or not is_clustered(file, curve, columns)
     ]
 
 
-def _marked(file: TableFile, curve: str, columns: tuple[str, ...]) -> bool:
+def is_clustered(file: TableFile, curve: str, columns: tuple[str, ...]) -> bool:
+    """Whether a file was clustered along a curve by some columns."""
     return file.mark is not None and (file.mark.curve, file.mark.columns) == (curve, columns)
 
 

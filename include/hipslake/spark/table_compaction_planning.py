@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from hipslake.clustering.planning import (
     ClusterMark,
     RewriteGroup,
     TableFile,
+    is_clustered,
     plan_bin_packing,
     plan_clustering,
 )
@@ -127,7 +129,16 @@ def planned(request: CompactTableRequest, table: CompactedTable) -> Plan:
             group_bytes=spec.group_size.value,
             full=request.full,
         )
-    return Plan(considered, tuple(groups))
+    return Plan(considered, tuple(groups) if request.full else _enough(spec, groups))
+
+
+def _enough(spec: CompactionSpec, groups: Sequence[RewriteGroup]) -> tuple[RewriteGroup, ...]:
+    """The groups of partitions in which as many files want it as the spec asks for; clustered ones do not."""
+    curve = CURVES[spec.mode].value if spec.columns else ""
+    wanting: Counter[str] = Counter()
+    for group in groups:
+        wanting[group.partition] += sum(not is_clustered(file, curve, spec.columns) for file in group.files)
+    return tuple(group for group in groups if wanting[group.partition] >= spec.min_files)
 
 
 def check_columns(table: CompactedTable, columns: Sequence[str]) -> None:

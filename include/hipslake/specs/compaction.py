@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hipslake.specs.base import Frozen, NamedSpec
-from hipslake.specs.schedule import check_cron
+from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 
@@ -52,12 +52,13 @@ class CompactionSpec(NamedSpec):
     partitions: str | None = Field(default=None, min_length=1)  # a filter on partition values; None: all
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     min_file_size: Bytes | None = None  # files below it are small; None: three quarters of the target
+    min_files: int = Field(default=1, ge=1)  # partitions in which fewer want it are left alone
     group_size: Bytes = Threshold(value=100 << 30, unit=ThresholdUnit.BYTES)  # left alone from this size on
     num_ranges: int = Field(default=1000, ge=2, le=1 << 20)
     add_noise: bool = True
     sort_within_files: bool = True
     seed: int = 0
-    schedule: Annotated[str, AfterValidator(check_cron)] | None = None
+    schedule: Following = None  # None: after each sink into the table
 
     @field_validator("columns", mode="before")
     @classmethod

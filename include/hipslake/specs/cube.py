@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from hipslake.specs.base import NAME_PATTERN, Frozen
 from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
-from hipslake.specs.schedule import check_cron
+from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum import VacuumSpec
@@ -130,7 +130,7 @@ class CubeSpec(CubeColumns):
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
-    schedule: Annotated[str, AfterValidator(check_cron)] | None = None  # None: as its datasets have news
+    schedule: Following = None  # None: as its datasets have news
     conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
     materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)

@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     Discriminator,
     Field,
     Tag,
@@ -19,7 +18,7 @@ from pydantic import (
 
 from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.partitioning import PartitionField, SortField
-from hipslake.specs.schedule import check_cron
+from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.template import is_templated
@@ -175,7 +174,7 @@ class TableSpec(NamedSpec):
     interval: Column | None = None  # mode overwrite-interval: the column of the time
     target_file_size: Threshold = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
-    schedule: Annotated[str, AfterValidator(check_cron)] | None = None
+    schedule: Following = None  # None: when the catalog that it is fed from is published
 
     @field_validator("key", mode="before")
     @classmethod

@@ -14,7 +14,7 @@ from hipslake.errors import VersionNotFoundError
 from hipslake.specs.table import IcebergSpec
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import check_no_delete_files, live_files
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.schemas import arrow_schema, with_name_mapping
 
 
@@ -24,13 +24,13 @@ class IcebergRows:
 
     Parameters
     ----------
-    paths : tuple of str
+    files : tuple of StoredFile
         Of the data files.
     stored : pyarrow.Schema
         Of the snapshot, with field ids.
     """
 
-    paths: tuple[str, ...]
+    files: tuple[StoredFile, ...]
     stored: pa.Schema
 
     @classmethod
@@ -54,8 +54,8 @@ class IcebergRows:
             check_no_delete_files(table, "a cube", snapshot)
             number = snapshot.schema_id
             schema = table.schema() if number is None else table.schemas()[number]
-            paths = tuple(file.file_path for file in live_files(table, snapshot))
-            return cls(paths, with_name_mapping(arrow_schema(schema), table.properties))
+            files = tuple(StoredFile.of(file, table) for file in live_files(table, snapshot))
+            return cls(files, with_name_mapping(arrow_schema(schema), table.properties))
 
     @property
     def schema(self) -> pa.Schema:
@@ -63,11 +63,11 @@ class IcebergRows:
 
     @property
     def parts(self) -> int:
-        return len(self.paths)
+        return len(self.files)
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         kept = pa.schema([self.schema.field(name) for name in columns])
-        for batch in read_data_file(self.paths[part], self.stored, list(columns)):
+        for batch in read_data_file(self.files[part], self.stored, list(columns)):
             yield pa.Table.from_batches([batch]).cast(kept)
 
 
