@@ -8,9 +8,12 @@ written again without it; all other files stay.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +27,16 @@ from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, count
 from hipslake.cube.store.files import PATH, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import Offer
-from hipslake.engine.model import Block, Engine, Routed
+from hipslake.cube.store.row_sources import PART_ROWS
+from hipslake.engine.model import Block, Engine, Routed, Scratch
+from hipslake.engine.narrowing import gathered, narrowed, widened
 from hipslake.errors import VerificationError
 from hipslake.storage import Storage
 
 KIND, COLUMN = "__kind", "__column"
 FILE, REMOVED, INDEX = 0, 1, 2
+_WORD_BYTES = 8  # of a value, about
+_WRITING_THREADS = 2  # of a task; they mostly wait for the disk
 
 
 @dataclass(frozen=True)
@@ -79,23 +86,25 @@ class Writing:
         offer = self.offers[number]
         plan = self.plan.filter(pa.array(self.plan[DATASET].to_numpy() == number))
         targets = plan[TARGET].to_numpy()
+        if targets.max() < 1 << 16:
+            targets = targets.astype(np.uint16)  # these are sorted without a comparison
         for rows in offer.rows(part):
             if not rows.num_rows:
                 continue
             home = targets[places_in(*paired_codes(rows, plan, offer.partition_columns))]
             order = np.argsort(home, kind="stable")
-            cuts = np.flatnonzero(np.diff(home[order])) + 1
-            bounds = [0, *cuts.tolist(), len(order)]
-            gathered = rows.take(pa.array(order)).combine_chunks()
+            ranked = home[order]
+            bounds = [0, *(np.flatnonzero(np.diff(ranked)) + 1).tolist(), len(ranked)]
+            (whole,) = rows.combine_chunks().to_batches()
+            routed = narrowed(whole).take(pa.array(order))
             for low, high in pairwise(bounds):
-                for batch in gathered.slice(low, high - low).to_batches():
-                    yield int(home[order[low]]), batch
+                yield int(ranked[low]), routed.slice(low, high - low)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
-        """Write the partitions of a task; raises `CubeRowsError` where a cell comes twice."""
+        """Write the partitions of a task, sorted by their cells."""
         mine = self.plan.filter(pa.array(self.plan[TARGET].to_numpy() == target))
         offer = self.offers[mine[DATASET][0].as_py()]
-        rows = pa.Table.from_batches([block.rows for block in blocks], offer.schema)
+        rows = gathered([block.rows for block in blocks], offer.schema)
         blocks.clear()
         expected = int(mine[COUNT].to_numpy().sum())
         if rows.num_rows != expected:
@@ -104,16 +113,16 @@ class Writing:
                 "changed meanwhile, so run again"
             )
         rows = check_cells(offer.name, rows, offer.cell)
-        writer = _Writer(self, offer, target)
         bounds = bounds_of(rows, offer.partition_columns)
-        heads = rows.select(offer.cell).take(pa.array(bounds[:-1]))
+        heads = widened(rows.take(pa.array(bounds[:-1])), offer.schema).select(offer.cell)
         standing = self._standing(offer, heads)
-        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
-            part = rows.slice(low, high - low)
-            values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
-            self._replace(writer, standing.get(number, []), part, values)
-            writer.add(part, values)
-        yield from writer.said()
+        with _Writer(self, offer, target) as writer:
+            for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+                part = widened(rows.slice(low, high - low), offer.schema)
+                values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
+                self._replace(writer, standing.get(number, []), part, values)
+                writer.add(part, values)
+            yield from writer.said()
 
     def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[str]]:
         """The files that stand in some partitions, by the place of the partition."""
@@ -146,13 +155,24 @@ class Writing:
 
 
 class _Writer:
-    """Writes the files of one task, and gathers what its indices have to say."""
+    """Writes the files of one task, and gathers what its indices have to say.
+
+    Files go to disk beside the work: the next one is sorted and encoded while the store keeps the last.
+    """
 
     def __init__(self, work: Writing, offer: Offer, target: int) -> None:
         self.work, self.offer, self.target = work, offer, target
         self._said: list[dict[str, Any]] = []
         self._values: dict[str, list[pa.Table]] = {column: [] for column in work.indexed[offer.name]}
         self._files = 0
+        self._pool = ThreadPoolExecutor(_WRITING_THREADS, thread_name_prefix="write")
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
     def add(self, rows: pa.Table, values: Mapping[str, Any]) -> None:
         """Write rows of one partition, sorted by their cells."""
@@ -162,16 +182,7 @@ class _Writer:
             piece = stored.slice(start, self.work.file_rows)
             path = data_path(self.work.write_id, self.offer.name, values, self.target, self._files)
             self._files += 1
-            data = encoded(piece, by)
-            self.work.cube.write(path, data)
-            self._say(
-                FILE,
-                values,
-                path,
-                rows=piece.num_rows,
-                size=data.size,
-                digest=hashlib.sha256(data).hexdigest(),
-            )
+            self._keep(path, encoded(piece, by), values, piece.num_rows)
             for column, found in self._values.items():
                 distinct = piece.column(column).combine_chunks().unique()
                 labels = pa.repeat(pa.scalar(path, pa.string()), len(distinct))
@@ -190,7 +201,22 @@ class _Writer:
                 order = index.sort_by([(column, "ascending")])
                 self.work.cube.write(path, encoded(order, [column]))
                 self._say(INDEX, {}, path, column=column)
+        self._settle(0)
         yield from pa.Table.from_pylist(self._said, self.work.schema).to_batches()
+
+    def _keep(self, path: str, data: pa.Buffer, values: Mapping[str, Any], rows: int) -> None:
+        def keep() -> None:
+            self.work.cube.write(path, data)
+            digest = hashlib.sha256(data).hexdigest()
+            self._say(FILE, values, path, rows=rows, size=data.size, digest=digest)
+
+        self._settle(_WRITING_THREADS)
+        self._waiting.append(self._pool.submit(keep))
+
+    def _settle(self, most: int) -> None:
+        """Wait until at most so many files are being written; raises what writing raised."""
+        while len(self._waiting) > most:
+            self._waiting.popleft().result()
 
     def _say(
         self,
@@ -247,9 +273,10 @@ def write_offers(
     Raises
     ------
     CubeRowsError
-        A key is null, an offer has no rows, a cell comes twice.
+        A key is null, an offer has no rows, a cell comes twice; nothing is written then.
     """
-    plan = counted(offers, engine)
+    parts = sum(each.source.parts for each in offers)
+    plan = counted(offers, engine, _scratch(cube, write_id, "cells", parts * PART_ROWS * _WORD_BYTES))
     work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows)
     targets = int(plan[TARGET].to_numpy().max()) + 1
     done = engine.exchange(
@@ -258,5 +285,19 @@ def write_offers(
         targets=targets,
         reducer=work.write,
         result=work.schema,
+        scratch=_scratch(cube, write_id, "rows", _bytes_of(offers, plan)),
     )
     return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])
+
+
+def _bytes_of(offers: Sequence[Offer], plan: pa.Table) -> int:
+    """About how large all rows are."""
+    rows = dict.fromkeys(range(len(offers)), 0)
+    for number, count in zip(plan[DATASET].to_pylist(), plan[COUNT].to_pylist(), strict=True):
+        rows[number] += count
+    return sum(count * len(offers[number].schema) * _WORD_BYTES for number, count in rows.items())
+
+
+def _scratch(cube: Storage, write_id: str, name: str, size: int) -> Scratch | None:
+    """Where blocks may wait: in the folder of the write, which goes whole if the write is killed."""
+    return Scratch(Path(cube.uri(f"{write_id}/_exchange_{name}")), size) if cube.is_local else None
