@@ -120,20 +120,9 @@ source:
 position: {{ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}}
 threshold: 20000 rows
 """
-REAL = """\
-name: sky
-dimension_columns: [source_id]
-partition_columns: [pixel]
-pixel_orders: {{pixel: 2}}
-seed: gaia
-index_columns: [HIP]
-suppress_index_on: [source_id]
-conditions: HIP is not null
-materialise: {{name: sky_joined, threshold: 20000 rows}}
-datasets:
-  gaia: {{catalog: stars, columns: [_healpix_29, source_id, ra, dec, phot_g_mean_mag]}}
-  hipparcos: {{catalog: stars_x_hipparcos, columns: [_healpix_29, source_id, HIP, Hpmag]}}
+MORE = """
   features: {{parquet: "{place}/features/*.parquet"}}
+materialise: {{name: sky_joined, threshold: 20000 rows}}
 """
 
 
@@ -153,7 +142,9 @@ class RealSky:
         (specs.parent / "joins").mkdir()
         self.match = specs.parent / "joins" / "stars_x_hipparcos.yaml"
         self.match.write_text(match)
-        (specs.parent / "cubes" / "sky.yaml").write_text(REAL.format(place=place))
+        sky = (SPECS / "cubes" / "sky.yaml").read_text().rstrip() + MORE.format(place=place)
+        sky = sky.replace("gaia_x_hipparcos", "stars_x_hipparcos").replace("gaia_dr3", "stars")
+        (specs.parent / "cubes" / "sky.yaml").write_text(sky)
 
     def observe(self, night: int) -> None:
         """Ingest a night, and match the catalog anew."""
@@ -176,7 +167,7 @@ class RealSky:
         stars = pd.concat([self.survey.landed[night].to_pandas() for night in self.survey.landed])
         pairs = Catalog.open(self.warehouse / "catalogs" / "stars_x_hipparcos").to_pandas()
         features = pd.read_parquet(self.place / "features")[["source_id", "speed"]]
-        found = stars[["source_id", "ra", "dec", "phot_g_mean_mag"]]
+        found = stars[["source_id", "ra", "dec", "phot_g_mean_mag", "pmra", "pmdec"]]
         found = found.merge(pairs[["source_id", "HIP", "Hpmag"]], on="source_id")
         found = found.merge(features, on="source_id", how="left").sort_values("source_id")
         found["pixel"] = healpy.ang2pix(4, found["ra"], found["dec"], nest=True, lonlat=True)

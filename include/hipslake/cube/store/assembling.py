@@ -25,7 +25,7 @@ from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.cube.store.verification import verify_written
 from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
-from hipslake.errors import CubeRowsError, VersionNotFoundError
+from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
 from hipslake.specs.cube import CubeSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
@@ -74,13 +74,19 @@ def assemble(
 
     with ExitStack() as held:
         for source in assembly.sources.values():
-            # Nothing is written where the web is read, and so nothing is vacuumed by us.
-            if source.kind == "catalog" and not source.uri.startswith(("http://", "https://")):
-                held.enter_context(pinning(Storage.at(source.uri))).hold(source.version or 0)
+            if source.kind == "catalog":
+                _keep(held, Storage.at(source.uri), source.version or 0)
         if not ready.changes(before) and before is not None and is_aligned(assembly.spec, before):
             return before, before
         found = commit(cube, assembly.mode.value, work, mark=mark)
     return found, before
+
+
+def _keep(held: ExitStack, catalog: Storage, version: int) -> None:
+    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
+    with suppress(NotWritableError):
+        catalog.check_writable()
+        held.enter_context(pinning(catalog)).hold(version)
 
 
 class _Ready:
