@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Literal, overload
 from fsspec.core import split_protocol
 
 from hipslake.errors import NotWritableError
+from hipslake.files import atomic
 from hipslake.files.atomic import is_unfinished
 from hipslake.files.entry import Entry, Files
 from hipslake.files.failures import Doing, told
@@ -208,6 +209,16 @@ class Storage:
         """Copy a file, whole or not at all; by the server, if there is one."""
         with self._told(target, "write"):
             self._files.copy(self.uri(source), self.uri(target), durable=durable)
+
+    def move_folder(self, source: str, target: str) -> bool:
+        """Give a folder another name, at once, unless something has that; only on file systems of a machine.
+
+        Returns True if it was moved.
+        """
+        if not self.is_local:
+            raise ValueError(f"{self.root}: object stores have no folders that could be moved")
+        with self._told(target, "write"):
+            return atomic.move_folder(Path(self.uri(source)), Path(self.uri(target)))
 
     def symlink(self, path: str, target: str) -> bool:
         """Point `path` at a target relative to its folder, in one step; False where links do not exist."""

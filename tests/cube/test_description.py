@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.cube.conditions import C
+from hipslake.cube.explanation import explain
+from hipslake.cube.fates import partition_fates
 from hipslake.errors import CubeError
 from hipslake.specs.cube import CubeColumns
 
@@ -16,11 +18,18 @@ BOTH = (C("OK") == True) & (C("SCHED") == True)  # noqa: E712
 CUT = {"part": pa.int64()}
 
 
-def example(dimensions: tuple[str, ...], datasets: dict[str, dict[str, Any]], *, apart: bool) -> MemoryCube:
+def example(
+    dimensions: tuple[str, ...],
+    datasets: dict[str, dict[str, Any]],
+    *,
+    apart: bool,
+    indexed: tuple[str, ...] = (),
+) -> MemoryCube:
     """A cube with everything in one partition, or with a partition for every P."""
-    cube = MemoryCube(
-        CubeColumns(dimension_columns=dimensions, partition_columns=("part",), seed="db_data"), CUT
+    roles = CubeColumns(
+        dimension_columns=dimensions, partition_columns=("part",), seed="db_data", index_columns=indexed
     )
+    cube = MemoryCube(roles, CUT)
     for name, columns in datasets.items():
         table = pa.table(columns)
         parts = sorted(set(table["P"].to_pylist())) if apart else [None]
@@ -75,6 +84,57 @@ def test_a_projection_makes_cells_of_the_seed_one(apart: bool) -> None:
     scheduled = C("SCHED") == True  # noqa: E712
     rows = cube.rows_of(columns=["P", "AVG"], conditions=scheduled, dimension_columns=["P"])
     assert without_part(rows) == [{"P": 1, "AVG": 10.2}]
+
+
+def test_every_partition_of_the_first_example_says_why_it_is_in_or_out() -> None:
+    cube = example(("P",), EXAMPLE_1, apart=True, indexed=("OK", "SCHED"))
+    fates = partition_fates(cube.plan(columns=["P", "PRED"], conditions=BOTH))
+    assert {row["part"]: row["fate"] for row in fates.to_pylist()} == {
+        1: "included",
+        2: "no file of data_checks meets (OK == True)",
+        3: "no file of schedule meets (SCHED == True)",
+        4: "the seed db_data is missing",
+        5: "included",
+        6: "schedule is missing",
+    }
+    rows = cube.rows_of(columns=["P", "PRED"], conditions=BOTH)
+    assert without_part(rows) == [{"P": 1, "PRED": 0.23}, {"P": 5, "PRED": None}]
+    assert not {label for label in cube.opened if label[-1] not in "15"}, "what is out is not opened"
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "datasets", "query", "joins"),
+    [
+        (
+            ("P",),
+            EXAMPLE_1,
+            {"columns": ["P", "PRED"], "conditions": BOTH},
+            ["data_checks: inner join on P", "schedule: inner join on P", "predictions: left join on P"],
+        ),
+        (
+            ("P", "L"),
+            EXAMPLE_2,
+            {"columns": ["P", "L", "PRED"], "conditions": BOTH},
+            [
+                "data_checks: inner join on P, L",
+                "schedule: inner join on P",
+                "predictions: left join on P, L",
+            ],
+        ),
+        (
+            ("P", "L"),
+            EXAMPLE_3,
+            {"columns": ["AVG"], "conditions": C("SCHED") == True, "dimension_columns": ["P"]},  # noqa: E712
+            ["db_data: projected to P", "schedule: inner join on P", "agg: left join on P"],
+        ),
+    ],
+)
+def test_the_joins_of_an_example_are_told_in_its_order(
+    dimensions: tuple[str, ...], datasets: dict[str, Any], query: dict[str, Any], joins: list[str]
+) -> None:
+    text = explain(example(dimensions, datasets, apart=True).plan(**query))
+    told = text.partition("## Joins in every partition\n")[2].splitlines()
+    assert [line for line in told if line][: 1 + len(joins)] == ["db_data: the cells", *joins]
 
 
 def test_a_projection_loses_no_dimension_of_a_payload_that_is_kept() -> None:

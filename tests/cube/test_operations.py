@@ -80,6 +80,9 @@ WRONG_BUILDS: list[tuple[Any, type[Exception], str]] = [
         "'x' joins datasets, but is string in more",
     ),
     ({"seed": [1, 2]}, CubeError, "not as list"),
+    ({"seed": SEED, "../more": MORE}, CubeError, "'../more' is no name of a dataset"),
+    ({"seed": SEED, "more/w": MORE}, CubeError, "'more/w' is no name of a dataset"),
+    ({"seed": SEED, 7: MORE}, CubeError, "7 is no name of a dataset"),
     (
         {"seed": pd.DataFrame({"p": [0], "x": [1], "i": pd.arrays.SparseArray([1])})},
         CubeRowsError,
@@ -98,6 +101,17 @@ def test_a_build_that_breaks_a_rule_leaves_nothing(
     assert everything(place) == {}
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/b", "Sky", "c\n", "x" * 64, None])
+def test_a_cube_with_no_name_is_not_built_and_no_copy_is_called_so(cube: Storage, name: Any) -> None:
+    place = Storage.at(cube.uri() + "_other")
+    with pytest.raises(CubeError, match="is no name of a cube"):
+        build(place, name, ROLES, {"seed": SEED})
+    if name is not None:
+        with pytest.raises(CubeError, match="is no name of a cube"):
+            upkeep.copy(cube, place, name=name)
+    assert everything(place) == {}
+
+
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
@@ -110,6 +124,21 @@ def test_a_build_that_breaks_a_rule_leaves_nothing(
             lambda at: extend(at, {"new": MORE.drop(["p", "w"])}, partition_columns={"new": ["q"]}),
             CubeError,
             "'q' is none of the cube's partition columns",
+        ),
+        (
+            lambda at: extend(at, {"new": MORE.drop(["w"])}, partition_columns={"new": ["p", "p"]}),
+            CubeError,
+            "dataset 'new': partition column 'p' is named twice",
+        ),
+        (
+            lambda at: build(at, "c", ROLES, {"seed": SEED}, partition_columns={"seed": []}, overwrite=True),
+            CubeError,
+            r"the seed 'seed' is cut by all partition columns \(p\)",
+        ),
+        (
+            lambda at: extend(at, {"new": MORE}, partition_columns={"old": []}),
+            CubeError,
+            "'old' is none of the datasets",
         ),
         (lambda at: append(at, {"new": MORE}), CubeError, "no dataset 'new'; it has 'more', 'seed'"),
         (lambda at: append(at, {"more": MORE.drop(["w"])}), CubeRowsError, "column 'w' is missing"),
@@ -302,38 +331,92 @@ def test_stats_tell_partitions_files_and_rows(cube: Storage) -> None:
     ]
 
 
-@pytest.mark.parametrize("dies_at", [1, 3, 5, 7, 9])
-@pytest.mark.parametrize("operation", ["build", "append", "copy"])
+NEW = pa.table({"p": np.arange(9), "x": np.arange(9), "i": np.arange(9)})
+KILLED: dict[str, Any] = {
+    "build": lambda at, other: build(at, "c", ROLES, {"seed": NEW, "more": MORE}, overwrite=True),
+    "extend": lambda at, other: extend(at, {"new": NEW.select(["p", "x"]).append_column("n", [NEW["i"]])}),
+    "append": lambda at, other: append(at, {"seed": NEW}),
+    "remove": lambda at, other: remove_partitions(at, C("p") == 0),
+    "copy": lambda at, other: upkeep.copy(other, at, overwrite=True),
+}
+MOMENTS = [
+    *(
+        ("write", number, operation)
+        for operation in ("build", "append", "copy")
+        for number in (1, 3, 5, 7, 9)
+    ),
+    *(("write", number, operation) for operation in ("extend", "remove") for number in (1, 2)),
+    *(("create", 1, operation) for operation in KILLED),
+]
+
+
+def dying_at(method: str, number: int) -> None:
+    """Have this process die at some call of a method of the storage, before it does anything."""
+    calls, real = iter(range(1, 1000)), getattr(Storage, method)
+
+    def counted(self: Storage, path: str, *arguments: Any, **options: Any) -> Any:
+        if (
+            "_heartbeat" not in path
+            and (method == "write" or "_versions/0" in path)
+            and next(calls) == number
+        ):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(self, path, *arguments, **options)
+
+    setattr(Storage, method, counted)
+
+
+def cleaned_up(place: Storage, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """What is left once all that died counts as dead."""
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
+    monkeypatch.setenv("HIPSLAKE_RESTING_SECONDS", "0")
+    upkeep.cleanup(place, Retention(keep_versions=10, keep_days=1), dry_run=False)
+    return {path for path in everything(place) if not path.startswith("_versions/swept/")}
+
+
+@pytest.mark.parametrize(("method", "number", "operation"), MOMENTS)
 def test_whatever_is_killed_leaves_the_cube_as_it_was_and_cleanup_leaves_no_orphan(
-    cube: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str, dies_at: int
+    cube: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, number: int, operation: str
 ) -> None:
+    """In the middle of its files, and at the moment of the commit itself."""
     target = Storage.at(tmp_path / "target")
     upkeep.copy(cube, target)
     before, rows = everything(target), Cube.open(target.uri()).query()
 
-    def die_writing() -> None:
-        writes = iter(range(1, 1000))
-        write = Storage.write
+    def die() -> None:
+        dying_at(method, number)
+        KILLED[operation](target, cube)
 
-        def counted(self: Storage, path: str, data: Any, *, durable: bool = True) -> None:
-            if "_heartbeat" not in path and next(writes) == dies_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            write(self, path, data, durable=durable)
-
-        Storage.write = counted  # type: ignore[method-assign]
-        new = pa.table({"p": np.arange(9), "x": np.arange(9), "i": np.arange(9)})
-        if operation == "build":
-            build(target, "c", ROLES, {"seed": new, "more": MORE}, overwrite=True)
-        elif operation == "append":
-            append(target, {"seed": new})
-        else:
-            upkeep.copy(cube, target, overwrite=True)
-
-    killed(die_writing)
+    killed(die)
     assert {path: each for path, each in everything(target).items() if path in before} == before
     assert Cube.open(target.uri()).query().equals(rows)
-    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
-    monkeypatch.setenv("HIPSLAKE_RESTING_SECONDS", "0")
-    upkeep.cleanup(target, Retention(keep_versions=10, keep_days=1), dry_run=False)
-    left = {path for path in everything(target) if not path.startswith("_versions/swept/")}
-    assert left == set(before)
+    assert cleaned_up(target, monkeypatch) == set(before)
+
+
+@pytest.mark.parametrize("operation", list(KILLED))
+def test_what_is_killed_after_its_commit_stands_whole_and_cleanup_spares_it(
+    cube: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """Killed as the pointer to the newest version is replaced: readers look further than the pointer."""
+    target, twin = Storage.at(tmp_path / "target"), Storage.at(tmp_path / "twin")
+    for each in (target, twin):
+        upkeep.copy(cube, each)
+    KILLED[operation](twin, cube)
+
+    def die() -> None:
+        real = VersionLog.publish_pointers
+
+        def killed_there(self: VersionLog, *arguments: Any) -> int:
+            os.kill(os.getpid(), signal.SIGKILL)
+            return real(self, *arguments)
+
+        VersionLog.publish_pointers = killed_there  # type: ignore[method-assign]
+        KILLED[operation](target, cube)
+
+    killed(die)
+    expected = Cube.open(twin.uri())
+    assert Cube.open(target.uri()).version == expected.version == 2
+    assert Cube.open(target.uri()).query().equals(expected.query())
+    left = cleaned_up(target, monkeypatch)
+    assert Cube.open(target.uri()).query().equals(expected.query())
+    assert len(left) == len(cleaned_up(twin, monkeypatch))

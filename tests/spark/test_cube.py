@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import fsspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +16,13 @@ from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
-from hipslake.errors import CubeRowsError
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import CubeRowsError, VerificationError
 from hipslake.specs.cube import CubeColumns
+from hipslake.steps.cube_query import CubeQueryRequest
 from hipslake.storage import Storage
+
+from tests.steps.cubes import cube_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,6 +102,66 @@ def test_a_cell_that_comes_twice_is_told_by_spark_too(spark: SparkSession, tmp_p
     with pytest.raises(CubeRowsError, match="such as p=0, x=1 with 2 rows"):
         build(place, "c", ROLES, {"seed": twice}, engine=SparkEngine(spark))
     assert place.list(recursive=True) == []
+
+
+def test_an_indexed_condition_opens_the_files_that_match_it_of_a_thousand_partitions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Only the data files that match are brought to where the cube is queried; all of these are needed."""
+    from hipslake.spark.cube import query_frame
+
+    x = np.arange(4000)
+    origin = Storage.at(f"memory://{uuid.uuid4().hex}")
+    seed = pa.table({"p": x % 1000, "x": x, "i": x // 2})
+    more = pa.table({"p": x % 1000, "x": x, "w": x / 2})
+    build(origin, "c", ROLES, {"seed": seed, "more": more}, file_rows=2)
+    conditions = (C("p") == 77) & (C("i") == 1038)
+    plan = Cube.open(origin.uri()).plan(columns=["w"], conditions=conditions)
+    needed = [label for read in plan.reads() for labels in read.labels.values() for label in labels]
+    # x = 2077 is in the second file of p = 77; of the other dataset, which has no index, both may hold it.
+    assert len(needed) == plan.files == 3
+    files = [entry.path for entry in origin.list(recursive=True)]
+    data = {path for path in files if "/p=" in path}
+    assert len(data) == 4000
+    place = Storage.at(tmp_path / "cube")
+    for path in {*files} - data | {*needed}:
+        place.write(path, origin.read(path), durable=False)
+    fsspec.filesystem("memory").rm(origin.uri(), recursive=True)
+    cube = Cube.open(place.uri())
+
+    def here() -> pa.Table:
+        return cube.query(columns=["w"], conditions=conditions)
+
+    def in_spark() -> pa.Table:
+        return query_frame(spark, cube, columns=["w"], conditions=conditions).toArrow()
+
+    for ask in (here, in_spark):
+        assert ask().to_pylist() == [{"p": 77, "w": 1038.5, "x": 2077}]
+    for path in needed:
+        whole = place.read(path)
+        place.delete(path)
+        with pytest.raises(VerificationError, match=path.rpartition("/")[2]):
+            here()
+        place.write(path, whole, durable=False)
+
+
+def test_spark_writes_the_files_of_a_query_that_this_process_writes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    from hipslake.spark.cube_query import run
+    from hipslake.spark.engine import SparkEngine
+
+    cube_in(tmp_path)
+    found = []
+    for name, engine in (("here", ThisProcess()), ("spark", SparkEngine(spark))):
+        asked = {"conditions": "ok == True", "partition_by": ("i",), "output": name, "task_bytes": 1000}
+        place = {"run_uri": f"{tmp_path}/_runs/{name}", "warehouse": str(tmp_path), "cube": "sky"}
+        report = run(CubeQueryRequest.model_validate(asked | place), engine)
+        folder = tmp_path / "exports" / name
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.parquet")}
+        found.append((files, report.rows_out, report.files_opened, report.groups))
+    assert found[0] == found[1]
+    assert found[0][1:] == (14, 6 * 6 * 2, 6), "every group has files in every partition, of both datasets"
 
 
 def test_the_table_of_files_names_what_lies_there(files: Path, tmp_path: Path) -> None:

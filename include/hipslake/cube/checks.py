@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from hipslake.cube.dataset import listed
 from hipslake.cube.keys import bounds_of
 from hipslake.cube.sorting import sorted_by
 from hipslake.errors import CubeError, CubeRowsError
+from hipslake.specs.base import NAME_PATTERN
 from hipslake.specs.cube import CubeColumns
 
 _PLAIN = (
@@ -26,6 +28,55 @@ _PLAIN = (
     pa.types.is_timestamp,
     pa.types.is_floating,
 )
+
+
+def check_name(what: str, name: object) -> None:
+    """Refuse a name of a cube or a dataset that could be no folder.
+
+    Parameters
+    ----------
+    what : str
+        `cube` or `dataset`, for the message.
+    name : object
+
+    Raises
+    ------
+    CubeError
+    """
+    if not isinstance(name, str) or not re.fullmatch(NAME_PATTERN, name):
+        raise CubeError(
+            f"{name!r} is no name of a {what}; take lower-case letters, digits and _, a letter first, and 63 "
+            "at most"
+        )
+
+
+def check_cut(cube: CubeColumns, name: str, partition_columns: Sequence[str]) -> None:
+    """Refuse partition columns of a dataset that are not its cube's.
+
+    Parameters
+    ----------
+    cube : CubeColumns
+    name : str
+        Of the dataset.
+    partition_columns : sequence of str
+        By which its files are to be cut.
+
+    Raises
+    ------
+    CubeError
+        One is named twice, or the cube has none of that name, or the seed is not cut by all.
+    """
+    every = ", ".join(cube.partition_columns)
+    twice = [each for each, count in Counter(partition_columns).items() if count > 1]
+    if twice:
+        raise CubeError(f"dataset {name!r}: partition column {listed(twice)} is named twice; name it once")
+    strange = set(partition_columns) - set(cube.partition_columns)
+    if strange:
+        raise CubeError(
+            f"dataset {name!r}: {listed(strange)} is none of the cube's partition columns ({every})"
+        )
+    if name == cube.seed and set(partition_columns) != set(cube.partition_columns):
+        raise CubeError(f"the seed {name!r} is cut by all partition columns ({every})")
 
 
 def check_schema(

@@ -13,6 +13,7 @@ from typing import Any
 from hipslake.cube.conditions import C, Comparison, Condition, Conjunction
 from hipslake.errors import ConditionError
 
+MAX_LENGTH = 10_000
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==",
     ast.NotEq: "!=",
@@ -53,11 +54,17 @@ def parse_conditions(text: str) -> Conjunction:
     """
     if not text.strip():
         return Conjunction()
+    if len(text) > MAX_LENGTH:
+        raise ConditionError(f"the conditions have {len(text)} characters; at most {MAX_LENGTH} are read")
     try:
         tree = ast.parse(f"({text}\n)", mode="eval")  # so that it may have several lines
+        return Conjunction(tuple(_conditions(tree.body)))
     except (SyntaxError, ValueError) as error:
         raise ConditionError(f"{text!r} cannot be read ({error.args[0]}); {_HOW}") from None
-    return Conjunction(tuple(_conditions(tree.body)))
+    except (RecursionError, MemoryError):
+        raise ConditionError(
+            f"{text[:40]!r}... is nested too deep; write it with fewer parentheses and signs"
+        ) from None
 
 
 def _conditions(node: ast.expr) -> list[Condition]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 MOST_ROWS = 40
+MOST_ITEMS = 20  # of a list
 
 
 def draw(table: pa.Table, *, most_rows: int = MOST_ROWS, widths: Sequence[int] | None = None) -> str:
@@ -65,7 +66,10 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return ", ".join(map(_text, value)) if isinstance(value, list) else str(value)
+    if not isinstance(value, list):
+        return str(value)
+    more = [f"... and {len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else []
+    return ", ".join([*map(_text, value[:MOST_ITEMS]), *more])
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -11,9 +11,14 @@ from hipslake.cube.fates import INCLUDED, partition_fates
 from hipslake.cube.partitions import PartitionTables, with_index, without_index
 from hipslake.cube.plan import QueryPlan
 
+MOST_GROUPS = 40
+
 
 def explain(plan: QueryPlan) -> str:
-    """All tables of a planned query, stage by stage, with what was dropped and why."""
+    """All tables of a planned query, stage by stage, with what was dropped and why.
+
+    Of long tables the first rows are told, and of many groups the first ones; the rest is counted.
+    """
     return "\n\n".join(_sections(plan)) + "\n"
 
 
@@ -37,9 +42,11 @@ def _sections(plan: QueryPlan) -> Iterator[str]:
         yield "## Groups"
         yield f"partition-by: {', '.join(plan.intention.partition_by)}"
         widths = widths_of(plan.aligned)
-        for number, group in enumerate(plan.groups, start=1):
+        for number, group in enumerate(plan.groups[:MOST_GROUPS], start=1):
             yield f"group {number}:"
             yield draw(group.partitions, widths=widths)
+        if len(plan.groups) > MOST_GROUPS:
+            yield f"... and {len(plan.groups) - MOST_GROUPS} groups more"
     yield "## Joins in every partition"
     yield "\n".join(_joins(plan))
 

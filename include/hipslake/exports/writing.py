@@ -40,11 +40,16 @@ def check_export(uri: str, schema: pa.Schema, kind: ExportFormat, *, overwrite: 
     SchemaMismatchError
         The format has no form for a column.
     """
-    _WRITERS[kind]().check(schema)
+    check_format(schema, kind)
     folder, name = Storage.of_file(uri)
     folder.refuse_web_server(name)
     if not overwrite and folder.exists(name):
         raise NotWritableError(f"{folder.uri(name)} exists; give another URI, or overwrite it")
+
+
+def check_format(schema: pa.Schema, kind: ExportFormat) -> None:
+    """Raise `SchemaMismatchError` where a format has no form for a column."""
+    _WRITERS[kind]().check(schema)
 
 
 def write_export(

@@ -166,6 +166,20 @@ def make_folder(folder: Path, *, durable: bool) -> None:
             sync_folder(made.parent)
 
 
+def move_folder(source: Path, target: Path) -> bool:
+    """Give a folder another name in the same folder, at once; False if something has that name."""
+    if os.path.lexists(target):
+        return False
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
+            return False
+        raise
+    sync_folder(target.parent)
+    return True
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, where the file system can."""
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
@@ -12,17 +11,14 @@ from pydantic import AwareDatetime, Field
 from hipslake.catalog.catalog import Catalog
 from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.errors import SpecError
 from hipslake.exports.writing import Exported
 from hipslake.specs.base import NAME_PATTERN
+from hipslake.steps.outputs import output_uri
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri, now_utc
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import pinning
-
-EXPORTS = "exports"
-"""The folder of the warehouse for outputs that are given by a relative path."""
 
 STARTED = "export/started"
 """In the run folder: what lies at the output since then is of this run, and may be replaced."""
@@ -59,20 +55,7 @@ class ExportRequest(Request):
         SpecError
             It is no file, or it lies among the catalogs or other things of the warehouse.
         """
-        given = self.output.strip()
-        if "://" not in given and not given.startswith(("/", "~")):
-            given = f"{self.warehouse.rstrip('/')}/{EXPORTS}/{given}"
-        try:
-            folder, name = Storage.of_file(given)
-        except ValueError as error:
-            raise SpecError(f"output {error}") from None
-        uri, warehouse = _normal(folder.uri(name)), _normal(Storage.at(self.warehouse).uri())
-        if uri.startswith(f"{warehouse}/") and not uri.startswith(f"{warehouse}/{EXPORTS}/"):
-            raise SpecError(
-                f"output {self.output!r} lies in the warehouse, among what is published; give a relative "
-                f"path for a file below {warehouse}/{EXPORTS}, or a place outside of it"
-            )
-        return uri
+        return output_uri(self.warehouse, self.output)
 
 
 class ExportReport(Report):
@@ -155,9 +138,3 @@ def bytes_to_export(request: ExportRequest) -> int:
     """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
     root = catalog_uri(request.warehouse, request.catalog)
     return sum(part.bytes for part in export_of(request, Catalog.open(root, request.version)).parts())
-
-
-def _normal(uri: str) -> str:
-    """A path or URI without `..` and doubled slashes."""
-    scheme, separator, path = uri.rpartition("://")
-    return f"{scheme}{separator}{os.path.normpath(path)}"

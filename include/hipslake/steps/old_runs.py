@@ -45,6 +45,22 @@ def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
     )
 
 
+def old_runs_of_cube(warehouse: str, cube: str, before: datetime) -> list[str]:
+    """The folders of a cube's runs that began before a time; parameters as for `old_runs`.
+
+    The time is so long ago that no task of such a run works any more. A folder whose run cannot be told is
+    left alone.
+    """
+    storage = Storage.at(warehouse)
+    return sorted(
+        folder
+        for folder in _run_folders(storage)
+        if any(
+            told.get("cube") == cube and _began_before(told, before) for told in _requests(storage, folder)
+        )
+    )
+
+
 def old_runs_of_dag(run_uri: str, before: datetime) -> list[str]:
     """The run folders beside one, of the same DAG, whose runs began before a time.
 
@@ -92,6 +108,18 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
             continue
         return document if isinstance(document, dict) else {}
     return {}
+
+
+def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
+    """What the steps of a run were told."""
+    requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
+    for entry in storage.list(requests):
+        try:
+            document = json.loads(storage.read(entry.path))
+        except (FileNotFoundError, ValueError):
+            continue
+        if isinstance(document, dict):
+            yield document
 
 
 def _writes(storage: Storage, folder: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.specs.cube import CubeSpec
 from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
 
@@ -63,8 +64,8 @@ def rollback_params() -> dict[str, Param]:
     }
 
 
-def vacuum_params(spec: CatalogSpec) -> dict[str, Param]:
-    """Return the params of a vacuum, with what the spec says as defaults."""
+def vacuum_params(spec: CatalogSpec | CubeSpec) -> dict[str, Param]:
+    """Return the params of a vacuum, or of a cube's cleanup, with what the spec says as defaults."""
     return {
         "keep_versions": Param(
             spec.vacuum.keep_versions,

@@ -7,11 +7,16 @@ It runs in an environment of its own, once, as the package is no longer develope
         distributed==2021.7.2 simplekv==0.14.1 storefact==0.10.0 urlquote==1.1.4 'zstandard<0.16'
     oracle/bin/python tests/cube/oracle/generate.py
 
-Payload that may be null is of floats or texts: with pandas 1.2, a null makes integers floats and booleans
-objects. Every answer is that of a cube that was built at once. Where rows were appended too, and kartothek
-answers otherwise, that answer is kept beside it.
+Payload that may be null is of floats, texts or times: with pandas 1.2, a null makes integers floats and
+booleans objects. Every answer is that of a cube that was built at once, and of which partitions were removed
+then. Where rows were appended too, and kartothek answers otherwise, that answer is kept beside it.
+
+No partition column is of booleans: whatever was written, kartothek reads all of them as True.
+
+Beside queries there are builds that break a rule, with the error that kartothek raises.
 """
 
+import datetime
 import functools
 import gzip
 import json
@@ -23,16 +28,18 @@ import pandas as pd
 import storefact
 from kartothek.core.cube.conditions import C, Conjunction
 from kartothek.core.cube.cube import Cube
-from kartothek.io.eager_cube import append_to_cube, build_cube, query_cube
+from kartothek.io.eager_cube import append_to_cube, build_cube, query_cube, remove_partitions
 
-CUBES, QUERIES, SEED = 130, 3, 20261122
+CUBES, QUERIES, WRONG, SEED = 180, 3, 120, 20261122
 VALUES = {
     "int": [-3, 0, 1, 2, 7],
     "text": ["Z", "a", "b", "\u00e4 c", "m"],
     "flag": [False, True],
     "real": [-1.5, 0.0, 2.0, 2.5],
+    "time": ["1969-12-31T23:59:59", "2020-02-29T00:00:00", "2020-02-29T12:30:00", "2026-11-22T00:00:00"],
 }
-DTYPES = {"int": "int64", "text": "object", "flag": "bool", "real": "float64"}
+DTYPES = {"int": "int64", "text": "object", "flag": "bool", "real": "float64", "time": "datetime64[ns]"}
+NULLABLE = ("real", "text", "time")
 OPERATORS = {
     "==": lambda column, value: C(column) == value,
     "!=": lambda column, value: C(column) != value,
@@ -46,7 +53,8 @@ OPERATORS = {
 def random_cube(rng):
     dimensions = ["x", "y", "z"][: rng.randint(1, 3)]
     partitions = ["P", "Q"][: rng.randint(1, 2)]
-    kinds = {name: rng.choice(["int", "text"]) for name in dimensions + partitions}
+    kinds = {name: rng.choice(["int", "int", "text", "text", "time"]) for name in dimensions}
+    kinds.update({name: rng.choice(["int", "int", "text", "text", "time"]) for name in partitions})
     datasets, index_columns = [], []
     for name in ["seed", "checks", "extra", "late"][: rng.randint(1, 4)]:
         is_seed = name == "seed"
@@ -56,7 +64,7 @@ def random_cube(rng):
         nullable = {}
         for column in payload:
             kinds[column] = rng.choice(sorted(VALUES))
-            nullable[column] = kinds[column] in ("real", "text") and rng.random() < 0.6
+            nullable[column] = kinds[column] in NULLABLE and rng.random() < 0.6
             if not nullable[column] and rng.random() < 0.5:
                 index_columns.append(column)
         cells = {}
@@ -69,7 +77,7 @@ def random_cube(rng):
             cells.setdefault(key, row)
         rows = list(cells.values())
         appended = []
-        if payload and rng.random() < 0.3:
+        if payload and rng.random() < 0.5:
             for row in rng.sample(rows, rng.randint(1, len(rows))):
                 new = dict(row)
                 for column in payload:
@@ -92,6 +100,19 @@ def random_cube(rng):
         "suppress_index_on": [name for name in dimensions if rng.random() < 0.5],
         "kinds": kinds,
         "datasets": datasets,
+        "removed": random_removal(rng, partitions, kinds, datasets) if rng.random() < 0.25 else None,
+    }
+
+
+def random_removal(rng, partitions, kinds, datasets):
+    """Partitions to remove, of datasets that are cut by the columns of the condition."""
+    column = rng.choice(partitions)
+    cut = [dataset["name"] for dataset in datasets if column in dataset["partition_columns"]]
+    chosen = cut if rng.random() < 0.5 else sorted(rng.sample(cut, rng.randint(1, len(cut))))
+    value = rng.choice(VALUES[kinds[column]])
+    return {
+        "conditions": [{"type": "Comparison", "column": column, "op": "==", "value": value}],
+        "datasets": chosen,
     }
 
 
@@ -109,6 +130,7 @@ def random_query(rng, cube):
     indexed = set(cube["partition_columns"]) | set(cube["index_columns"])
     indexed |= set(cube["dimension_columns"]) - set(cube["suppress_index_on"])
     groups = sorted(indexed & set(usable)) if rng.random() < 0.9 else sorted(usable)
+    others = [d["name"] for d in cube["datasets"] if d["name"] != "seed"]
     query = {
         "columns": sorted(rng.sample(payload, rng.randint(0, len(payload))))
         if projected or rng.random() < 0.6
@@ -123,7 +145,12 @@ def random_query(rng, cube):
         if rng.random() < 0.4
         else None,
         "dimension_columns": dimensions if projected else None,
+        "datasets": None,
     }
+    if not projected and rng.random() < 0.15:
+        query["dimension_columns"] = rng.sample(dimensions, len(dimensions))
+    if rng.random() < 0.15:
+        query["datasets"] = sorted(["seed", *rng.sample(others, rng.randint(0, len(others)))])
     if rng.random() < 0.05:
         query["columns"] = ["nope"]
     return query
@@ -145,16 +172,87 @@ def random_condition(rng, column, kind):
 
 def condition(given):
     if given["type"] == "IsIn":
-        return C(given["column"]).isin(given["values"])
+        return C(given["column"]).isin([literal(value) for value in given["values"]])
     if given["type"] == "InInterval":
-        return C(given["column"]).in_interval(given["start"], given["stop"])
-    return OPERATORS[given["op"]](given["column"], given["value"])
+        return C(given["column"]).in_interval(literal(given["start"]), literal(given["stop"]))
+    return OPERATORS[given["op"]](given["column"], literal(given["value"]))
+
+
+def literal(value):
+    return pd.Timestamp(value) if value in VALUES["time"] else value
+
+
+def random_breach(rng):
+    """A build that breaks a rule in one place."""
+    while True:
+        cube = dict(random_cube(rng), removed=None)
+        dataset = rng.choice(cube["datasets"])
+        rows, row = dataset["rows"], dict(rng.choice(dataset["rows"]))
+        rule = rng.choice(["cell", "null", "column", "payload", "seed", "rows", "cut", "type"])
+        dataset["appended"] = []
+        if rule == "cell":
+            for column in dataset["payload"]:
+                row[column] = rng.choice(VALUES[cube["kinds"][column]])
+            rows.append(row)
+        elif rule == "null":
+            keys = dataset["partition_columns"] + dataset["dimensions"]
+            keys += [column for column in dataset["payload"] if column in cube["index_columns"]]
+            number, column = rng.randrange(len(rows)), rng.choice(keys)
+            rows[number] = dict(rows[number], **{column: None})
+        elif rule == "column":
+            keys = list(dataset["partition_columns"])
+            if dataset["name"] == "seed" or len(dataset["dimensions"]) == 1:  # others may lack dimensions
+                keys += dataset["dimensions"]
+            if not keys:
+                continue
+            dataset["without"] = [rng.choice(keys)]
+        elif rule == "payload":
+            others = [d for d in cube["datasets"] if d["payload"] and d is not dataset]
+            if not others:
+                continue
+            column = others[0]["payload"][0]
+            dataset["payload"] = dataset["payload"] + [column]
+            value = rng.choice(VALUES[cube["kinds"][column]])
+            dataset["rows"] = [dict(each, **{column: value}) for each in rows]
+        elif rule == "seed":
+            cube["datasets"] = [d for d in cube["datasets"] if d["name"] != "seed"]
+            if not cube["datasets"]:
+                continue
+        elif rule == "rows":
+            dataset["rows"] = []
+        elif rule == "cut":
+            if dataset["name"] == "seed":
+                continue
+            dataset["partition_columns"] = dataset["partition_columns"] + ["nope"]
+            dataset["rows"] = [dict(each, nope=1) for each in rows]
+            cube["kinds"]["nope"] = "int"
+        else:
+            shared = [c for c in dataset["dimensions"] if cube["kinds"][c] == "int"]
+            if dataset["name"] == "seed" or not shared:
+                continue
+            dataset["retyped"] = {shared[0]: "text"}
+            dataset["rows"] = [dict(each, **{shared[0]: str(each[shared[0]])}) for each in rows]
+        return rule, cube
+
+
+def refusal(cube):
+    """The error of a build; None if there is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            written(cube, folder, at_once=False)
+        except (ValueError, TypeError, RuntimeError) as error:
+            cause = error.__cause__ or error
+            return {"error": type(cause).__name__, "said": str(cause)}
+    return None
 
 
 def frame(cube, dataset, rows):
     names = dataset["partition_columns"] + dataset["dimensions"] + dataset["payload"]
+    names = [name for name in names if name not in dataset.get("without", ())]
     found = pd.DataFrame(rows, columns=names)
-    return found.astype({name: DTYPES[cube["kinds"][name]] for name in names})
+    kinds = dict(cube["kinds"], **dataset.get("retyped", {}))
+    whole = [name for name in names if kinds[name] in NULLABLE or not found[name].isnull().any()]
+    return found.astype({name: DTYPES[kinds[name]] for name in whole})
 
 
 def written(cube, folder, at_once):
@@ -180,6 +278,11 @@ def written(cube, folder, at_once):
     build_cube(data=first, cube=spec, store=store, partition_on=cut)
     if later:
         append_to_cube(data=later, cube=spec, store=store)
+    if cube["removed"] is not None:
+        conditions = Conjunction([condition(each) for each in cube["removed"]["conditions"]])
+        remove_partitions(
+            cube=spec, store=store, conditions=conditions, ktk_cube_dataset_ids=cube["removed"]["datasets"]
+        )
     return spec, store
 
 
@@ -192,8 +295,9 @@ def answer(spec, store, query):
             dimension_columns=query["dimension_columns"],
             partition_by=query["partition_by"],
             payload_columns=query["columns"],
+            datasets=query["datasets"],
         )
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         return {"error": type(error).__name__, "said": str(error)}
     return {
         "frames": [
@@ -201,13 +305,17 @@ def answer(spec, store, query):
                 "columns": list(each.columns),
                 "dtypes": [str(kind) for kind in each.dtypes],
                 "rows": [
-                    [None if pd.isnull(value) else value for value in row]
+                    [None if pd.isnull(value) else plain(value) for value in row]
                     for row in each.astype(object).values.tolist()
                 ],
             }
             for each in frames
         ]
     }
+
+
+def plain(value):
+    return pd.Timestamp(value).isoformat() if isinstance(value, datetime.datetime) else value
 
 
 def main():
@@ -227,12 +335,18 @@ def main():
                     if other != found:
                         found["after_append"] = other
                 cases.append({"cube": cube, "query": query, "answer": found})
+    breaches = []
+    while len(breaches) < WRONG:
+        rule, cube = random_breach(rng)
+        breaches.append({"rule": rule, "cube": cube, "refusal": refusal(cube)})
     path = pathlib.Path(__file__).with_name("answers.json.gz")
     with gzip.GzipFile(str(path), "wb", mtime=0) as file:
-        file.write(json.dumps(cases, sort_keys=True).encode())
+        file.write(json.dumps({"queries": cases, "breaches": breaches}, sort_keys=True).encode())
     errors = sum("error" in case["answer"] for case in cases)
     differ = sum("after_append" in case["answer"] for case in cases)
     print(len(cases), "queries,", errors, "errors,", differ, "that differ after an append")
+    refused = sum(each["refusal"] is not None for each in breaches)
+    print(len(breaches), "builds that break a rule,", refused, "of them refused")
 
 
 main()

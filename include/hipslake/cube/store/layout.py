@@ -43,8 +43,19 @@ def data_path(write_id: str, dataset: str, values: Mapping[str, Any], task: int,
     >>> data_path("20261121T0330-7f3a", "seed", {"P": 0, "Q": "a/b"}, 3, 0)
     '20261121T0330-7f3a/seed/P=0/Q=a%2Fb/20261121T0330-7f3a-00003-000.parquet'
     """
-    folders = "".join(f"{quote(name, safe='')}={_folder(value)}/" for name, value in values.items())
+    folders = "".join(f"{each}/" for each in value_folders(values))
     return f"{write_id}/{dataset}/{folders}{write_id}-{task:05d}-{number:03d}.parquet"
+
+
+def value_folders(values: Mapping[str, Any]) -> list[str]:
+    """The folders that stand for some values of columns, as Hive has them; long texts are cut.
+
+    Examples
+    --------
+    >>> value_folders({"P": 0, "Q": "a/b"})
+    ['P=0', 'Q=a%2Fb']
+    """
+    return [f"{quote(name, safe='')}={_folder(value)}" for name, value in values.items()]
 
 
 def index_path(write_id: str, dataset: str, column: str, task: int) -> str:
@@ -75,10 +86,21 @@ def moved(path: str, write_id: str) -> str:
     return f"{write_id}/{path.partition('/')[2]}"
 
 
-def _folder(value: Any) -> str:
-    text = value.isoformat() if isinstance(value, datetime.date) else str(value)
+def value_text(value: Any) -> str:
+    """A value as text: times in ISO 8601, bytes in hexadecimal.
+
+    Examples
+    --------
+    >>> value_text(b"ab"), value_text(True)
+    ('6162', 'True')
+    """
     if isinstance(value, bytes):
-        text = value.hex()
+        return value.hex()
+    return value.isoformat() if isinstance(value, datetime.date) else str(value)
+
+
+def _folder(value: Any) -> str:
+    text = value_text(value)
     name = quote(text, safe="")
     # A name of a folder has at most 255 bytes on most file systems.
     return name if len(name) <= _LONGEST else name[:80] + "_" + hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.cube.checks import check_datasets
+from hipslake.cube.checks import check_cut, check_datasets, check_name
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.committing import Draft, commit, known_datasets, standing_cube
 from hipslake.cube.store.datasets import index_columns, with_written
@@ -68,6 +68,7 @@ def build(
     CubeRowsError
         The rows break the cube's rules.
     """
+    check_name("cube", name)
     offers = _offers(roles, data, partition_columns or {})
     schemas = {each.name: each.schema for each in offers}
     check_datasets(roles, schemas)
@@ -186,6 +187,8 @@ def _offers(roles: CubeColumns, data: Offered, partition_columns: Mapping[str, S
         )
     if not data:
         raise CubeError("no dataset is given; give one at least")
+    for name in data:
+        check_name("dataset", name)
     return [
         _offered(roles, name, data[name], partition_columns=partition_columns.get(name))
         for name in sorted(data)
@@ -206,16 +209,7 @@ def _offered(
         rows = rows.source
     source = source_of(rows, name)
     if partition_columns is not None:
-        strange = set(partition_columns) - set(roles.partition_columns)
-        if strange:
-            raise CubeError(
-                f"dataset {name!r}: {listed(strange)} is none of the cube's partition columns "
-                f"({', '.join(roles.partition_columns)})"
-            )
-        if name == roles.seed and set(partition_columns) != set(roles.partition_columns):
-            raise CubeError(
-                f"the seed {name!r} is cut by all partition columns ({', '.join(roles.partition_columns)})"
-            )
+        check_cut(roles, name, partition_columns)
     return offer(roles, name, source, partition_columns=partition_columns, like=like)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.conditions import Conditions, Conjunction
@@ -17,6 +18,7 @@ from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError
 from hipslake.storage import Storage
+from hipslake.versions.write_id import is_write_id
 
 
 def remove_partitions(
@@ -47,32 +49,54 @@ def remove_partitions(
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
         base = standing_cube(base, cube)
-        chosen = list(base.names if datasets is None else datasets)
-        known_datasets(base, chosen)
-        strange = wanted.columns - set(base.roles.partition_columns)
-        if strange:
-            raise CubeError(
-                "partitions are removed by conditions on partition columns "
-                f"({', '.join(base.roles.partition_columns)}), not on {listed(strange)}"
-            )
-        if not wanted.columns:
-            raise CubeError(
-                "no condition says which partitions are removed; delete datasets to remove all of them"
-            )
-        uncut = {name: wanted.columns - set(base.dataset(name).partition_columns) for name in chosen}
-        uncut = {name: columns for name, columns in uncut.items() if columns}
-        if uncut:
-            told = "; ".join(f"{name!r} not by {listed(columns)}" for name, columns in sorted(uncut.items()))
-            raise CubeError(
-                f"not all datasets are partitioned by these columns ({told}), and would lose rows of other "
-                "partitions; name the datasets that are meant, or remove rows of these by building them again"
-            )
-        after = [
-            _without(cube, write_id, each, wanted) if each.name in chosen else each for each in base.datasets
-        ]
+        gone = files_of_partitions(cube, base, wanted, datasets)
+        after = [_without(cube, write_id, each, gone.get(each.name)) for each in base.datasets]
         return Draft(base.cube, base.roles, base.file_rows, after)
 
     return commit(cube, "remove_partitions", work, mark=mark)
+
+
+def files_of_partitions(
+    cube: Storage, base: CubeMetadata, conditions: Conditions, datasets: Sequence[str] | None = None
+) -> dict[str, pa.Table]:
+    """The files of the partitions that meet some conditions, per dataset.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    base : CubeMetadata
+        A version of it.
+    conditions, datasets
+        As for `remove_partitions`, whose errors are raised.
+
+    Returns
+    -------
+    dict of str to pyarrow.Table
+        As `hipslake.cube.store.files.files_schema`.
+    """
+    wanted = Conjunction.of(conditions)
+    chosen = list(base.names if datasets is None else datasets)
+    known_datasets(base, chosen)
+    strange = wanted.columns - set(base.roles.partition_columns)
+    if strange:
+        raise CubeError(
+            "partitions are removed by conditions on partition columns "
+            f"({', '.join(base.roles.partition_columns)}), not on {listed(strange)}"
+        )
+    if not wanted.columns:
+        raise CubeError(
+            "no condition says which partitions are removed; delete datasets to remove all of them"
+        )
+    uncut = {name: wanted.columns - set(base.dataset(name).partition_columns) for name in chosen}
+    uncut = {name: columns for name, columns in uncut.items() if columns}
+    if uncut:
+        told = "; ".join(f"{name!r} not by {listed(columns)}" for name, columns in sorted(uncut.items()))
+        raise CubeError(
+            f"not all datasets are partitioned by these columns ({told}), and would lose rows of other "
+            "partitions; name the datasets that are meant, or remove rows of these by building them again"
+        )
+    return {name: wanted.meeting(read_files(cube, base.dataset(name))) for name in chosen}
 
 
 def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -> CubeMetadata:
@@ -109,23 +133,29 @@ def delete_cube(cube: Storage) -> None:
         There is none.
     """
     read_version(cube)
+    delete_files(cube)
+
+
+def delete_files(cube: Storage) -> None:
+    """Delete what a cube has at its root, the log of versions first; also what is left of one that had it.
+
+    What is of no cube stays.
+    """
     cube.delete("metadata.json")
     cube.delete_tree("_versions")
     for entry in cube.list():
-        if entry.is_dir:
+        if entry.is_dir and is_write_id(entry.path):
             cube.delete_tree(entry.path)
-        else:
-            cube.delete(entry.path)
+    for entry in cube.unfinished():
+        cube.delete(entry.path)
     cube.delete("current")
 
 
 def _without(
-    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, conditions: Conjunction
+    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, gone: pa.Table | None
 ) -> CubeDatasetMetadata:
-    files = read_files(cube, dataset)
-    gone = conditions.meeting(files)[PATH].combine_chunks()
-    if not len(gone):
+    if gone is None or not gone.num_rows:
         return dataset
-    return without_files(
-        cube, write_id, dataset, files.filter(pc.invert(pc.is_in(files[PATH], value_set=gone)))
-    )
+    files = read_files(cube, dataset)
+    lost = pc.is_in(files[PATH], value_set=gone[PATH].combine_chunks())
+    return without_files(cube, write_id, dataset, files.filter(pc.invert(lost)))

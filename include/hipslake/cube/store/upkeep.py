@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
-from hipslake.cube.checks import check_datasets
+from hipslake.cube.checks import check_datasets, check_name
 from hipslake.cube.dataset import labels_column, listed
 from hipslake.cube.keys import bounds_of
-from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version
+from hipslake.cube.store.committing import Draft, commit, known_datasets, newest, read_version
 from hipslake.cube.store.datasets import described
 from hipslake.cube.store.files import PATH, encoded, read_files, read_index
 from hipslake.cube.store.layout import index_path, moved
@@ -89,15 +89,15 @@ def copy(
     """
     if source.is_same_place(target):
         raise CubeError(f"{source.uri()}: a cube is not copied onto itself; name another place")
+    if name is not None:
+        check_name("cube", name)
+    # Said before anything is written, also before the pin is.
+    _staying(read_version(source), newest(target), datasets, target, overwrite=overwrite)
     with pinning(source) as pin:
         given = CubeMetadata.from_json(pin.hold_newest(), source.uri())
-        chosen = list(given.names if datasets is None else datasets)
-        known_datasets(given, chosen)
 
         def work(write_id: str, base: CubeMetadata | None) -> Draft:
-            stays = _staying(given, base, chosen, target, overwrite=overwrite)
-            schemas = {each.name: each.to_arrow() for each in (*stays, *map(given.dataset, chosen))}
-            check_datasets(given.roles, schemas)
+            chosen, stays = _staying(given, base, datasets, target, overwrite=overwrite)
             copied = [_copied(source, target, write_id, given.dataset(each)) for each in sorted(chosen)]
             every = sorted([*stays, *copied], key=lambda each: each.name)
             return Draft(name or given.cube, given.roles, given.file_rows, every)
@@ -147,25 +147,41 @@ class _CubeVersions:
 
 
 def _staying(
-    given: CubeMetadata, base: CubeMetadata | None, chosen: Sequence[str], target: Storage, *, overwrite: bool
-) -> list[CubeDatasetMetadata]:
-    """The datasets of the target that a copy leaves as they are."""
-    if base is None:
-        return []
-    twice = set(chosen) & set(base.names)
-    if twice and not overwrite:
-        raise CubeError(f"{target.uri()}: there is {listed(twice)} already; say overwrite to replace it")
-    differs = [
-        role
-        for role in ("dimension_columns", "partition_columns", "pixel_orders", "seed", "suppress_index_on")
-        if getattr(given.roles, role) != getattr(base.roles, role)
-    ]
-    if differs:
-        raise CubeError(
-            f"{target.uri()}: the cube there has other {', '.join(differs)}; copy to another place, or "
-            "delete it first"
-        )
-    return [each for each in base.datasets if each.name not in chosen]
+    given: CubeMetadata,
+    base: CubeMetadata | None,
+    datasets: Sequence[str] | None,
+    target: Storage,
+    *,
+    overwrite: bool,
+) -> tuple[list[str], list[CubeDatasetMetadata]]:
+    """The datasets that a copy takes, and those of the target that it leaves; refused if they fit ill."""
+    chosen = list(given.names if datasets is None else datasets)
+    known_datasets(given, chosen)
+    stays: list[CubeDatasetMetadata] = []
+    if base is not None:
+        twice = set(chosen) & set(base.names)
+        if twice and not overwrite:
+            raise CubeError(f"{target.uri()}: there is {listed(twice)} already; say overwrite to replace it")
+        differs = [
+            role
+            for role in (
+                "dimension_columns",
+                "partition_columns",
+                "pixel_orders",
+                "seed",
+                "suppress_index_on",
+            )
+            if getattr(given.roles, role) != getattr(base.roles, role)
+        ]
+        if differs:
+            raise CubeError(
+                f"{target.uri()}: the cube there has other {', '.join(differs)}; copy to another place, or "
+                "delete it first"
+            )
+        stays = [each for each in base.datasets if each.name not in chosen]
+    schemas = {each.name: each.to_arrow() for each in (*stays, *map(given.dataset, chosen))}
+    check_datasets(given.roles, schemas)
+    return chosen, stays
 
 
 def _copied(

@@ -1,0 +1,200 @@
+"""The outcome of a query as files: tasks read and join partitions, and each writes its own files.
+
+Without groups a file holds the rows of some partitions, in their order, sorted within each; its number is
+that of the task. With groups, each has a folder `<column>=<value>`, as Hive has them, with a file of its
+rows; these columns are in the folder's name only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.cube.conditions import Conjunction
+from hipslake.cube.dataset import labels_column
+from hipslake.cube.joining import concatenated
+from hipslake.cube.outcome import read_partition
+from hipslake.cube.plan import PartitionRead, QueryPlan
+from hipslake.cube.store.files import BYTES, PATH, read_files, read_rows
+from hipslake.cube.store.layout import value_folders, value_text
+from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.errors import CubeError
+from hipslake.exports.model import Origin
+from hipslake.exports.writing import write_export
+from hipslake.specs.export import ExportFormat
+from hipslake.storage import Storage
+
+_LONGEST_FOLDER = 255  # bytes of a name, on most file systems
+
+WRITTEN = pa.schema(
+    [("path", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("opened", pa.int64())]
+)
+"""What a task says of each file that it wrote; `opened`, how many files of the cube it opened for it."""
+
+
+@dataclass(frozen=True)
+class ResultTasks:
+    """The tasks that write the outcome of a query.
+
+    Attributes
+    ----------
+    cube : Storage
+        At the cube's root.
+    plan : QueryPlan
+        It need not name files.
+    tasks : tuple of tuple of PartitionRead
+        What each task reads; a group is never in two.
+    keys : tuple of dict
+        The key of each group.
+    target : Storage
+        The folder that the files go to.
+    kind : ExportFormat
+    origin : Origin
+    """
+
+    cube: Storage
+    plan: QueryPlan
+    tasks: tuple[tuple[PartitionRead, ...], ...]
+    keys: tuple[dict[str, Any], ...]
+    target: Storage
+    kind: ExportFormat
+    origin: Origin
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of the files."""
+        return file_schema(self.plan)
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Write the files of a task, and say so."""
+        opened: list[int] = []
+        if not self.plan.intention.partition_by:
+            yield from self._written(f"part-{task:05d}", self._joined(self.tasks[task], opened), opened)
+            return
+        for number, reads in groupby(self.tasks[task], key=lambda read: read.group):
+            rows = concatenated(
+                list(self._joined(list(reads), opened)),
+                self.plan.intention.dimension_columns,
+                self.plan.cube.partition_columns,
+            )
+            folders = "/".join(value_folders(self.keys[number]))
+            yield from self._written(f"{folders}/part-{task:05d}", iter([rows]), opened)
+
+    def _joined(self, reads: Sequence[PartitionRead], opened: list[int]) -> Iterator[pa.Table]:
+        plan = self.plan
+
+        def load(
+            dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
+        ) -> pa.Table:
+            opened.append(len(labels))
+            return read_rows(self.cube, labels, plan.loaded_schema(dataset), conditions)
+
+        for read in reads:
+            yield concatenated(
+                [read_partition(plan, read, load)],
+                plan.intention.dimension_columns,
+                plan.cube.partition_columns,
+            )
+
+    def _written(self, name: str, tables: Iterator[pa.Table], opened: list[int]) -> Iterator[pa.RecordBatch]:
+        """Write one file, unless there are no rows for it."""
+        path, rows, size = "", 0, 0
+        first = next((table for table in tables if table.num_rows), None)
+        if first is not None:
+            path = f"{name}.{self.kind.value}"
+            rows, size = self.write(path, chain([first], tables))
+        yield pa.record_batch([[path], [rows], [size], [sum(opened)]], schema=WRITTEN)
+        opened.clear()
+
+    def write(self, path: str, tables: Iterable[pa.Table]) -> tuple[int, int]:
+        """Write one file; return its rows and bytes."""
+        done = write_export(
+            self.target.uri(path),
+            self.schema,
+            (table.select(self.schema.names) for table in tables),
+            self.kind,
+            self.origin,
+        )
+        return done.rows, done.bytes
+
+
+def file_schema(plan: QueryPlan) -> pa.Schema:
+    """Of the files of an outcome: columns of groups stand in the names of their folders.
+
+    Raises
+    ------
+    CubeError
+        There is no other column.
+    """
+    fields = [field for field in plan.schema if field.name not in plan.intention.partition_by]
+    if not fields:
+        raise CubeError(
+            f"partition_by: the outcome has no column but {', '.join(plan.intention.partition_by)}, which "
+            "stand in the names of folders; name fewer, or more columns"
+        )
+    return pa.schema(fields)
+
+
+def check_group_folders(plan: QueryPlan) -> None:
+    """Refuse groups whose values are too long for the name of a folder.
+
+    Raises
+    ------
+    CubeError
+    """
+    for group in plan.groups:
+        for (column, value), folder in zip(group.key.items(), value_folders(group.key), strict=True):
+            text = value_text(value)
+            if len(folder) > _LONGEST_FOLDER or unquote(folder.rpartition("=")[2]) != text:
+                raise CubeError(
+                    f"partition_by: a value of {column!r}, {text[:40]!r}..., is too long for the name of a "
+                    "folder; leave the column out of partition_by"
+                )
+
+
+def cut_by_bytes(plan: QueryPlan, sizes: Sequence[int], task_bytes: int) -> list[list[PartitionRead]]:
+    """The reads of each task: runs of partitions with about as many bytes, and whole groups.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+    sizes : sequence of int
+        Bytes of the files of each read, in the order of `plan.reads()`.
+    task_bytes : int
+        Of the files that one task reads, about.
+    """
+    found: list[list[PartitionRead]] = []
+    full, group = True, -1
+    filled = 0
+    grouped = bool(plan.intention.partition_by)
+    for read, size in zip(plan.reads(), sizes, strict=True):
+        if full and not (grouped and read.group == group):
+            found.append([])
+            filled, full = 0, False
+        found[-1].append(read)
+        filled += size
+        full, group = filled >= task_bytes, read.group
+    return found
+
+
+def sizes_of_reads(cube: Storage, metadata: CubeMetadata, plan: QueryPlan) -> np.ndarray:
+    """Bytes of the files that each read needs, in the order of `plan.reads()`: int64[reads]."""
+    parts = [group.partitions for group in plan.groups]
+    aligned = pa.concat_tables(parts) if parts else plan.aligned
+    total = np.zeros(aligned.num_rows, np.int64)
+    for name in plan.intention.load:
+        files = read_files(cube, metadata.dataset(name))
+        lists = aligned.column(labels_column(name)).combine_chunks()
+        labels = lists.flatten()
+        places = pc.index_in(labels, value_set=files[PATH].combine_chunks().cast(labels.type))
+        sizes = files[BYTES].take(places).to_numpy()
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        total += np.bincount(np.repeat(np.arange(len(counts)), counts), sizes, len(counts)).astype(np.int64)
+    return total

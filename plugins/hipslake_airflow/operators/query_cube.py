@@ -1,0 +1,83 @@
+"""Rows of a cube leave it as a folder of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Context
+
+from hipslake_airflow.operators.spark_step import SparkStepOperator
+
+if TYPE_CHECKING:
+    from hipslake.steps.cube_query import CubeQueryReport, CubeQueryRequest
+
+_OPTIONAL = ("version", "columns", "conditions", "partition_by", "dimension_columns", "datasets", "format")
+
+
+class QueryCubeOperator(SparkStepOperator):
+    """Write the outcome of a query of a cube to a new folder; in Spark, if much has to be read.
+
+    Reads the params `cube`, `version`, `columns`, `conditions`, `partition_by`, `dimension_columns`,
+    `datasets`, `format` and `output`.
+
+    Parameters
+    ----------
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    spark_above_bytes : int
+        From this many bytes of files on that the plan leaves, Spark reads them.
+    """
+
+    job = "query_cube"
+    module = "hipslake.spark.cube_query"
+    template_fields: Sequence[str] = ()
+
+    def __init__(
+        self,
+        *,
+        warehouse: str = "${HIPSLAKE_WAREHOUSE}",
+        spark_above_bytes: int = 2 << 30,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
+        self.warehouse = warehouse
+        self._asked: dict[str, Any] = {}
+
+    def request(self) -> CubeQueryRequest:
+        from hipslake.steps.cube_query import CubeQueryRequest
+
+        return CubeQueryRequest.model_validate(self._asked)
+
+    def report_type(self) -> type[CubeQueryReport]:
+        from hipslake.steps.cube_query import CubeQueryReport
+
+        return CubeQueryReport
+
+    def bytes_to_handle(self) -> int:
+        from hipslake.steps.cube_query import bytes_to_read
+
+        return bytes_to_read(self.request())
+
+    def outcome(self, context: Context) -> CubeQueryReport:
+        report: CubeQueryReport = super().outcome(context)  # type: ignore[assignment]
+        self.log.info("%s", report.text)
+        for each in report.fates:
+            self.log.info("%d partitions: %s", each.partitions, each.fate)
+        return report
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        from hipslake.specs.environment import expand
+        from hipslake.steps.run import run_uri
+
+        params: Mapping[str, Any] = context["params"]
+        run = context["dag_run"]
+        warehouse = expand(self.warehouse)
+        self._asked = {
+            "run_uri": run_uri(warehouse, run.dag_id, run.run_id),
+            "warehouse": warehouse,
+            "cube": params["cube"],
+            "output": params["output"],
+            **{name: params[name] for name in _OPTIONAL if params.get(name)},
+        }
+        return super().execute(context)
