@@ -208,7 +208,7 @@ def write_landed(folder: Path) -> pa.Table:
 
 @pytest.mark.system
 def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_only_its_partitions(
-    airflow: Path, load: Load, cubes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    airflow: Path, load: Load, cubes: Path, tmp_path: Path
 ) -> None:
     sky = RealSky(tmp_path, cubes)
     waiting = load()["cube_align__sky"].test()
@@ -255,9 +255,8 @@ def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_
 
 @pytest.mark.system
 def test_forms_append_extend_and_build_and_what_makes_no_sense_fails(
-    airflow: Path, load: Load, cubes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    airflow: Path, load: Load, cubes: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2,4]"}')
     survey = Survey(tmp_path)
     survey.night(0)
     ids = survey.catalog.read(["id"])["id"]
@@ -266,12 +265,10 @@ def test_forms_append_extend_and_build_and_what_makes_no_sense_fails(
     more = f"  more: {{parquet: '{tmp_path}/more/*.parquet', partition_columns: []}}\n"
     (cubes / "sky.yaml").write_text(SKY + more)
     build = load()["cube_build__sky"]
-    build.get_task("build").spark_above_bytes = 1
     assert states(build.test(run_conf={"mode": "build"}))["build"] == "success"
     cube = Cube.open(tmp_path / "warehouse" / "cubes" / "sky")
     assert cube.query(["n"])["n"].to_pylist() == [each + 1 for each in sorted(ids.to_pylist())]
 
-    build.get_task("build").spark_above_bytes = 1 << 40
     again = build.test(run_conf={"mode": "build"})
     assert states(again)["resolve"] == "failed"
     pq.write_table(pa.table({"id": ids, "n": pc.add(ids, 2)}), tmp_path / "more" / "a.parquet")
