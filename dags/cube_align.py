@@ -6,8 +6,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.cube import CubeSpec
+from hipslake_airflow.cube_documents import cube_align_document
 from hipslake_airflow.cube_pipeline import cube_dag, news_of
-from hipslake_airflow.documents import cube_align_document
 from hipslake_airflow.params.cubes import align_params
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.spec_dags import cube_dags

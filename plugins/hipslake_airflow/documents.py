@@ -7,7 +7,6 @@ from pathlib import Path
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.cube import CubeDatasetSpec, CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.join import SideSpec
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
@@ -272,83 +271,6 @@ added and removed, and how many files a query opens before and after.
 
 Runs {when(spec.schedule, "each sink into the table" if spec.table else "")}.
 """
-
-
-_CUBE_OUTCOME = """\
-`resolve` freezes the spec, the params and the version of every source, and compares them with what the
-newest version of the cube was made of. `build` writes what is new, reads it back, commits one version for all
-datasets with the table of how their partitions align, and emits the cube's asset; with nothing new it is
-skipped.
-The log says what was written, and which partitions were dropped and why."""
-
-
-def cube_build_document(spec: CubeSpec, path: Path) -> str:
-    """Return the page of a cube's build DAG, in Markdown."""
-    return f"""### Build {spec.name}
-
-{_cube_table(spec, path)}
-
-{_CUBE_OUTCOME}
-
-By default a run adds the datasets that the cube lacks, and reads again those whose source has changed. The
-form offers to build all anew, to write some datasets anew, or to append their rows: there the last write
-wins, cell by cell.
-"""
-
-
-def cube_align_document(spec: CubeSpec, path: Path) -> str:
-    """Return the page of the DAG that aligns a cube, in Markdown."""
-    asked, joined = spec.materialise, ""
-    if asked is not None and asked.name is not None:
-        joined = f"""
-The joined rows are kept with the version, and published as catalog `{asked.name}`: `materialise` starts its
-run, the steps behind it are those of an ingest."""
-    elif asked is not None:
-        joined = "\nThe joined rows are kept with the version, as Parquet files."
-    return f"""### Align {spec.name}
-
-{_cube_table(spec, path)}
-
-{_CUBE_OUTCOME}
-
-Whatever event woke the run, it looks at all datasets. Only partitions that come out other than they stand are
-replaced; the files of all others stay.
-{joined}
-"""
-
-
-def _cube_table(spec: CubeSpec, path: Path) -> str:
-    orders = [f"`{name}` (order {order})" for name, order in spec.pixel_orders.items()]
-    cut = [f"`{name}`" for name in spec.partition_columns if name not in spec.pixel_orders]
-    datasets = "\n".join(
-        f"| `{name}`{' (seed)' if name == spec.seed else ''} | {_cube_source(each)} |"
-        for name, each in sorted(spec.datasets.items())
-    )
-    conditions = (spec.conditions or "none").replace("|", "\\|")
-    return f"""{spec.description}
-
-| | |
-|---|---|
-| spec | `{path}` |
-| cells | {", ".join(f"`{name}`" for name in spec.dimension_columns)} |
-| partitions | {", ".join([*cut, *orders])} |
-| conditions | `{" ".join(conditions.split())}` |
-
-| dataset | rows |
-|---|---|
-{datasets}"""
-
-
-def _cube_source(dataset: CubeDatasetSpec) -> str:
-    if dataset.catalog is not None:
-        found = f"catalog `{dataset.catalog}`" + (f", version {dataset.version}" if dataset.version else "")
-    elif dataset.table is not None:
-        found = f"table `{dataset.table}` in Iceberg catalog `{dataset.iceberg.name}`"
-        found += f", snapshot {dataset.snapshot}" if dataset.snapshot else ""
-    else:
-        found = f"`{dataset.parquet}`"
-    line = " ".join((dataset.filters or "").split()).replace("|", "\\|")
-    return found + (f", with `{line}`" if line else "")
 
 
 EXPORT_DOCUMENT = """### Export rows of a catalog

@@ -12,11 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.store.alignment import read_alignment
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.from_spec import align_to_spec, build_from_spec
-from hipslake.cube.store.joined import read_joined
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.errors import CubeError, CubeRowsError
@@ -92,7 +90,7 @@ class Sky:
         expected = self.merged()
         found = self.cube.query(conditions=parse_conditions(CONDITIONS)).to_pandas()
         pd.testing.assert_frame_equal(found, expected[found.columns], check_exact=True)
-        kept = read_joined(self.cube.storage, self.cube.metadata).to_pandas().sort_values("id")
+        kept = self.cube.joined().to_pandas().sort_values("id")
         pd.testing.assert_frame_equal(kept.reset_index(drop=True), found, check_exact=True)
 
 
@@ -175,7 +173,7 @@ def test_a_partition_that_has_lost_rows_is_written_again_and_one_without_rows_is
 
 
 def test_what_became_of_each_partition_is_kept_with_the_version(sky: Sky) -> None:
-    table = read_alignment(sky.cube.storage, sky.cube.metadata).to_pandas().set_index("pixel")
+    table = sky.cube.alignment().to_pandas().set_index("pixel")
     merged = sky.merged(how="left")
     per_pixel = merged.groupby("pixel")
     assert table["__rows_stars"].to_dict() == per_pixel.size().to_dict()
@@ -216,7 +214,7 @@ def test_other_conditions_align_anew_and_write_no_dataset(sky: Sky) -> None:
     found = align_to_spec(sky.spec(conditions="period > 100.0"), sky.warehouse)
     assert found.version == 2
     assert sky.files("stars") == before
-    kept = read_joined(sky.cube.storage, found)
+    kept = sky.cube.joined()
     assert kept.num_rows == (sky.merged(how="left")["period"] > 100).sum() > 0
 
 

@@ -120,20 +120,9 @@ source:
 position: {{ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}}
 threshold: 20000 rows
 """
-REAL = """\
-name: sky
-dimension_columns: [source_id]
-partition_columns: [pixel]
-pixel_orders: {{pixel: 2}}
-seed: gaia
-index_columns: [HIP]
-suppress_index_on: [source_id]
-conditions: HIP is not null
-materialise: {{name: sky_joined, threshold: 20000 rows}}
-datasets:
-  gaia: {{catalog: stars, columns: [_healpix_29, source_id, ra, dec, phot_g_mean_mag]}}
-  hipparcos: {{catalog: stars_x_hipparcos, columns: [_healpix_29, source_id, HIP, Hpmag]}}
+MORE = """
   features: {{parquet: "{place}/features/*.parquet"}}
+materialise: {{name: sky_joined, threshold: 20000 rows}}
 """
 
 
@@ -153,7 +142,9 @@ class RealSky:
         (specs.parent / "joins").mkdir()
         self.match = specs.parent / "joins" / "stars_x_hipparcos.yaml"
         self.match.write_text(match)
-        (specs.parent / "cubes" / "sky.yaml").write_text(REAL.format(place=place))
+        sky = (SPECS / "cubes" / "sky.yaml").read_text().rstrip() + MORE.format(place=place)
+        sky = sky.replace("gaia_x_hipparcos", "stars_x_hipparcos").replace("gaia_dr3", "stars")
+        (specs.parent / "cubes" / "sky.yaml").write_text(sky)
 
     def observe(self, night: int) -> None:
         """Ingest a night, and match the catalog anew."""
@@ -176,7 +167,7 @@ class RealSky:
         stars = pd.concat([self.survey.landed[night].to_pandas() for night in self.survey.landed])
         pairs = Catalog.open(self.warehouse / "catalogs" / "stars_x_hipparcos").to_pandas()
         features = pd.read_parquet(self.place / "features")[["source_id", "speed"]]
-        found = stars[["source_id", "ra", "dec", "phot_g_mean_mag"]]
+        found = stars[["source_id", "ra", "dec", "phot_g_mean_mag", "pmra", "pmdec"]]
         found = found.merge(pairs[["source_id", "HIP", "Hpmag"]], on="source_id")
         found = found.merge(features, on="source_id", how="left").sort_values("source_id")
         found["pixel"] = healpy.ang2pix(4, found["ra"], found["dec"], nest=True, lonlat=True)
@@ -217,7 +208,7 @@ def write_landed(folder: Path) -> pa.Table:
 
 @pytest.mark.system
 def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_only_its_partitions(
-    airflow: Path, load: Load, cubes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    airflow: Path, load: Load, cubes: Path, tmp_path: Path
 ) -> None:
     sky = RealSky(tmp_path, cubes)
     waiting = load()["cube_align__sky"].test()
@@ -264,9 +255,8 @@ def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_
 
 @pytest.mark.system
 def test_forms_append_extend_and_build_and_what_makes_no_sense_fails(
-    airflow: Path, load: Load, cubes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    airflow: Path, load: Load, cubes: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2,4]"}')
     survey = Survey(tmp_path)
     survey.night(0)
     ids = survey.catalog.read(["id"])["id"]
@@ -275,12 +265,10 @@ def test_forms_append_extend_and_build_and_what_makes_no_sense_fails(
     more = f"  more: {{parquet: '{tmp_path}/more/*.parquet', partition_columns: []}}\n"
     (cubes / "sky.yaml").write_text(SKY + more)
     build = load()["cube_build__sky"]
-    build.get_task("build").spark_above_bytes = 1
     assert states(build.test(run_conf={"mode": "build"}))["build"] == "success"
     cube = Cube.open(tmp_path / "warehouse" / "cubes" / "sky")
     assert cube.query(["n"])["n"].to_pylist() == [each + 1 for each in sorted(ids.to_pylist())]
 
-    build.get_task("build").spark_above_bytes = 1 << 40
     again = build.test(run_conf={"mode": "build"})
     assert states(again)["resolve"] == "failed"
     pq.write_table(pa.table({"id": ids, "n": pc.add(ids, 2)}), tmp_path / "more" / "a.parquet")

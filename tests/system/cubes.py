@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,8 @@ from hipslake.steps.build_cube import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.storage import Storage
+
+from tests.system import dying
 
 SPEC = """\
 name: sky
@@ -60,6 +64,17 @@ def build(uri: str) -> BuildCubeReport:
     engine = ThisProcess(1)
     request = BuildCubeRequest(run_uri=uri)
     return perform(lambda asked: build_cube.run(asked, engine), request, BuildCubeReport)
+
+
+def die_after_the_commit(uri: str, root: str) -> None:
+    """Make the version, and die when it is committed, right before the pointer is told of it."""
+
+    def die(change: dying.Change) -> None:
+        if Path(change.path).parent == Path(root) and "metadata.json" in Path(change.path).name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    dying.on_change(root, die)
+    build(uri)
 
 
 def rows_of(root: Path) -> pa.Table:

@@ -31,10 +31,18 @@ def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     >>> row_checksum(rows) == row_checksum(rows.take([1, 0]))
     True
     """
-    return sum(_checksum(rows.slice(at, _ROWS)) for at in range(0, rows.num_rows, _ROWS)) % 2**64
+    chunks = (rows.slice(at, _ROWS) for at in range(0, rows.num_rows, _ROWS))
+    return sum(int(row_hashes(chunk).sum(dtype=np.uint64)) for chunk in chunks) % 2**64
 
 
-def _checksum(rows: pa.Table | pa.RecordBatch) -> int:
+def row_hashes(rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
+    """A hash per row, uint64[n]; equal rows have equal ones, also in another table.
+
+    Raises
+    ------
+    InputError
+        A column is of a type that cannot be hashed.
+    """
     total = np.zeros(rows.num_rows, np.uint64)
     for at, name in enumerate(rows.schema.names):
         column = rows.column(at)
@@ -43,7 +51,7 @@ def _checksum(rows: pa.Table | pa.RecordBatch) -> int:
         hashes = _hashes(column, name)
         hashes += _salt(at)
         total += _mixed(hashes)
-    return int(_mixed(total).sum(dtype=np.uint64))
+    return _mixed(total)
 
 
 def _hashes(values: pa.Array, name: str) -> NDArray[np.uint64]:

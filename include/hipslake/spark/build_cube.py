@@ -32,7 +32,9 @@ def run(request: BuildCubeRequest, engine: Engine) -> BuildCubeReport:
     phases = Phases()
     frozen = request.frozen()
     with phases("build"):
-        after, before = assemble(frozen.place, frozen.assembly, engine, mark=frozen.write_id)
+        after, before = assemble(
+            frozen.place, frozen.assembly, engine, mark=frozen.write_id, since=frozen.created
+        )
     with phases("report"):
         report = _report(frozen.place, after, before)
     return report.model_copy(update={"mode": frozen.mode.value, "seconds": phases.seconds})

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.storage import Storage
 
 _WRITTEN = "path string"
+_PART_BYTES = 64 << 20
 
 
 @contextmanager
@@ -40,16 +42,13 @@ def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
     ...     extend(cube, {"features": rows}, engine=SparkEngine(spark))
     """
     name = f"frame-{uuid.uuid4().hex}"
-    schema = to_arrow_schema(frame.schema)
+    kept, schema = folder.sub(name), to_arrow_schema(frame.schema)
     try:
-        paths = [
-            row.path for row in frame.mapInArrow(_KeepRows(folder.sub(name), schema), _WRITTEN).collect()
-        ]
-        kept = folder.sub(name)
-        groups = []
-        for path in sorted(paths):
-            with kept.arrow_file(path) as file:
-                groups += [(path, number) for number in range(pq.ParquetFile(file).num_row_groups)]
+        groups: list[tuple[str, int, int]] = []
+        for row in frame.mapInArrow(_KeepRows(kept, schema), _WRITTEN).sort("path").collect():
+            with kept.arrow_file(row.path) as file:
+                count = pq.ParquetFile(file).num_row_groups
+            groups += [(row.path, number, number + 1) for number in range(count)]
         yield ParquetRows(kept, tuple(groups), schema)
     finally:
         folder.delete_tree(name)
@@ -66,14 +65,25 @@ class _KeepRows:
         context = TaskContext.get()
         assert context is not None, "it runs in a task"
         path = f"{context.partitionId():06d}-{context.taskAttemptId()}.parquet"
-        first = next((batch for batch in batches if batch.num_rows), None)
+        tables = _gathered(batches, self.schema)
+        first = next(tables, None)
         if first is None:
             return
-        with (
-            self.folder.open(path, "wb") as file,
-            pq.ParquetWriter(file, self.schema, compression="zstd") as out,
-        ):
-            out.write_batch(first.cast(self.schema))
-            for batch in batches:
-                out.write_batch(batch.cast(self.schema))
+        with self.folder.open(path, "wb") as file, pq.ParquetWriter(file, self.schema) as out:
+            for table in chain([first], tables):
+                out.write_table(table)
         yield pa.record_batch([pa.array([path])], names=["path"])
+
+
+def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
+    """Batches, which may be small, as tables of some size: each becomes a row group, and a part."""
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        waiting.append(batch.cast(schema))
+        size += batch.nbytes
+        if size >= _PART_BYTES:
+            yield pa.Table.from_batches(waiting, schema)
+            waiting, size = [], 0
+    if any(batch.num_rows for batch in waiting):
+        yield pa.Table.from_batches(waiting, schema)

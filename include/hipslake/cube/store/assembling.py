@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +26,7 @@ from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.cube.store.verification import verify_written
 from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
-from hipslake.errors import CubeRowsError, VersionNotFoundError
+from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
 from hipslake.specs.cube import CubeSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
@@ -33,7 +34,7 @@ from hipslake.versions.pins import pinning
 
 
 def assemble(
-    cube: Storage, assembly: Assembly, engine: Engine, *, mark: str = ""
+    cube: Storage, assembly: Assembly, engine: Engine, *, mark: str = "", since: datetime | None = None
 ) -> tuple[CubeMetadata, CubeMetadata | None]:
     """Make a cube what an assembly says, and say how its partitions align.
 
@@ -45,6 +46,8 @@ def assemble(
     engine : Engine
     mark : str
         Of the run. A version that an earlier attempt of it has committed is not made again.
+    since : datetime, optional
+        When the run began: versions of before are none of its.
 
     Returns
     -------
@@ -60,7 +63,7 @@ def assemble(
     VerificationError
         A file that was written is damaged.
     """
-    done = committed_before(cube, mark) if mark else None
+    done = committed_before(cube, mark, since) if mark else None
     if done is not None:
         return done, _parent(cube, done)
     before, ready = newest(cube), _Ready(assembly)
@@ -74,13 +77,19 @@ def assemble(
 
     with ExitStack() as held:
         for source in assembly.sources.values():
-            # Nothing is written where the web is read, and so nothing is vacuumed by us.
-            if source.kind == "catalog" and not source.uri.startswith(("http://", "https://")):
-                held.enter_context(pinning(Storage.at(source.uri))).hold(source.version or 0)
+            if source.kind == "catalog":
+                _keep(held, Storage.at(source.uri), source.version or 0)
         if not ready.changes(before) and before is not None and is_aligned(assembly.spec, before):
             return before, before
         found = commit(cube, assembly.mode.value, work, mark=mark)
     return found, before
+
+
+def _keep(held: ExitStack, catalog: Storage, version: int) -> None:
+    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
+    with suppress(NotWritableError):
+        catalog.check_writable()
+        held.enter_context(pinning(catalog)).hold(version)
 
 
 class _Ready:
@@ -111,9 +120,8 @@ def _made(
     made = _written(cube, write_id, spec, changes, engine) if changes else []
     draft = Draft(spec.name, spec.roles, spec.file_rows, sorted([*stays, *made], key=lambda each: each.name))
     checked = made
-    if set(spec.datasets) <= {
-        each.name for each in draft.datasets
-    }:  # else what the spec asks for cannot be asked yet
+    names = {each.name for each in draft.datasets}
+    if set(spec.datasets) <= names:  # else what the spec asks for cannot be asked yet
         _derive(Cube(cube, drafted(draft, base, write_id)), write_id, spec, draft, base, engine)
         checked = made if draft.joined is None else [*made, draft.joined]
     verify_written(cube, write_id, checked, engine)
@@ -184,7 +192,9 @@ def _query(spec: CubeSpec) -> JoinedQuery | None:
 
 
 def is_aligned(spec: CubeSpec, base: CubeMetadata) -> bool:
-    """Whether a version has all that is derived of its datasets as a spec says it."""
+    """Whether a version has all that can be derived of its datasets, as a spec says it."""
+    if not set(spec.datasets) <= set(base.names):
+        return True
     if base.alignment is None or base.alignment.conditions != (spec.conditions or ""):
         return False
     query = _query(spec)

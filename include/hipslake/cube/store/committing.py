@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -91,7 +90,7 @@ def standing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
     return base
 
 
-def committed_before(cube: Storage, mark: str) -> CubeMetadata | None:
+def committed_before(cube: Storage, mark: str, since: datetime | None = None) -> CubeMetadata | None:
     """The version that a run has committed, if an earlier attempt came so far; None if none did.
 
     Parameters
@@ -100,14 +99,17 @@ def committed_before(cube: Storage, mark: str) -> CubeMetadata | None:
         At the cube's root.
     mark : str
         Of the run; no two runs have the same.
+    since : datetime, optional
+        When the run began: versions of before need not be looked at.
     """
     if VersionLog(cube).newest() is None:
         return None
     for data in VersionLog(cube).texts():
-        if json.dumps(mark).encode() in data:
-            found = CubeMetadata.from_json(data, cube.uri())
-            if found.mark == mark:
-                return found
+        found = CubeMetadata.from_json(data, cube.uri())
+        if found.mark == mark:
+            return found
+        if since is not None and found.created < since:
+            break
     return None
 
 

@@ -19,8 +19,10 @@ from hipslake.cube.fates import partition_fates
 from hipslake.cube.intention import intend
 from hipslake.cube.outcome import GroupRows, outcome, read_partition
 from hipslake.cube.plan import PartitionRead, QueryPlan, plan_query
+from hipslake.cube.store.alignment import read_alignment
 from hipslake.cube.store.committing import read_version
 from hipslake.cube.store.files import planned, read_index, read_rows
+from hipslake.cube.store.joined_rows import read_joined
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.storage import Storage
 
@@ -159,6 +161,28 @@ class Cube:
     def fates(self, conditions: Conditions = None, columns: Iterable[str] | None = None) -> pa.Table:
         """Which partitions a query would include, and why it would drop others; no data file is opened."""
         return partition_fates(self.plan(columns, conditions))
+
+    def alignment(self) -> pa.Table:
+        """The alignment table of the version, as `hipslake.cube.store.alignment.alignment_table` gives it.
+
+        Raises
+        ------
+        CubeError
+            It has none, as no spec was followed when it was made.
+        """
+        return read_alignment(self._storage, self.metadata)
+
+    def joined(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """The joined rows that the version keeps, partition by partition; by default all columns.
+
+        Raises
+        ------
+        CubeError
+            It keeps none.
+        VerificationError
+            A file is missing or damaged.
+        """
+        return read_joined(self._storage, self.metadata, columns)
 
     def plan(
         self,

@@ -14,9 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import told
 from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import labels_column
@@ -28,9 +26,8 @@ from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.datasets import described
 from hipslake.cube.store.files import ABOUT_FILES, PATH, encoded, read_files, read_rows
 from hipslake.cube.store.layout import joined_path
-from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, CubeSource
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
 from hipslake.engine.model import Engine
-from hipslake.errors import CubeError
 from hipslake.storage import Storage
 
 JOINED = "_joined"  # no dataset is called so
@@ -157,27 +154,6 @@ def _kept(
     cut = plan.cube.partition_columns
     found = places_in(*paired_codes(files, plan.aligned.filter(same), cut)) >= 0
     return files.filter(pa.array(found, pa.bool_())), same.to_pylist()
-
-
-def read_joined(cube: Storage, metadata: CubeMetadata, columns: Sequence[str] | None = None) -> pa.Table:
-    """The joined rows of a version, partition by partition.
-
-    Raises
-    ------
-    CubeError
-        They were not kept.
-    VerificationError
-        A file is missing or damaged.
-    """
-    if metadata.joined is None:
-        raise CubeError(f"{cube.uri()}: version {metadata.version} keeps no joined rows; query the cube")
-    schema = metadata.joined.to_arrow()
-    names = schema.names if columns is None else list(columns)
-    tables = [pa.schema([schema.field(name) for name in names]).empty_table()]
-    for path in read_files(cube, metadata.joined)[PATH].to_pylist():
-        with told(cube, path), cube.arrow_file(path) as file:
-            tables.append(pq.ParquetFile(file).read(columns=names).select(names).cast(tables[0].schema))
-    return pa.concat_tables(tables)
 
 
 def _labels(plan: QueryPlan) -> pa.Array:
