@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from hipslake.cube.conditions import C
-from hipslake.cube.store import operations, upkeep
+from hipslake.cube.store import operations, row_sources, upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.metadata import json_schema
 from hipslake.cube.store.operations import append, build, extend
@@ -164,6 +164,33 @@ def test_a_change_that_is_refused_leaves_the_cube_as_it_is(
     with pytest.raises(error, match=said):
         change(cube)
     assert everything(cube) == before
+
+
+@pytest.mark.parametrize("kind", ["integers", "texts", "times"])
+def test_cells_that_come_twice_are_found_before_any_file_is_written(
+    place: Storage, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Also where the twins lie far apart, in parts that different tasks read, in few of many partitions."""
+    monkeypatch.setattr(row_sources, "PART_ROWS", 1000)
+    numbers = np.arange(20_000)
+    numbers[[7, 19_000]] = [12_345, 3]
+    x = {
+        "integers": pa.array(numbers),
+        "texts": pa.array([f"star {n}" for n in numbers]),
+        "times": pa.array(numbers).cast(pa.timestamp("s")),
+    }[kind]
+    seed = pa.table({"p": numbers % 50, "x": x, "i": numbers % 3, "v": np.arange(20_000)})
+    written = []
+    write = Storage.write
+
+    def seen(self: Storage, path: str, data: Any, *, durable: bool = True) -> None:
+        written.append(path)
+        write(self, path, data, durable=durable)
+
+    monkeypatch.setattr(Storage, "write", seen)
+    with pytest.raises(CubeRowsError, match=r"2 cells come more than once.* 2 rows, which differ in 'v'"):
+        build(place, "c", ROLES, {"seed": seed})
+    assert not [path for path in written if path.endswith(".parquet")]
 
 
 def test_partitions_of_a_dataset_that_is_not_cut_by_the_column_are_not_removed(cube: Storage) -> None:

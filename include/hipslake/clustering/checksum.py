@@ -30,13 +30,24 @@ def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     >>> row_checksum(rows) == row_checksum(rows.take([1, 0]))
     True
     """
+    return int(row_hashes(rows).sum(dtype=np.uint64))
+
+
+def row_hashes(rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
+    """A hash per row, uint64[n]; equal rows have equal ones, also in another table.
+
+    Raises
+    ------
+    InputError
+        A column is of a type that cannot be hashed.
+    """
     total = np.zeros(rows.num_rows, np.uint64)
     for at, name in enumerate(rows.column_names if isinstance(rows, pa.Table) else rows.schema.names):
         column = rows.column(at)
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         total += _mixed(_hashes(column, name) + _salt(at))
-    return int(_mixed(total).sum(dtype=np.uint64))
+    return _mixed(total)
 
 
 def _hashes(values: pa.Array, name: str) -> NDArray[np.uint64]:

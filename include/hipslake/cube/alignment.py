@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.keys import matches, paired_codes, sorted_by
+from hipslake.cube.keys import matches, paired_codes
+from hipslake.cube.sorting import sorted_by
 
 
 def align(seed: pa.Table, others: Mapping[str, pa.Table], restricted: Iterable[str]) -> pa.Table:

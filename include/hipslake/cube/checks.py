@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.keys import bounds_of, sorted_by
+from hipslake.cube.keys import bounds_of
+from hipslake.cube.sorting import sorted_by
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.base import NAME_PATTERN
 from hipslake.specs.cube import CubeColumns
@@ -157,7 +158,7 @@ def check_no_nulls(cube: CubeColumns, name: str, rows: pa.Table, partition_colum
                 )
 
 
-def check_cells(name: str, rows: pa.Table, cell: Sequence[str]) -> pa.Table:
+def check_cells(name: str, rows: pa.Table, cell: Sequence[str], *, cells: int | None = None) -> pa.Table:
     """Refuse a cell that comes twice; return the rows in the order of their cells.
 
     Parameters
@@ -167,6 +168,8 @@ def check_cells(name: str, rows: pa.Table, cell: Sequence[str]) -> pa.Table:
     rows : pyarrow.Table
     cell : sequence of str
         The partition and dimension columns of the dataset.
+    cells : int, optional
+        How many cells come more than once, where `rows` are not all of them.
 
     Raises
     ------
@@ -183,7 +186,7 @@ def check_cells(name: str, rows: pa.Table, cell: Sequence[str]) -> pa.Table:
     key = ", ".join(f"{column}={twins.column(column)[0].as_py()!r}" for column in cell)
     differ = [each for each in rows.column_names if each not in cell and _differs(twins.column(each))]
     raise CubeRowsError(
-        f"dataset {name!r}: {int((sizes > 1).sum())} cells come more than once, such as {key} with "
+        f"dataset {name!r}: {cells or int((sizes > 1).sum())} cells come more than once, such as {key} with "
         f"{twins.num_rows} rows, which "
         + (f"differ in {listed(differ)}" if differ else "are alike")
         + "; keep one row per cell"

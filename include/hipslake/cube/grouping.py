@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from hipslake.cube.conditions import C, Conjunction
-from hipslake.cube.keys import bounds_of, sorted_by
+from hipslake.cube.keys import bounds_of
+from hipslake.cube.sorting import sorted_by
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.keys import bounds_of, paired_codes, places_in, sorted_by
+from hipslake.cube.keys import bounds_of, paired_codes, places_in
+from hipslake.cube.sorting import sorted_by
 
 
 def last_per_cell(table: pa.Table, cell: Sequence[str]) -> pa.Table:

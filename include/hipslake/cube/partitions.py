@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import Intention
-from hipslake.cube.keys import bounds_of, codes, matches, paired_codes, places_in, sorted_by
+from hipslake.cube.keys import bounds_of, codes, matches, paired_codes, places_in
+from hipslake.cube.sorting import sorted_by
 
 
 def physical(dataset: CubeDataset) -> pa.Table:

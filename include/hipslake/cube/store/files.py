@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.leaf_rows import told
 from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset, labels_column
-from hipslake.cube.keys import sorted_by
+from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
 from hipslake.errors import CatalogFormatError
@@ -37,7 +37,8 @@ def files_schema(schema: pa.Schema, partition_columns: Sequence[str]) -> pa.Sche
 def encoded(table: pa.Table, sorted_by_columns: Sequence[str] = ()) -> pa.Buffer:
     """A table as a Parquet file; the same table gives the same bytes."""
     sink = pa.BufferOutputStream()
-    repeating = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+    encodings = _encodings(table.schema, sorted_by_columns)
+    repeating = [name for name in table.column_names if name not in encodings]
     order = [pq.SortingColumn(table.column_names.index(name)) for name in sorted_by_columns]
     pq.write_table(
         table.combine_chunks(),
@@ -45,10 +46,21 @@ def encoded(table: pa.Table, sorted_by_columns: Sequence[str] = ()) -> pa.Buffer
         row_group_size=ROW_GROUP_ROWS,
         compression="zstd",
         use_dictionary=repeating or False,
+        column_encoding=encodings or None,
         sorting_columns=order or None,
         write_page_index=True,
     )
     return sink.getvalue()
+
+
+def _encodings(schema: pa.Schema, order: Sequence[str]) -> dict[str, str]:
+    """How columns are written that repeat little: real numbers, and the integers that rows are sorted by."""
+    found = {
+        field.name: "BYTE_STREAM_SPLIT" for field in schema if field.type in (pa.float32(), pa.float64())
+    }
+    if order and pa.types.is_integer(schema.field(order[0]).type):
+        found[order[0]] = "DELTA_BINARY_PACKED"
+    return found
 
 
 def write_files(cube: Storage, write_id: str, dataset: str, files: pa.Table) -> FilesTable:

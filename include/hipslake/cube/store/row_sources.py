@@ -15,7 +15,9 @@ from hipslake.errors import CubeError, CubeRowsError, SourceNotFoundError
 from hipslake.files.entry import Entry
 from hipslake.storage import Storage
 
-_PART_ROWS = 1 << 20
+PART_ROWS = 1 << 20
+"""Of a part, about, where a source can choose."""
+_PART_BYTES = 1 << 28
 
 
 class RowSource(Protocol):
@@ -45,28 +47,28 @@ class TableRows:
 
     @property
     def parts(self) -> int:
-        return max(1, -(-self.table.num_rows // _PART_ROWS))
+        return max(1, -(-self.table.num_rows // PART_ROWS))
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        yield self.table.slice(part * _PART_ROWS, _PART_ROWS).select(list(columns))
+        yield self.table.slice(part * PART_ROWS, PART_ROWS).select(list(columns))
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """Parquet files of one schema; a part is a row group.
+    """Parquet files of one schema; a part is some row groups of a file.
 
     Parameters
     ----------
     storage : Storage
-    row_groups : tuple of (str, int)
-        Path and number of each.
+    row_groups : tuple of (str, int, int)
+        Path, the first row group, and the one after the last, of each part.
     schema : pyarrow.Schema
     files : tuple of Entry
         As they were listed.
     """
 
     storage: Storage
-    row_groups: tuple[tuple[str, int], ...]
+    row_groups: tuple[tuple[str, int, int], ...]
     schema: pa.Schema
     files: tuple[Entry, ...] = ()
 
@@ -86,13 +88,13 @@ class ParquetRows:
         paths = [entry.path for entry in files]
         if not paths:
             raise SourceNotFoundError(f"{uri}: no file matches; check the path")
-        row_groups: list[tuple[str, int]] = []
+        row_groups: list[tuple[str, int, int]] = []
         schema: pa.Schema | None = None
         for path in paths:
             with told(storage, path), storage.arrow_file(path) as file:
                 parquet = pq.ParquetFile(file)
                 found = parquet.schema_arrow.remove_metadata()
-                row_groups += [(path, number) for number in range(parquet.num_row_groups)]
+                row_groups += [(path, *cut) for cut in _parts(parquet.metadata)]
             if schema is not None and not found.equals(schema):
                 raise CubeRowsError(
                     f"{storage.uri(path)}: its columns are not those of {paths[0]}; convert one"
@@ -105,9 +107,11 @@ class ParquetRows:
         return len(self.row_groups)
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        path, number = self.row_groups[part]
+        path, first, stop = self.row_groups[part]
         with told(self.storage, path), self.storage.arrow_file(path) as file:
-            yield pq.ParquetFile(file).read_row_group(number, columns=list(columns), use_threads=False)
+            parquet = pq.ParquetFile(file)
+            for number in range(first, stop):
+                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)
 
 
 def source_of(rows: Any, name: str) -> RowSource:
@@ -155,6 +159,19 @@ def _from_pandas(frame: Any, name: str) -> pa.Table:
     except pa.ArrowException as error:
         raise CubeRowsError(f"dataset {name!r}: {error}") from error
     return table.replace_schema_metadata(None)
+
+
+def _parts(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+    """Runs of row groups of a file that make a part: every part is read by a task of its own."""
+    first = rows = size = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        if rows and (rows + group.num_rows > PART_ROWS or size + group.total_byte_size > _PART_BYTES):
+            yield first, number
+            first, rows, size = number, 0, 0
+        rows, size = rows + group.num_rows, size + group.total_byte_size
+    if rows:
+        yield first, footer.num_row_groups
 
 
 def _split(uri: str) -> tuple[Storage, str]:

@@ -9,9 +9,12 @@ as it stands is left alone.
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,9 @@ from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, count
 from hipslake.cube.store.files import PATH, SHA256, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import Offer
-from hipslake.engine.model import Block, Engine, Routed
+from hipslake.cube.store.row_sources import PART_ROWS
+from hipslake.engine.model import Block, Engine, Routed, Scratch
+from hipslake.engine.narrowing import gathered, narrowed, widened
 from hipslake.errors import VerificationError
 from hipslake.storage import Storage
 
@@ -33,6 +38,8 @@ _Made = tuple[pa.Table, pa.Buffer, str]
 
 KIND, COLUMN = "__kind", "__column"
 FILE, REMOVED, INDEX = 0, 1, 2
+_WORD_BYTES = 8  # of a value, about
+_WRITING_THREADS = 2  # of a task; they mostly wait for the disk
 
 
 @dataclass(frozen=True)
@@ -85,23 +92,25 @@ class Writing:
         offer = self.offers[number]
         plan = self.plan.filter(pa.array(self.plan[DATASET].to_numpy() == number))
         targets = plan[TARGET].to_numpy()
+        if targets.max(initial=0) < 1 << 16:
+            targets = targets.astype(np.uint16)  # these are sorted without a comparison
         for rows in offer.rows(part):
             if not rows.num_rows:
                 continue
             home = targets[places_in(*paired_codes(rows, plan, offer.partition_columns))]
             order = np.argsort(home, kind="stable")
-            cuts = np.flatnonzero(np.diff(home[order])) + 1
-            bounds = [0, *cuts.tolist(), len(order)]
-            gathered = rows.take(pa.array(order)).combine_chunks()
+            ranked = home[order]
+            bounds = [0, *(np.flatnonzero(np.diff(ranked)) + 1).tolist(), len(ranked)]
+            (whole,) = rows.combine_chunks().to_batches()
+            routed = narrowed(whole).take(pa.array(order))
             for low, high in pairwise(bounds):
-                for batch in gathered.slice(low, high - low).to_batches():
-                    yield int(home[order[low]]), batch
+                yield int(ranked[low]), routed.slice(low, high - low)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
-        """Write the partitions of a task; raises `CubeRowsError` where a cell comes twice."""
+        """Write the partitions of a task, sorted by their cells."""
         mine = self.plan.filter(pa.array(self.plan[TARGET].to_numpy() == target))
         offer = self.offers[mine[DATASET][0].as_py()]
-        rows = pa.Table.from_batches([block.rows for block in blocks], offer.schema)
+        rows = gathered([block.rows for block in blocks], offer.schema)
         blocks.clear()
         expected = int(mine[COUNT].to_numpy().sum())
         if rows.num_rows != expected:
@@ -110,19 +119,19 @@ class Writing:
                 "changed meanwhile, so run again"
             )
         rows = check_cells(offer.name, rows, offer.cell)
-        writer = _Writer(self, offer, target)
         bounds = bounds_of(rows, offer.partition_columns)
-        heads = rows.select(offer.cell).take(pa.array(bounds[:-1]))
+        heads = widened(rows.take(pa.array(bounds[:-1])), offer.schema).select(offer.cell)
         standing = self._standing(offer, heads)
-        for number, (low, high) in enumerate(pairwise(bounds.tolist())):
-            part = rows.slice(low, high - low)
-            values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
-            if offer.name in self.replacing:
-                writer.put(part, values, standing.get(number, []))
-                continue
-            self._replace(writer, [path for path, _ in standing.get(number, [])], part, values)
-            writer.add(part, values)
-        yield from writer.said()
+        with _Writer(self, offer, target) as writer:
+            for number, (low, high) in enumerate(pairwise(bounds.tolist())):
+                part = widened(rows.slice(low, high - low), offer.schema)
+                values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
+                if offer.name in self.replacing:
+                    writer.put(part, values, standing.get(number, []))
+                    continue
+                self._replace(writer, [path for path, _ in standing.get(number, [])], part, values)
+                writer.add(part, values)
+            yield from writer.said()
 
     def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
         """The files that stand in some partitions, with their checksums, by the place of the partition."""
@@ -155,13 +164,24 @@ class Writing:
 
 
 class _Writer:
-    """Writes the files of one task, and gathers what its indices have to say."""
+    """Writes the files of one task, and gathers what its indices have to say.
+
+    Files go to disk beside the work: the next one is sorted and encoded while the store keeps the last.
+    """
 
     def __init__(self, work: Writing, offer: Offer, target: int) -> None:
         self.work, self.offer, self.target = work, offer, target
         self._said: list[dict[str, Any]] = []
         self._values: dict[str, list[pa.Table]] = {column: [] for column in work.indexed[offer.name]}
         self._files = 0
+        self._pool = ThreadPoolExecutor(_WRITING_THREADS, thread_name_prefix="write")
+        self._waiting: deque[Future[None]] = deque()
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
     def put(self, rows: pa.Table, values: Mapping[str, Any], standing: list[tuple[str, str]]) -> None:
         """Write rows in the place of all that stand in their partition, unless these are the very same."""
@@ -180,7 +200,8 @@ class _Writer:
         for piece, data, digest in made:
             path = data_path(self.work.write_id, self.offer.name, values, self.target, self._files)
             self._files += 1
-            self.work.cube.write(path, data)
+            self._settle(_WRITING_THREADS)
+            self._waiting.append(self._pool.submit(self.work.cube.write, path, data))
             self._say(FILE, values, path, rows=piece.num_rows, size=data.size, digest=digest)
             for column, found in self._values.items():
                 distinct = piece.column(column).combine_chunks().unique()
@@ -209,7 +230,13 @@ class _Writer:
                 order = index.sort_by([(column, "ascending")])
                 self.work.cube.write(path, encoded(order, [column]))
                 self._say(INDEX, {}, path, column=column)
+        self._settle(0)
         yield from pa.Table.from_pylist(self._said, self.work.schema).to_batches()
+
+    def _settle(self, most: int) -> None:
+        """Wait until at most so many files are being written; raises what writing raised."""
+        while len(self._waiting) > most:
+            self._waiting.popleft().result()
 
     def _say(
         self,
@@ -270,9 +297,10 @@ def write_offers(
     Raises
     ------
     CubeRowsError
-        A key is null, an offer has no rows, a cell comes twice.
+        A key is null, an offer has no rows, a cell comes twice; nothing is written then.
     """
-    plan = counted(offers, engine, replacing)
+    hashes = sum(each.source.parts for each in offers) * PART_ROWS * _WORD_BYTES
+    plan = counted(offers, engine, replacing, scratch=_scratch(cube, write_id, "cells", hashes))
     whole = frozenset(replacing)
     work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows, whole)
     if not plan.num_rows:
@@ -284,6 +312,7 @@ def write_offers(
         targets=targets,
         reducer=work.write,
         result=work.schema,
+        scratch=_scratch(cube, write_id, "rows", _bytes_of(offers, plan)),
     )
     done = pa.concat_tables([done, _vanished(work)])
     return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])
@@ -302,3 +331,16 @@ def _vanished(work: Writing) -> pa.Table:
         rows = [{KIND: REMOVED, DATASET: number, PATH: path} for path in paths]
         found.append(pa.Table.from_pylist(rows, work.schema))
     return pa.concat_tables(found)
+
+
+def _bytes_of(offers: Sequence[Offer], plan: pa.Table) -> int:
+    """About how large all rows are."""
+    rows = dict.fromkeys(range(len(offers)), 0)
+    for number, count in zip(plan[DATASET].to_pylist(), plan[COUNT].to_pylist(), strict=True):
+        rows[number] += count
+    return sum(count * len(offers[number].schema) * _WORD_BYTES for number, count in rows.items())
+
+
+def _scratch(cube: Storage, write_id: str, name: str, size: int) -> Scratch | None:
+    """Where blocks may wait: in the folder of the write, which goes whole if the write is killed."""
+    return Scratch(Path(cube.uri(f"{write_id}/_exchange_{name}")), size) if cube.is_local else None
