@@ -61,7 +61,7 @@ def rows_of(dataset: str, cells: int, start: int, stop: int) -> pa.Table:
     start, stop : int
         The first row, and the one after the last.
     """
-    random = np.random.default_rng([len(dataset), cells, start])
+    random = np.random.default_rng([DATASETS.index(dataset), cells, start])
     number = np.arange(start, stop, dtype=np.int64)
     sources = cells // EPOCHS
     source = number % sources * _STEP % sources
