@@ -25,7 +25,7 @@ BUILD, FULL, FRAME, SELECTIVE = "build", "full", "frame", "selective"
 QUERIES: dict[str, dict[str, Any]] = {
     FULL: {},
     "restricted": {"conditions": {"good": True}},
-    "groups": {"columns": ["flux", "parallax"], "partition_by": "kind"},
+    "groups": {"columns": ["flux", "parallax"], "partition_by": ["kind"]},
     "projection": {"columns": ["parallax"], "dimension_columns": ["source_id"]},
     SELECTIVE: {"conditions": {"night": 205}},
     FRAME: {},

@@ -12,12 +12,13 @@ import pandas  # noqa: F401
 import pyarrow as pa
 from hipslake import C, Cube
 from hipslake.cube.conditions import Conjunction
-from hipslake.cube.store.answers import write_answer
 from hipslake.cube.store.operations import build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
+from hipslake.spark import cube_query
 from hipslake.specs.cube import CubeColumns
+from hipslake.steps.cube_query import CubeQueryRequest
 from hipslake.storage import Storage
 
 from benchmarks import cube_task as task
@@ -45,6 +46,8 @@ def start(options: Any) -> Callable[[Any, Stopwatch], None]:
         session = open_session("cube benchmark")
         engine = SparkEngine(session)
         engine.run(_nothing, tasks=engine.cores, result=_EMPTY)
+        # Rows go to this process, as in anybody's session; the settings of jobs are for few large blocks.
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100000")
         frame = lambda cube, **query: query_frame(session, cube, **query).toArrow()  # noqa: E731
 
     def work(options: Any, watch: Stopwatch) -> None:
@@ -53,16 +56,23 @@ def start(options: Any) -> Callable[[Any, Stopwatch], None]:
             build(Storage.at(options.cube), "bench", ROLES, data, engine=engine)
             watch.lap("build")
             return
-        cube = Cube.open(options.cube)
         query = dict(task.QUERIES[options.task])
-        query["conditions"] = Conjunction.of(
-            [C(name) == value for name, value in query.pop("conditions", {}).items()]
-        )
+        given = query.pop("conditions", {})
         if options.task not in task.IN_MEMORY:
-            write_answer(cube, Storage.at(options.output), **query, engine=engine)
+            asked = {name: value for name, value in query.items() if name != "conditions"}
+            request = CubeQueryRequest(
+                run_uri=f"{options.report.parent}/query_run",
+                warehouse=f"{options.report.parent}/warehouse",
+                cube=str(options.cube),
+                conditions=" & ".join(f"{name} == {value}" for name, value in given.items()),
+                output=f"{options.output}/answer",
+                **asked,
+            )
+            cube_query.run(request, engine)
             watch.lap("query")
             return
-        answer = frame(cube, **query).to_pandas()
+        conditions = Conjunction.of([C(name) == value for name, value in given.items()])
+        answer = frame(Cube.open(options.cube), **query, conditions=conditions).to_pandas()
         watch.lap("query")
         answer.to_parquet(options.output / "answer.parquet")  # for the check of the rows; it is not timed
 
