@@ -2,7 +2,7 @@
 
     python -m benchmarks.cube                            2M to 50M cells: results go to docs/
     python -m benchmarks.cube --quick                    2M cells, one run of each
-    python -m benchmarks.cube --cells 20M --resume       one piece of the sweep
+    python -m benchmarks.cube --cells 20M --tasks build full --resume       a piece of the sweep
 
 A whole run takes half an hour. Each run is kept in the folder as it ends, and `--resume` goes on from there:
 so pieces of a sweep may be run on their own, and a whole run with `--resume` makes the page of all of them.
@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks import cube_page, machine
 from benchmarks.cube_bars import verdicts
 from benchmarks.cube_runs import PEERS, SMALL_CELLS, SMALL_TASKS, SYSTEMS, TASKS, Bench, Limits, title
+from benchmarks.cube_task import BUILD, FULL
 from benchmarks.processes import ROOT
 from benchmarks.runs import Cell, run_all
 from benchmarks.sizes import format_count, parse_count
@@ -40,7 +41,7 @@ DISK_BYTES_PER_CELL = 400  # source, cubes of all systems, blocks and an answer
 def cells_of(options: Any) -> Iterator[Cell]:
     """All runs, as (task, cells, system, repeat): what is compared runs close together."""
     for cells in options.cells:
-        for task in TASKS:
+        for task in options.tasks:
             if task in SMALL_TASKS and cells > SMALL_CELLS:
                 continue
             for repeat in range(options.repeats or (REPEATS if cells <= REPEATED_CELLS else 1)):
@@ -51,7 +52,7 @@ def cells_of(options: Any) -> Iterator[Cell]:
 def warm_up(bench: Bench, options: Any) -> None:
     """Run each system once, as byte code and shared libraries come from disk once."""
     for system in options.systems:
-        for task in TASKS[:2]:
+        for task in (BUILD, FULL):
             bench.run(task, system, WARM_UP_CELLS)
 
 
@@ -94,6 +95,7 @@ def _options(argv: list[str] | None) -> Any:
     )
     sizes = ", ".join(map(format_count, SIZES))
     parser.add_argument("--cells", type=parse_count, nargs="+", default=SIZES, help=f"default: {sizes}")
+    parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     parser.add_argument(
         "--repeats",
@@ -122,7 +124,7 @@ def _options(argv: list[str] | None) -> Any:
     options.limits = Limits(ceiling=options.ceiling, seconds=options.seconds)
     if options.quick:
         options.cells, options.repeats = QUICK, 1
-    whole = (options.cells, options.systems) == (SIZES, list(SYSTEMS))
+    whole = (options.cells, options.tasks, options.systems) == (SIZES, list(TASKS), list(SYSTEMS))
     if options.results is None:
         options.results = ROOT / "docs" / "benchmarks" if whole else options.folder / "results"
     return options
