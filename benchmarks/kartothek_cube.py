@@ -48,7 +48,13 @@ def start(options: Any) -> Callable[[Any, Stopwatch], None]:
         return lambda options, watch: _eager(options, watch, store, asked)
     from distributed import Client, LocalCluster
 
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    cluster = LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        memory_limit=0,
+        local_directory=str(options.report.parent / "dask"),
+    )
     client = Client(cluster)
     client.run(lambda: __import__("kartothek.io.dask.bag_cube"))
     return lambda options, watch: _dask(options, watch, store, asked)

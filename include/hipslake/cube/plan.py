@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -49,6 +49,11 @@ class QueryPlan:
     intention: Intention
     tables: dict[str, PartitionTables]
     aligned: pa.Table
+
+    def without_files(self) -> QueryPlan:
+        """What tasks need of the plan: how rows are joined, not which files there are."""
+        datasets = {name: replace(each, files=each.files.slice(0, 0)) for name, each in self.datasets.items()}
+        return QueryPlan(self.cube, datasets, self.intention, {}, self.aligned.slice(0, 0))
 
     @cached_property
     def groups(self) -> list[Group]:

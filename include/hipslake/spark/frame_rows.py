@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hipslake.cube.store.row_sources import ParquetRows
+from hipslake.cube.store.row_sources import ParquetRows, parts_of
 from hipslake.storage import Storage
 
 _WRITTEN = "path string"
@@ -49,7 +49,7 @@ def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
         groups = []
         for path in sorted(paths):
             with kept.arrow_file(path) as file:
-                groups += [(path, number) for number in range(pq.ParquetFile(file).num_row_groups)]
+                groups += [(path, *part) for part in parts_of(pq.ParquetFile(file).metadata)]
         yield ParquetRows(kept, tuple(groups), schema)
     finally:
         folder.delete_tree(name)

@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.keys import bounds_of, sorted_by
+from hipslake.cube.keys import bounds_of
+from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.files import PATH, ROWS, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.specs.base import Frozen
