@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers lock clean
+.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -59,7 +59,7 @@ bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARG
 bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.tables $(ARGS)
 
-bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" compares with kartothek, ARGS="--cells N")
+bench-cube: setup ## Compare builds and queries of cubes with kartothek, if `make peers-cube` ran (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)
 
 docs: setup ## Build the documentation site in .site; a warning is a failure
@@ -76,8 +76,11 @@ setup: ## Make .venv from requirements.txt, if it is not there yet
 peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB, polars, delta-rs), which tests and benchmarks compare with
 	@include/setup/setup.sh peers
 
+peers-cube: ## Make .venv-peers-cube (kartothek, of Python 3.8), which the cube benchmark compares with
+	@include/setup/setup.sh peers_cube
+
 lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
 clean: down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .venv-docs .site .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .venv-peers-cube .venv-docs .site .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -31,6 +31,17 @@ class Verdict(NamedTuple):
     passed: bool
 
 
+def bar_lines(verdicts: list[dict[str, Any]]) -> list[str]:
+    """The table of the bars on a page."""
+    lines = ["| bar | measured | wanted | |", "|---|---:|---:|---|"]
+    for verdict in verdicts:
+        measured = verdict["measured"]
+        shown = measured if isinstance(measured, str) else f"{measured:.2f}"
+        passed = "pass" if verdict["passed"] else "**FAIL**"
+        lines.append(f"| {verdict['what']} | {shown} | {verdict['bar']} | {passed} |")
+    return lines
+
+
 def of_cell(runs: list[Run], system: str, rows: int, level: int, key: str) -> float | None:
     """Return the median of a value over the repeats of one cell of the benchmark; None if it did not run."""
     values = [r[key] for r in runs if (r["system"], r["rows"], r["level"]) == (system, rows, level)]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import step_cost
-from benchmarks.bars import LIMIT, OURS, PEER
+from benchmarks.bars import LIMIT, OURS, PEER, bar_lines
 from benchmarks.sizes import format_count
 
 TITLES = {LIMIT: "two processes, no fault tolerance", OURS: "hipslake", PEER: "hats-import"}
@@ -75,12 +75,7 @@ def markdown(result: dict[str, Any]) -> str:
         )
     if result["verdicts"]:
         lines += ["", "## Bars", "", "Of repeated runs the median counts.", ""]
-        lines += ["| bar | measured | wanted | |", "|---|---:|---:|---|"]
-    for verdict in result["verdicts"]:
-        measured = verdict["measured"]
-        shown = measured if isinstance(measured, str) else f"{measured:.2f}"
-        passed = "pass" if verdict["passed"] else "**FAIL**"
-        lines.append(f"| {verdict['what']} | {shown} | {verdict['bar']} | {passed} |")
+        lines += bar_lines(result["verdicts"])
     if result["step_cost"]:
         lines += ["", "## The fixed cost of one Spark step", "", step_cost.table(result["step_cost"])]
     return "\n".join(lines)

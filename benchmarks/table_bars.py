@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from statistics import median
-from typing import Any
 
 from benchmarks.bars import Verdict
+from benchmarks.runs import DONE, GIB, Run, of_cell
 from benchmarks.sizes import format_count
 from benchmarks.table_oracle import KINDS
-from benchmarks.table_runs import CLUSTER, DELTA, DONE, HERE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
-from benchmarks.table_task import GIB
+from benchmarks.table_runs import CLUSTER, DELTA, HERE, HILBERT, OURS, PYICEBERG, SINK, UPSERT
 
 WHOLE_BAR, UP_BAR = 2.0, 3.0  # pyiceberg's upsert over ours
 JUDGED_UPSERT = 10_000_000  # rows; with fewer, starting Spark is most of it
 MEMORY_BAR = 4 * GIB
 BOX = next(iter(KINDS))
-
-Run = dict[str, Any]
-
-
-def of_cell(runs: list[Run], task: str, system: str, rows: int, key: str) -> float | None:
-    """Return the median of a value over the repeats of a cell; None where none has it."""
-    cell = [r for r in runs if (r["task"], r["system"], r["rows"]) == (task, system, rows)]
-    values = [run[key] for run in cell if key in run]
-    return median(values) if values else None
 
 
 def verdicts(runs: list[Run]) -> Iterator[Verdict]:

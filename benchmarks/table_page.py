@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.bars import bar_lines
+from benchmarks.runs import DONE, GIB, Run, number, of_cell, told
 from benchmarks.sizes import format_count
-from benchmarks.table_bars import of_cell
 from benchmarks.table_oracle import KINDS, QUERIES
 from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
-    DONE,
     DUCKDB,
     HERE,
     HILBERT,
@@ -24,7 +24,7 @@ from benchmarks.table_runs import (
     SYSTEMS,
     UPSERT,
 )
-from benchmarks.table_task import CLUSTER_COLUMNS, GIB, LEVEL, SKY, TIME
+from benchmarks.table_task import CLUSTER_COLUMNS, LEVEL, SKY, TIME
 
 NAME = "tables"
 _WAYS = {
@@ -60,8 +60,6 @@ _TITLES = {
     CLUSTER: "Clustering by sky, time and magnitude",
     UPSERT: "Upsert",
 }
-
-Run = dict[str, Any]
 
 
 def write(result: dict[str, Any], folder: Path) -> None:
@@ -106,12 +104,7 @@ def markdown(result: dict[str, Any]) -> str:
     for task in (SINK, CLUSTER, UPSERT):
         if any(run["task"] == task for run in runs):
             lines += ["", f"## {_TITLES[task]}", "", _about(task, limits), "", *_rows_of(task, runs, ceiling)]
-    lines += ["", "## Bars", "", "| bar | measured | wanted | |", "|---|---:|---:|---|"]
-    for verdict in result["verdicts"]:
-        measured = verdict["measured"]
-        shown = measured if isinstance(measured, str) else f"{measured:.2f}"
-        passed = "pass" if verdict["passed"] else "**FAIL**"
-        lines.append(f"| {verdict['what']} | {shown} | {verdict['bar']} | {passed} |")
+    lines += ["", "## Bars", "", *bar_lines(result["verdicts"])]
     return "\n".join(lines)
 
 
@@ -156,19 +149,9 @@ def _rows_of(task: str, runs: list[Run], ceiling: str) -> list[str]:
             failed = next((run for run in cell if run["outcome"] != DONE), None)
             start = [format_count(rows), _WAYS[task, system]]
             if failed is not None:
-                start[1] += f"; **{_told(failed, ceiling)}**"
+                start[1] += f"; **{told(failed, ceiling)}**"
             lines.append("| " + " | ".join([*start, *_measured(task, system, rows, runs, kinds)]) + " |")
     return lines
-
-
-def _told(failed: Run, ceiling: str) -> str:
-    """Why a run came to no end, in some words."""
-    told = failed["told"].replace("|", "/")
-    return (
-        f"{failed['outcome']} of {ceiling}: {told}"
-        if "ceiling" in failed["outcome"]
-        else f"{failed['outcome']}: {told[-160:]}"
-    )
 
 
 def _measured(task: str, system: str, rows: int, runs: list[Run], kinds: list[str]) -> list[str]:
@@ -177,19 +160,15 @@ def _measured(task: str, system: str, rows: int, runs: list[Run], kinds: list[st
 
     files, size, peak, disk = of("files"), of("bytes"), of("peak_bytes"), of("disk_bytes")
     shown = [
-        _number(of("whole_seconds"), ".1f"),
-        _number(of("seconds"), ".1f"),
-        _number(of("cpu_seconds"), ".0f"),
-        _number(None if peak is None else peak / GIB, ".2f"),
-        _number(None if disk is None else disk / 1e9, ".2f"),
-        _number(files, ".0f"),
-        _number(size / files / 1e6 if files and size else None, ".1f"),
+        number(of("whole_seconds"), ".1f"),
+        number(of("seconds"), ".1f"),
+        number(of("cpu_seconds"), ".0f"),
+        number(None if peak is None else peak / GIB, ".2f"),
+        number(None if disk is None else disk / 1e9, ".2f"),
+        number(files, ".0f"),
+        number(size / files / 1e6 if files and size else None, ".1f"),
     ]
-    return [*shown, *(_number(of(kind), ".1f") for kind in kinds)]
-
-
-def _number(value: float | None, form: str) -> str:
-    return "" if value is None else format(value, form)
+    return [*shown, *(number(of(kind), ".1f") for kind in kinds)]
 
 
 def draw(result: dict[str, Any], path: Path) -> None:

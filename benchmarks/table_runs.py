@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import pyiceberg_tables, table_oracle
-from benchmarks.processes import CeilingError, ProgramError, TimeLimitError, Usage, environment, run_measured
+from benchmarks.processes import ProgramError, Usage, environment, run_measured
+from benchmarks.runs import DONE, GIB, failure, usage_of
 from benchmarks.sizes import format_count
 from benchmarks.table_rows import upsert_rows, upserted, write_rows
-from benchmarks.table_task import GIB
 
 OURS, HILBERT, HERE = "hipslake", "hipslake_hilbert", "hipslake_here"
 PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG = "pyarrow", "polars", "duckdb", "deltalake", "pyiceberg"
@@ -28,14 +28,12 @@ SYSTEMS = {
     CLUSTER: (OURS, HILBERT, HERE, DELTA, DUCKDB, POLARS, PYARROW),
     UPSERT: (OURS, HERE, PYICEBERG),
 }
-DONE, OVER, LATE, FAILED = "done", "over the ceiling", "over the time limit", "failed"
 UPSERT_SHARE = 10  # a batch has so many times fewer rows than the table
 
 HERE_ROWS = 2_000_000  # the most that the DAGs give to one process, about: 256 MiB
 
 _OPTIONS = {HILBERT: "--curve=hilbert", HERE: "--engine=here"}
 _IN_PEERS = (PYARROW, POLARS, DUCKDB, DELTA, PYICEBERG)
-_SHOWN_LINES = 3
 
 
 class Limits(NamedTuple):
@@ -63,7 +61,7 @@ class Bench:
         try:
             usage, report = self._perform(task, system, rows, source, self.limits.ceiling)
         except ProgramError as error:
-            measures |= _failure(error)
+            measures |= failure(error)
             if task != UPSERT:
                 self._clear()
                 return measures
@@ -72,15 +70,7 @@ class Bench:
             usage, report = self._perform(task, system, rows, source, None)
         else:
             measures |= {"outcome": DONE}
-        measures |= {
-            "seconds": report["seconds"],
-            "whole_seconds": usage.seconds,
-            "cpu_seconds": usage.cpu_seconds,
-            "peak_bytes": usage.peak_bytes,
-            "disk_bytes": usage.disk_bytes,
-            "phases": report["phases"],
-            **self._judge(task, rows, source, report["files"]),
-        }
+        measures |= usage_of(usage, report) | self._judge(task, rows, source, report["files"])
         self._clear()
         return measures
 
@@ -164,15 +154,6 @@ class Bench:
 
 def _upserted(rows: int) -> pa.Table:
     return upserted(*upsert_rows(rows, rows // UPSERT_SHARE))
-
-
-def _failure(error: ProgramError) -> dict[str, Any]:
-    if isinstance(error, CeilingError):
-        return {"outcome": OVER, "told": str(error)}
-    if isinstance(error, TimeLimitError):
-        return {"outcome": LATE, "told": str(error)}
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return {"outcome": FAILED, "told": " ".join(lines[-_SHOWN_LINES:])}
 
 
 def _link_or_copy(source: str, target: str) -> None:

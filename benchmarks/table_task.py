@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.sizes import parse_count
+from benchmarks.stopwatch import Stopwatch
 
 SKY_ORDER = 0
 SKY, SKY_SHIFT = "_healpix_0", 2 * (29 - SKY_ORDER)
@@ -23,20 +23,6 @@ LEVEL = 1  # zstd, for everybody
 ROW_GROUP_ROWS = 1 << 18
 GIB = 2**30
 SPARE = 0.6  # of the ceiling: what a system is told to use, where it can be; the rest of it needs some too
-
-
-class Stopwatch:
-    """Seconds per phase of a program, from when its imports are done."""
-
-    def __init__(self) -> None:
-        self.phases: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, phase: str) -> None:
-        """End a phase."""
-        now = time.perf_counter()
-        self.phases[phase] = self.phases.get(phase, 0.0) + now - self._last
-        self._last = now
 
 
 def perform(tasks: dict[str, Callable[[Any, Stopwatch], list[str]]], argv: list[str] | None = None) -> None:

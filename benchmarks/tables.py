@@ -22,9 +22,10 @@ from benchmarks import clustering_quality as quality
 from benchmarks import machine, table_page
 from benchmarks.bars import Verdict
 from benchmarks.processes import ROOT
+from benchmarks.runs import run_all
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
-from benchmarks.table_runs import CLUSTER, DONE, HERE, HERE_ROWS, SINK, SYSTEMS, UPSERT, Bench, Limits, title
+from benchmarks.table_runs import CLUSTER, HERE, HERE_ROWS, SINK, SYSTEMS, UPSERT, Bench, Limits, title
 
 SIZES = [2_000_000, 5_000_000, 20_000_000, 80_000_000]
 UPSERT_SIZES = [1_000_000, 10_000_000]
@@ -48,26 +49,6 @@ def cells(options: Any) -> Iterator[tuple[str, int, str, int]]:
                         continue
                     if options.systems is None or system in options.systems:
                         yield task, rows, system, repeat
-
-
-def run_all(bench: Bench, options: Any, kept: list[dict[str, Any]], file: Path) -> list[dict[str, Any]]:
-    """Run every cell that is not kept; a system that came to no end is not asked again, nor for more rows."""
-    runs = list(kept)
-    known = {(run["task"], run["rows"], run["system"], run["repeat"]) for run in runs}
-    for task, rows, system, repeat in cells(options):
-        if (task, rows, system, repeat) in known or _gave_up(runs, task, rows, system):
-            continue
-        runs.append({**bench.run(task, system, rows), "repeat": repeat})
-        file.write_text(json.dumps(runs, indent=1) + "\n")
-        print(title(runs[-1]), flush=True)
-    return runs
-
-
-def _gave_up(runs: list[dict[str, Any]], task: str, rows: int, system: str) -> bool:
-    ended = [
-        run for run in runs if run["task"] == task and run["system"] == system and run["outcome"] != DONE
-    ]
-    return any(run["rows"] < rows or (run["rows"] == rows and "seconds" not in run) for run in ended)
 
 
 def warm_up(bench: Bench, options: Any) -> None:
@@ -104,7 +85,7 @@ def main(argv: list[str] | None = None) -> int:
     kept = json.loads(file.read_text()) if options.resume and file.exists() else []
     if not options.no_warm_up:
         warm_up(bench, options)
-    runs = run_all(bench, options, kept, file)
+    runs = run_all(cells(options), bench.run, title, kept, file)
     judged = list(verdicts(runs))
     if CLUSTER in options.tasks:
         page, bars = clustering_quality()

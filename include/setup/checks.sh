@@ -33,6 +33,24 @@ check_python() {
   fail "Python $oldest_python or newer is needed, found ${found#Python }; install it (Debian, Ubuntu: sudo apt install python3 python3-venv) or name one with HIPSLAKE_PYTHON=/path/to/python3"
 }
 
+# The Python of the cube benchmark's peer: HIPSLAKE_PYTHON38, python3.8 on the PATH, or one that pyenv has.
+find_python38() {
+  local candidate
+  for candidate in ${HIPSLAKE_PYTHON38:+"$HIPSLAKE_PYTHON38"} python3.8 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.8.*/bin/python; do
+    if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 8))' 2>/dev/null; then
+      command -v "$candidate"
+      return 0
+    fi
+    [[ -n ${HIPSLAKE_PYTHON38:-} ]] && return 1
+  done
+  return 1
+}
+
+check_python38() {
+  find_python38 >/dev/null && return
+  fail "Python 3.8 with its venv module is needed for kartothek, and ${HIPSLAKE_PYTHON38:-none on the PATH or in pyenv} is not one; install it (pyenv install 3.8) or name one with HIPSLAKE_PYTHON38=/path/to/python3.8"
+}
+
 check_venv() {
   local python
   python=$(find_python) || return

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `docs` (.venv-docs), `nginx`
-# (.nginx), `postgres` (.postgres), `database` (Airflow's).
+# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `peers_cube`
+# (.venv-peers-cube), `docs` (.venv-docs), `nginx` (.nginx), `postgres` (.postgres), `database` (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -23,10 +23,10 @@ one_at_a_time() {
   flock -n 9 || { say "another setup is running; waiting for it"; flock 9; }
 }
 
-make_environment() { # folder, lock file
-  local folder=$1 lock=$2 python stamp uv
+make_environment() { # folder, lock file, the function that finds its Python
+  local folder=$1 lock=$2 find=${3:-find_python} python stamp uv
   # The one below an environment that is active: that may be the folder itself, which is made anew.
-  python=$("$(find_python)" -c 'import sys; print(sys._base_executable)')
+  python=$("$("$find")" -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))')
   # The folder's own path is part of the stamp: the scripts of an environment name it, so a moved checkout needs a new one.
   stamp=$({ cat "$lock"; "$python" -VV; echo "$root/$folder"; } | digest)
   is_made_from "$folder" "$stamp" && return
@@ -81,6 +81,13 @@ make_docs() {
   main python venv
   one_at_a_time
   make_environment .venv-docs docs/requirements.txt
+}
+
+# kartothek, which the cube benchmark compares with, works with nothing newer than Python 3.8.
+make_peers_cube() {
+  main python38
+  one_at_a_time
+  make_environment .venv-peers-cube benchmarks/requirements-cube.txt find_python38
 }
 
 # A web server that knows ranges, for tests: the system's, or Debian's own, unpacked here, which takes no root. Without it

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.processes import CeilingError, TimeLimitError, held_at_most, held_bytes, run_measured
+from benchmarks.runs import DONE, OVER
 from benchmarks.table_bars import BOX, verdicts
 from benchmarks.table_oracle import KINDS, bounds, outcome, queries, touched
 from benchmarks.table_page import draw, markdown
@@ -22,11 +23,9 @@ from benchmarks.table_rows import upsert_rows, upserted, write_rows
 from benchmarks.table_runs import (
     CLUSTER,
     DELTA,
-    DONE,
     HERE,
     HILBERT,
     OURS,
-    OVER,
     POLARS,
     PYARROW,
     PYICEBERG,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ from hipslake.cube.store import operations, row_sources, upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.metadata import json_schema
 from hipslake.cube.store.operations import append, build, extend
-from hipslake.cube.store.removal import delete_cube, delete_datasets, remove_partitions
+from hipslake.cube.store.removal import delete_cube, delete_datasets, delete_files, remove_partitions
 from hipslake.errors import (
     CatalogNotFoundError,
     ConditionTypeError,
+    ConflictError,
     CubeError,
     CubeRowsError,
     VerificationError,
@@ -30,7 +33,9 @@ from hipslake.errors import (
 from hipslake.specs.cube import CubeColumns
 from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import pinning
 
 from tests.processes import killed
 
@@ -229,6 +234,45 @@ def test_a_dataset_is_deleted_and_its_columns_with_it(cube: Storage) -> None:
 
 def test_a_cube_is_deleted_whole(cube: Storage) -> None:
     delete_cube(cube)
+    assert everything(cube) == {}
+
+
+@pytest.mark.parametrize("holds", ["reader", "writer"])
+def test_a_cube_that_somebody_uses_is_not_deleted(cube: Storage, holds: str) -> None:
+    before = everything(cube)
+    with ExitStack() as at_work:
+        if holds == "reader":
+            at_work.enter_context(pinning(cube)).hold(1)
+        else:
+            write_id = claim_write(cube, datetime.now(UTC))
+            at_work.enter_context(Heartbeat(cube, write_id, rest=False))
+        with pytest.raises(ConflictError, match="is at work there; try again when it has ended"):
+            delete_cube(cube)
+        assert before.items() <= everything(cube).items()
+    delete_cube(cube)
+    assert everything(cube) == {}
+
+
+def test_a_reader_that_comes_while_a_cube_is_deleted_keeps_its_files(
+    cube: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [path for path in everything(cube) if path.endswith(".parquet")]
+    delete = Storage.delete
+    with ExitStack() as reading:
+
+        def meanwhile(self: Storage, path: str) -> None:
+            if path == "metadata.json":
+                reading.enter_context(pinning(cube)).hold(1)
+            delete(self, path)
+
+        monkeypatch.setattr(Storage, "delete", meanwhile)
+        with pytest.raises(ConflictError, match="half deleted"):
+            delete_cube(cube)
+        monkeypatch.undo()
+        assert set(rows) <= set(everything(cube))
+        with pytest.raises(CatalogNotFoundError):
+            Cube.open(cube.uri())
+    delete_files(cube)
     assert everything(cube) == {}
 
 

@@ -29,6 +29,9 @@ from hipslake.steps.tables import write_table
 from hipslake.storage import Storage
 from hipslake.versions.pins import pinning
 
+_TASKS_PER_CORE = 4
+_LEAST_TASK_BYTES = 8 << 20
+
 
 def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     """Query, and write the outcome to a new folder.
@@ -49,7 +52,8 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
         with phases("plan"):
             plan = planned(request, cube)
             sizes = sizes_of_reads(cube.storage, cube.metadata, plan)
-            tasks = tuple(map(tuple, cut_by_bytes(plan, sizes.tolist(), request.task_bytes)))
+            share = _task_bytes(request, int(sizes.sum()), engine.cores)
+            tasks = tuple(map(tuple, cut_by_bytes(plan, sizes.tolist(), share)))
             explained, fates = told(plan), partition_fates(plan)
             write_table(request.folder.storage, FATES, fates)
         folder = folder_of(request)
@@ -114,6 +118,11 @@ def _opened(request: CubeQueryRequest) -> Iterator[Cube]:
             failure = error
     if failure is not None:
         raise failure
+
+
+def _task_bytes(request: CubeQueryRequest, planned: int, cores: int) -> int:
+    """Of the files that one task reads, about: so that all cores have some tasks, but files are not tiny."""
+    return min(request.task_bytes, max(_LEAST_TASK_BYTES, planned // (cores * _TASKS_PER_CORE)))
 
 
 def _empty(work: ResultTasks) -> pa.Table:

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from hipslake.cube.store.row_sources import ParquetRows
+from hipslake.cube.store.row_sources import ParquetRows, parts_of
 from hipslake.storage import Storage
 
 _WRITTEN = "path string"
@@ -44,11 +44,14 @@ def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
     name = f"frame-{uuid.uuid4().hex}"
     kept, schema = folder.sub(name), to_arrow_schema(frame.schema)
     try:
-        groups: list[tuple[str, int, int]] = []
-        for row in frame.mapInArrow(_KeepRows(kept, schema), _WRITTEN).sort("path").collect():
-            with kept.arrow_file(row.path) as file:
-                count = pq.ParquetFile(file).num_row_groups
-            groups += [(row.path, number, number + 1) for number in range(count)]
+        paths = [
+            row.path for row in frame.mapInArrow(_KeepRows(folder.sub(name), schema), _WRITTEN).collect()
+        ]
+        kept = folder.sub(name)
+        groups = []
+        for path in sorted(paths):
+            with kept.arrow_file(path) as file:
+                groups += [(path, *part) for part in parts_of(pq.ParquetFile(file).metadata)]
         yield ParquetRows(kept, tuple(groups), schema)
     finally:
         folder.delete_tree(name)

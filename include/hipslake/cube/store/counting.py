@@ -98,8 +98,9 @@ class Counting:
 def counted(
     offers: Sequence[Offer],
     engine: Engine,
-    scratch: Scratch | None = None,
     may_be_empty: Collection[str] = (),
+    *,
+    scratch: Scratch | None = None,
 ) -> pa.Table:
     """Rows per offer and partition, in the order of the partitions, and which task of the second pass has
     them.
@@ -108,10 +109,10 @@ def counted(
     ----------
     offers : sequence of Offer
     engine : Engine
-    scratch : Scratch, optional
-        Where hashes of cells may wait.
     may_be_empty : collection of str
         Names of datasets whose offer may have no rows.
+    scratch : Scratch, optional
+        Where hashes of cells may wait.
 
     Raises
     ------
@@ -119,14 +120,16 @@ def counted(
         A key is null, a cell comes twice, or an offer has no rows.
     """
     work = Counting(tuple(offers))
-    found = engine.exchange(
-        sources=work.tasks,
-        mapper=work.send,
-        targets=work.targets[-1],
-        reducer=work.gather,
-        result=work.result,
-        scratch=scratch,
-    )
+    found = work.result.empty_table()
+    if work.tasks:
+        found = engine.exchange(
+            sources=work.tasks,
+            mapper=work.send,
+            targets=work.targets[-1],
+            reducer=work.gather,
+            result=work.result,
+            scratch=scratch,
+        )
     is_count = pc.is_null(found[HASH])
     _check_cells(work.offers, found.filter(pc.invert(is_count)), engine)
     found = found.filter(is_count).drop_columns([HASH])

@@ -16,6 +16,7 @@ from hipslake.cube.store.committing import Draft, commit, known_datasets, read_v
 from hipslake.cube.store.datasets import without_files
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.cube.store.use import check_unused
 from hipslake.errors import CubeError
 from hipslake.storage import Storage
 from hipslake.versions.write_id import is_write_id
@@ -131,6 +132,8 @@ def delete_cube(cube: Storage) -> None:
     ------
     CatalogNotFoundError
         There is none.
+    ConflictError
+        Somebody writes to it, or holds a version of it to read; nothing more is deleted.
     """
     read_version(cube)
     delete_files(cube)
@@ -139,9 +142,21 @@ def delete_cube(cube: Storage) -> None:
 def delete_files(cube: Storage) -> None:
     """Delete what a cube has at its root, the log of versions first; also what is left of one that had it.
 
-    What is of no cube stays.
+    What is of no cube stays. Who pins a version puts up the pin before it looks for the version, and here the
+    versions go before pins are looked for again: so at least one of them sees the other.
+
+    Raises
+    ------
+    ConflictError
+        Somebody writes to it, or holds a version of it to read. Where that began in the middle, no version
+        can be opened any more, and the files go with the next attempt.
     """
+    check_unused(cube, "the cube is to be deleted")
     cube.delete("metadata.json")
+    for entry in cube.list("_versions"):
+        if not entry.is_dir:
+            cube.delete(entry.path)
+    check_unused(cube, "the cube is half deleted")
     cube.delete_tree("_versions")
     for entry in cube.list():
         if entry.is_dir and is_write_id(entry.path):

@@ -94,7 +94,7 @@ class ParquetRows:
             with told(storage, path), storage.arrow_file(path) as file:
                 parquet = pq.ParquetFile(file)
                 found = parquet.schema_arrow.remove_metadata()
-                row_groups += [(path, *cut) for cut in _parts(parquet.metadata)]
+                row_groups += [(path, *cut) for cut in parts_of(parquet.metadata)]
             if schema is not None and not found.equals(schema):
                 raise CubeRowsError(
                     f"{storage.uri(path)}: its columns are not those of {paths[0]}; convert one"
@@ -161,8 +161,8 @@ def _from_pandas(frame: Any, name: str) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-def _parts(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
-    """Runs of row groups of a file that make a part: every part is read by a task of its own."""
+def parts_of(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+    """Runs of row groups of a file that make a part each: the first, and the one after the last."""
     first = rows = size = 0
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)

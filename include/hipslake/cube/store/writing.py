@@ -92,7 +92,7 @@ class Writing:
         offer = self.offers[number]
         plan = self.plan.filter(pa.array(self.plan[DATASET].to_numpy() == number))
         targets = plan[TARGET].to_numpy()
-        if targets.max() < 1 << 16:
+        if targets.max(initial=0) < 1 << 16:
             targets = targets.astype(np.uint16)  # these are sorted without a comparison
         for rows in offer.rows(part):
             if not rows.num_rows:
@@ -126,11 +126,10 @@ class Writing:
             for number, (low, high) in enumerate(pairwise(bounds.tolist())):
                 part = widened(rows.slice(low, high - low), offer.schema)
                 values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
-                files = standing.get(number, [])
                 if offer.name in self.replacing:
-                    writer.put(part, values, files)
+                    writer.put(part, values, standing.get(number, []))
                     continue
-                self._replace(writer, [path for path, _ in files], part, values)
+                self._replace(writer, [path for path, _ in standing.get(number, [])], part, values)
                 writer.add(part, values)
             yield from writer.said()
 
@@ -307,9 +306,9 @@ def write_offers(
     CubeRowsError
         A key is null, an offer has no rows, a cell comes twice; nothing is written then.
     """
-    parts, whole = sum(each.source.parts for each in offers), frozenset(replacing)
-    scratch = _scratch(cube, write_id, "cells", parts * PART_ROWS * _WORD_BYTES)
-    plan = counted(offers, engine, scratch, whole)
+    hashes = sum(each.source.parts for each in offers) * PART_ROWS * _WORD_BYTES
+    plan = counted(offers, engine, replacing, scratch=_scratch(cube, write_id, "cells", hashes))
+    whole = frozenset(replacing)
     work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows, whole)
     if not plan.num_rows:
         return _vanished(work)
