@@ -57,6 +57,7 @@ export class MapPanel {
     this.element = h("section", { class: "map", "aria-label": "Sky map" }, this.tools(), frame,
       h("div", { class: "below" }, this.legend, this.readout), this.live,
       h("p", { class: "quiet keys" }, KEYS));
+    Object.assign(this.element, { sky: this.sky }); // for who measures it
     this.tell(null);
   }
 
@@ -87,7 +88,7 @@ export class MapPanel {
       (["removed", "added"] as const).map((layer) => server.cells(name, version, { layer, of: group, since: old })),
     );
     this.extra = [
-      { cells: removed, colour: OVERLAYS.removed, filled: false },
+      { cells: removed, colour: OVERLAYS.removed, filled: false, dashed: true },
       { cells: added, colour: OVERLAYS.added, filled: true },
     ];
     await this.layOver();

@@ -31,4 +31,5 @@ export const PALETTES: Record<Theme, Palette> = {
   },
 };
 
-export const OVERLAYS = { margin: "#ff8c00", increment: "#e0218a", added: "#19a974", removed: "#e7040f" };
+// Colours that viridis has not.
+export const OVERLAYS = { margin: "#ff2fa0", increment: "#ff2fa0", added: "#ff6a00", removed: "#e7040f" };

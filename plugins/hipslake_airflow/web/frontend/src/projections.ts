@@ -40,9 +40,9 @@ export const CENTRES: Record<string, { name: string; rotation: Rotation }> = {
   south: { name: "South pole", rotation: [0, 90, 0] },
 };
 
-// A hundredth of an arcsecond and more: no corner of a pixel falls right onto a pole or cut of the projection, where
+// Degrees, less than a pixel of the screen: no corner of a cell falls right onto a pole or cut of the projection, where
 // it would have no direction.
-const ASIDE: Rotation = [7e-6, 1.1e-5, 3e-6];
+const ASIDE: Rotation = [0.0071, 0.0113, 0.0029];
 
 export function aside(rotation: Rotation): Rotation {
   return rotation.map((angle, at) => angle + ASIDE[at]) as Rotation;

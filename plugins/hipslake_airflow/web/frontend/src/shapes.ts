@@ -1,5 +1,5 @@
 // Outlines of cells on the plane of a projection: worked out once, whatever is zoomed or dragged after.
-import { geoPath, geoRotation, type GeoProjection } from "d3-geo";
+import { geoDistance, geoPath, geoRotation, type GeoProjection } from "d3-geo";
 import type { Cells } from "./cells";
 import { edgeParts, outline } from "./healpix";
 import { aside, makeProjection, type ProjectionKind, type Rotation } from "./projections";
@@ -7,7 +7,7 @@ import { aside, makeProjection, type ProjectionKind, type Rotation } from "./pro
 const NEAR = 1e-6; // degrees
 
 const LONGEST = 20; // units of the plane that an edge may be without points between
-const FINER = 8; // times the points, where it is longer
+const FINER = 16; // times the points, where it is longer
 
 type Fate = "whole" | "coarse" | "cut" | "hidden";
 type RingOf = (at: number) => Float64Array;
@@ -69,10 +69,9 @@ export class Plane {
     const cellStart = new Uint32Array(count + 1);
     for (let at = 0; at < count; at++) {
       cellStart[at] = pen.rings;
-      const ring = ringOf(at);
-      const fate = this.draw(ring, pen, LONGEST);
-      if (fate === "cut") path({ type: "Polygon", coordinates: [closed(ring)] });
-      if (fate === "coarse") this.draw(finer(at), pen, Infinity);
+      let fate = this.draw(ringOf(at), pen, LONGEST);
+      if (fate === "coarse") fate = this.draw(finer(at), pen, Infinity);
+      if (fate === "cut") path({ type: "Polygon", coordinates: [closed(finer(at))] });
     }
     cellStart[count] = pen.rings;
     return { ...pen.taken(), cellStart, box: boxes(pen, cellStart) };
@@ -106,7 +105,7 @@ export class Plane {
       const whole = east - west < 180 - NEAR && east < 180 - NEAR && west > NEAR - 180;
       return whole ? "whole" : "cut";
     }
-    // Distances from the centre: inside of the ring they differ by less than twice what they do on it.
+    // Distances from the centre; inside of the ring they differ from these by less than its size.
     let lowest = 1;
     let highest = -1;
     for (let at = 0; at < turned.length; at += 2) {
@@ -115,11 +114,20 @@ export class Plane {
       highest = Math.max(highest, cosine);
     }
     const [nearest, farthest] = [Math.acos(Math.min(1, highest)), Math.acos(Math.max(-1, lowest))];
-    const spread = 2 * (farthest - nearest) + 1e-6;
-    if (this.kind.cut === "antipode") return Math.PI - farthest > Math.max(spread, 1e-3) ? "whole" : "cut";
+    const spread = sizeOf(turned);
+    if (this.kind.cut === "antipode") return Math.PI - farthest > spread ? "whole" : "cut";
     if (farthest < Math.PI / 2 - 1e-6) return "whole";
     return nearest - spread > Math.PI / 2 ? "hidden" : "cut";
   }
+}
+
+// The farthest that a vertex is from the first one, and half of that again: nothing in the ring is farther from any.
+function sizeOf(ring: Float64Array): number {
+  let farthest = 0;
+  for (let at = 2; at < ring.length; at += 2) {
+    farthest = Math.max(farthest, geoDistance([ring[0], ring[1]], [ring[at], ring[at + 1]]));
+  }
+  return 1.5 * farthest;
 }
 
 function closed(ring: Float64Array): [number, number][] {

@@ -6,7 +6,7 @@ import { Cells, type Quantity } from "./cells";
 import { scaleOf, type ColourScale } from "./colours";
 import { gridOf, type Grid, type View } from "./graticule";
 import { centre, FINEST, pixelAt } from "./healpix";
-import { CENTRES, galacticPlane, PROJECTIONS, SCALE } from "./projections";
+import { CENTRES, galacticPlane, PROJECTIONS, SCALE, type Rotation } from "./projections";
 import { Plane, type Shapes } from "./shapes";
 
 export interface Palette {
@@ -27,6 +27,7 @@ export interface Overlay {
   cells: Cells;
   colour: string;
   filled: boolean;
+  dashed?: boolean;
 }
 
 export interface Pick {
@@ -75,8 +76,6 @@ export class SkyMap {
   onHover: (pick: Pick | null) => void = () => {};
   onChoose: (pick: Pick | null) => void = () => {};
   onScale: (scale: ColourScale) => void = () => {};
-  readonly drawTimes: number[] = [];
-  readonly hoverTimes: number[] = [];
 
   private readonly ground: HTMLCanvasElement;
   private readonly front: HTMLCanvasElement;
@@ -92,8 +91,8 @@ export class SkyMap {
   private palette: Palette;
   private transform = zoomIdentity;
   private built: Built | null = null;
-  private grid: Grid | null = null;
-  private gridFor = "";
+  private grid: { made: Grid; lines: Path2D; transform: ZoomTransform } | null = null;
+  private moving = false;
   private hatch: CanvasPattern | null = null;
   private width = 0;
   private height = 0;
@@ -115,6 +114,7 @@ export class SkyMap {
     host.append(this.ground, this.front);
     this.zoomer = zoom<HTMLCanvasElement, unknown>()
       .scaleExtent([1, ZOOM_MOST])
+      .on("start", () => (this.moving = true))
       .on("zoom", (event: { transform: ZoomTransform }) => this.moved(event.transform))
       .on("end", () => this.settleSoon());
     select(this.front).call(this.zoomer).on("dblclick.zoom", null);
@@ -157,7 +157,7 @@ export class SkyMap {
     this.plane = new Plane(PROJECTIONS[projection], CENTRES[centre].rotation);
     for (const block of this.blocks()) block.shapes = null;
     for (const each of this.overlays) each.shapes = null;
-    this.drawnSky = null;
+    this.drawnSky = this.grid = null;
     this.fitSky();
     select(this.front).call(this.zoomer.transform, zoomIdentity);
     this.rebuild();
@@ -202,6 +202,11 @@ export class SkyMap {
   pick(ra: number, dec: number): Pick {
     const cells = this.finest(ra, dec);
     return { ra, dec, cells, at: cells ? cells.find(ra, dec) : -1 };
+  }
+
+  // The cells on another plane than the one that is shown.
+  shapesUnder(projection: string, rotation: Rotation): Shapes {
+    return new Plane(PROJECTIONS[projection], rotation).shapesOf(this.base!.cells);
   }
 
   // Chooses the next cell along the curve, or the one before.
@@ -269,9 +274,7 @@ export class SkyMap {
 
   private pointed(event: PointerEvent): void {
     if (event.buttons) return;
-    const begin = performance.now();
     this.hover([event.offsetX, event.offsetY]);
-    this.hoverTimes.push(performance.now() - begin);
   }
 
   private hover(point: [number, number] | null): void {
@@ -297,9 +300,10 @@ export class SkyMap {
 
   // Paths are made anew where they are too coarse by now, or end within sight.
   private settle(): void {
+    this.moving = false;
     this.askForTiles();
-    if (this.built && !this.isStale(this.built)) return;
-    this.rebuild();
+    if (!this.built || this.isStale(this.built)) this.rebuild();
+    else this.draw();
   }
 
   private isStale(built: Built): boolean {
@@ -449,7 +453,7 @@ export class SkyMap {
       each.style.height = `${clientHeight}px`;
     }
     this.zoomer.extent([[0, 0], [clientWidth, clientHeight]]);
-    this.hatch = null;
+    this.hatch = this.grid = null;
     this.fitSky();
     this.rebuild();
   }
@@ -489,7 +493,6 @@ export class SkyMap {
   }
 
   private draw(): void {
-    const begin = performance.now();
     const pen = this.ground.getContext("2d", { alpha: false })!;
     const dots = ratio();
     pen.setTransform(dots, 0, 0, dots, 0, 0);
@@ -500,7 +503,6 @@ export class SkyMap {
     this.drawCells(pen);
     this.drawGrid(pen);
     this.drawFront();
-    this.drawTimes.push(performance.now() - begin);
   }
 
   private drawSky(pen: CanvasRenderingContext2D): void {
@@ -526,11 +528,7 @@ export class SkyMap {
   private drawCells(pen: CanvasRenderingContext2D): void {
     const { built, scale } = this;
     if (!built || !scale) return;
-    const dots = ratio();
-    const k = this.transform.k / built.transform.k;
-    const right = this.transform.x - k * built.transform.x;
-    const down = this.transform.y - k * built.transform.y;
-    pen.setTransform(dots * k, 0, 0, dots * k, dots * right, dots * down);
+    const k = this.carryOver(pen, built.transform);
     built.fills.forEach((path, at) => {
       pen.fillStyle = scale.colours[at];
       pen.fill(path);
@@ -542,31 +540,39 @@ export class SkyMap {
       const { overlay } = this.overlays[at];
       pen.strokeStyle = pen.fillStyle = overlay.colour;
       if (overlay.filled) {
-        pen.globalAlpha = 0.55;
+        pen.globalAlpha = 0.4;
         pen.fill(path);
         pen.globalAlpha = 1;
       }
-      pen.lineWidth = 1.2 / k;
+      pen.lineWidth = 1.6 / k;
+      pen.setLineDash(overlay.dashed ? [5 / k, 4 / k] : []);
       pen.stroke(path);
+      pen.setLineDash([]);
     });
-    pen.setTransform(dots, 0, 0, dots, 0, 0);
+    pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  }
+
+  // Lets the pen draw what was made under an earlier transform where it is by now; gives how much larger it is.
+  private carryOver(pen: CanvasRenderingContext2D, then: ZoomTransform): number {
+    const dots = ratio();
+    const k = this.transform.k / then.k;
+    const [right, down] = [this.transform.x - k * then.x, this.transform.y - k * then.y];
+    pen.setTransform(dots * k, 0, 0, dots * k, dots * right, dots * down);
+    return k;
   }
 
   private drawGrid(pen: CanvasRenderingContext2D): void {
-    const { x, y, k } = this.transform;
-    const key = [x, y, k, this.width, this.height, this.plane.kind.name, ...this.plane.rotation].join();
-    if (key !== this.gridFor) {
-      this.grid = gridOf(this.plane, this.view());
-      this.gridFor = key;
-    }
-    pen.beginPath();
-    for (const line of this.grid!.lines) line.forEach(([px, py], at) => (at ? pen.lineTo(px, py) : pen.moveTo(px, py)));
-    pen.lineWidth = 1.6;
+    const { k } = this.transform;
+    if (!this.grid || !this.moving) this.grid = this.makeGrid();
+    const { made, lines, transform } = this.grid;
+    const larger = this.carryOver(pen, transform);
+    pen.lineWidth = 1.6 / larger;
     pen.strokeStyle = this.palette.gridUnder; // so that lines show on any colour
-    pen.stroke();
-    pen.lineWidth = 0.7;
+    pen.stroke(lines);
+    pen.lineWidth = 0.7 / larger;
     pen.strokeStyle = this.palette.grid;
-    pen.stroke();
+    pen.stroke(lines);
+    pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
     const [left, top] = this.transform.apply(this.unzoomed(0, 0));
     pen.save();
     pen.translate(left, top);
@@ -584,11 +590,19 @@ export class SkyMap {
     pen.lineWidth = 3;
     pen.strokeStyle = this.palette.gridHalo;
     pen.fillStyle = this.palette.gridText;
-    for (const { text, x: px, y: py, align } of this.grid!.labels) {
+    for (const { text, x, y, align } of made.labels) {
+      const [px, py] = this.transform.apply(transform.invert([x, y]));
       pen.textAlign = align;
       pen.strokeText(text, px, py);
       pen.fillText(text, px, py);
     }
+  }
+
+  private makeGrid(): { made: Grid; lines: Path2D; transform: ZoomTransform } {
+    const made = gridOf(this.plane, this.view());
+    const lines = new Path2D();
+    for (const line of made.lines) line.forEach(([x, y], at) => (at ? lines.lineTo(x, y) : lines.moveTo(x, y)));
+    return { made, lines, transform: this.transform };
   }
 
   private drawFront(): void {
