@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube setup peers lock clean
+.PHONY: help demo test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page setup peers lock clean
 
 with := source include/setup/environment.sh;
 
@@ -15,7 +15,7 @@ demo: setup ## Set everything up, ingest Gaia and Hipparcos through Airflow and 
 	@$(with) python -m hipslake_demo.demo
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
-	@include/setup/setup.sh nginx postgres
+	@include/setup/setup.sh nginx postgres chromium
 	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
@@ -57,6 +57,13 @@ bench-tables: setup peers ## Compare sinks, clustering and upserts of tables wit
 
 bench-cube: setup ## Build and query a cube of 2M cells (ARGS="--peer PYTHON" compares with kartothek, ARGS="--cells N")
 	@$(with) python -m benchmarks.cube $(ARGS)
+
+bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on 4 million partitions
+	@include/setup/setup.sh chromium
+	@$(with) python -m benchmarks.sky $(ARGS)
+
+page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
+	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
 setup: ## Make .venv from requirements.txt, if it is not there yet
 	@include/setup/setup.sh project
