@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube docs docs-serve setup peers peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page docs docs-serve setup peers peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -19,7 +19,7 @@ demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 	@$(with) python -m hipslake_demo.ingest
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
-	@include/setup/setup.sh nginx postgres
+	@include/setup/setup.sh nginx postgres chromium
 	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
@@ -61,6 +61,13 @@ bench-tables: setup peers ## Compare sinks, clustering and upserts of tables wit
 
 bench-cube: setup ## Compare builds and queries of cubes with kartothek, if `make peers-cube` ran (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)
+
+bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on 4 million partitions
+	@include/setup/setup.sh chromium
+	@$(with) python -m benchmarks.sky $(ARGS)
+
+page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
+	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
 
 docs: setup ## Build the documentation site in .site; a warning is a failure
 	@include/setup/setup.sh docs

@@ -6,10 +6,50 @@ package. Operators and sensors are imported normally: `from hipslake_airflow.ope
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+PREFIX = "/hipslake"
+# Airflow may be served below a path, and its UI puts views into frames by their address.
+PAGE = urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/") + PREFIX
+
+
+@cache
+def _catalogs_app() -> Any:
+    from hipslake_airflow.web.app import make_app
+
+    return make_app("${HIPSLAKE_WAREHOUSE}")
+
+
+class CatalogsApp:
+    """The catalogs page, made when it is first asked for: every task loads plugins, and serves none."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, as ASGI has it."""
+        await _catalogs_app()(scope, receive, send)
 
 
 class HipslakePlugin(AirflowPlugin):
     """Makes hipslake known to Airflow."""
 
     name = "hipslake"
+    fastapi_apps = [{"app": CatalogsApp(), "url_prefix": PREFIX, "name": "hipslake catalogs"}]  # noqa: RUF012
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Catalogs",
+            "href": f"{PAGE}/",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "catalogs",
+        },
+        {
+            "name": "Catalog",
+            "href": f"{PAGE}/?dag={{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "catalog",
+        },
+    ]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `peers_cube`
-# (.venv-peers-cube), `docs` (.venv-docs), `nginx` (.nginx), `postgres` (.postgres), `database` (Airflow's).
+# (.venv-peers-cube), `docs` (.venv-docs), `nginx` (.nginx), `postgres` (.postgres), `chromium` (the system's),
+# `database` (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -127,6 +128,18 @@ make_postgres() {
     say "there is no PostgreSQL, and it cannot be got from Debian's packages here; the test of a backfill will be skipped"
   fi
   rm -rf -- "$folder"
+}
+
+# A browser, for the tests of the catalogs page. It needs so many libraries that only the package manager can bring it.
+make_chromium() {
+  [[ -n ${HIPSLAKE_CHROMIUM:-} ]] && return
+  command -v chromium >/dev/null && return
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    say "installing chromium"
+    apt-get install --yes --no-install-recommends chromium >/dev/null 2>&1 && return
+    { apt-get update && apt-get install --yes --no-install-recommends chromium; } >/dev/null 2>&1 && return
+  fi
+  say "there is no chromium, and it cannot be installed here; tests in a browser will be skipped"
 }
 
 make_database() {

@@ -32,7 +32,7 @@ class Standalone:
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
             "PYTHONPATH": os.pathsep.join([str(PROJECT / "include"), str(PROJECT / "plugins")]),
             "AIRFLOW_HOME": str(place / "airflow"),
-            "HIPSLAKE_PORT": str(_free_port()),
+            "HIPSLAKE_PORT": str(free_port()),
             **variables,
         }
 
@@ -65,7 +65,7 @@ def standalone(place: Path, **variables: str) -> Iterator[Standalone]:
         airflow.run(f"{script} down")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A port that is free, as are the two of the log servers beside it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

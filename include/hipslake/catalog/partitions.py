@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import Context, copy_context
 from itertools import pairwise
 
 import numpy as np
@@ -132,6 +133,18 @@ def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(orders), np.concatenate(pixels)
 
 
+def count_pixels(order: int, text: str) -> int:
+    """How many pixels there are in the text of an order, which is as `pixel_ranges` writes it.
+
+    Examples
+    --------
+    >>> count_pixels(2, "0-1,7")
+    3
+    """
+    first, last = _bounds(order, text)
+    return int(np.sum(last - first + 1))
+
+
 def _bounds(order: int, text: str) -> tuple[np.ndarray, np.ndarray]:
     """First and last pixel of every run, without a loop over runs: a catalog may have millions."""
     letters = np.frombuffer(text.encode(), dtype=np.uint8)
@@ -204,17 +217,40 @@ def write_partition_sidecars(
     return tuple(sidecars)
 
 
-def read_partition_sidecars(storage: Storage, sidecars: Sequence[PartitionSidecar]) -> pa.Table:
-    """The partitions that some sidecars hold, as `PARTITION_SCHEMA`; errors as of `read_sidecar`."""
+def read_partition_sidecars(
+    storage: Storage, sidecars: Sequence[PartitionSidecar], columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The partitions that some sidecars hold, as `PARTITION_SCHEMA`, or only some columns of it.
+
+    Errors as of `read_sidecar`.
+    """
     if not sidecars:
-        return PARTITION_SCHEMA.empty_table()
+        empty = PARTITION_SCHEMA.empty_table()
+        return empty.select(columns) if columns else empty
+
+    def read(sidecar: PartitionSidecar, context: Context) -> pa.Table:
+        # In the caller's context, which knows how the store is reached.
+        return context.run(read_sidecar, storage, sidecar, PARTITION_SCHEMA, columns)
+
     with ThreadPoolExecutor(_THREADS) as pool:
-        tables = pool.map(lambda sidecar: read_sidecar(storage, sidecar, PARTITION_SCHEMA), sidecars)
+        tables = pool.map(read, sidecars, [copy_context() for _ in sidecars])
         return pa.concat_tables(tables).combine_chunks()
 
 
-def read_sidecar(storage: Storage, sidecar: Sidecar, schema: pa.Schema) -> pa.Table:
+def read_sidecar(
+    storage: Storage, sidecar: Sidecar, schema: pa.Schema, columns: Sequence[str] | None = None
+) -> pa.Table:
     """Read a sidecar back.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    sidecar : Sidecar
+    schema : pyarrow.Schema
+        Of the whole table.
+    columns : sequence of str, optional
+        Those to decode; all if not given.
 
     Raises
     ------
@@ -226,10 +262,12 @@ def read_sidecar(storage: Storage, sidecar: Sidecar, schema: pa.Schema) -> pa.Ta
         raise CatalogFormatError(
             f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore it or ingest again"
         )
-    table = pq.read_table(pa.BufferReader(data))
-    if table.schema.names != schema.names or table.num_rows != sidecar.rows:
+    file = pq.ParquetFile(pa.BufferReader(data))
+    if file.schema_arrow.names != schema.names or file.metadata.num_rows != sidecar.rows:
         raise CatalogFormatError(f"{storage.uri(sidecar.path)}: not the table that metadata.json describes")
-    return table.cast(schema)
+    if columns is None:
+        return file.read().cast(schema)
+    return file.read(list(columns)).cast(pa.schema([schema.field(name) for name in columns]))
 
 
 def sha256_sums(tables: Iterable[pa.Table]) -> bytes:

@@ -1,0 +1,165 @@
+"""Two versions of a catalog side by side: which files came and went, and what else changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.footprint import footprint_of
+from hipslake.catalog.history import IncrementSummary
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars
+from hipslake.specs.base import Frozen
+from hipslake.sphere.cells import Footprint
+from hipslake.storage import Storage
+
+
+class FilesChanged(Frozen):
+    """The files of a column group or margin that only one of two versions names."""
+
+    name: str
+    files_added: int
+    files_removed: int
+    files_kept: int
+    rows_added: int  # in the files that came
+    rows_removed: int  # in those that went
+    bytes_added: int
+    bytes_removed: int
+
+
+class ColumnChange(Frozen):
+    """A column that two versions do not have alike; None where a version lacks it."""
+
+    group: str
+    name: str
+    old: str | None  # Arrow type
+    new: str | None
+
+
+class VersionDiff(Frozen):
+    """How one version differs from another."""
+
+    old: int
+    new: int
+    rows: int  # more than before; may be negative
+    bytes: int
+    groups: tuple[FilesChanged, ...]
+    margins: tuple[FilesChanged, ...]
+    columns: tuple[ColumnChange, ...]
+    increments_added: tuple[IncrementSummary, ...]
+    increments_removed: tuple[IncrementSummary, ...]
+    indices_added: tuple[str, ...]
+    indices_removed: tuple[str, ...]
+
+
+class Moved(NamedTuple):
+    """The files of one column group that came, and those that went."""
+
+    added: Footprint
+    removed: Footprint
+
+
+def compare(storage: Storage, old: CatalogMetadata, new: CatalogMetadata) -> VersionDiff:
+    """Say how a version differs from another.
+
+    Files are told apart by path: a file is never written twice. Sidecars that both versions name are not
+    read.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    old, new : CatalogMetadata
+        Two versions of one catalog; `old` may be the later one.
+    """
+    had = {increment.write_id for increment in old.increments}
+    has = {increment.write_id for increment in new.increments}
+    indexed = [{index.column for index in metadata.indices} for metadata in (old, new)]
+    return VersionDiff(
+        old=old.version,
+        new=new.version,
+        rows=new.total_rows - old.total_rows,
+        bytes=new.total_bytes - old.total_bytes,
+        groups=_changed(storage, old.groups, new.groups),
+        margins=_changed(storage, old.margins, new.margins),
+        columns=tuple(_columns(old, new)),
+        increments_added=tuple(IncrementSummary.of(i) for i in new.increments if i.write_id not in had),
+        increments_removed=tuple(IncrementSummary.of(i) for i in old.increments if i.write_id not in has),
+        indices_added=tuple(sorted(indexed[1] - indexed[0])),
+        indices_removed=tuple(sorted(indexed[0] - indexed[1])),
+    )
+
+
+def moved(storage: Storage, old: CatalogMetadata, new: CatalogMetadata, group: str) -> Moved:
+    """The files of a column group that came, and those that went, between two versions.
+
+    Raises
+    ------
+    KeyError
+        Neither version has the group.
+    """
+    files = [next((each for each in metadata.groups if each.name == group), None) for metadata in (old, new)]
+    if files == [None, None]:
+        new.group(group)
+    removed, added, _ = _apart(storage, *files)
+    return Moved(added=footprint_of(added), removed=footprint_of(removed))
+
+
+_Files = GroupMetadata | Margin
+
+
+def _changed(storage: Storage, old: Iterable[_Files], new: Iterable[_Files]) -> tuple[FilesChanged, ...]:
+    before, after = ({files.name: files for files in each} for each in (old, new))
+    changes = []
+    for name in dict.fromkeys([*after, *before]):
+        removed, added, kept = _apart(storage, before.get(name), after.get(name))
+        changes.append(
+            FilesChanged(
+                name=name,
+                files_added=added.num_rows,
+                files_removed=removed.num_rows,
+                files_kept=kept,
+                rows_added=_sum(added, "rows"),
+                rows_removed=_sum(removed, "rows"),
+                bytes_added=_sum(added, "bytes"),
+                bytes_removed=_sum(removed, "bytes"),
+            )
+        )
+    return tuple(changes)
+
+
+def _apart(storage: Storage, old: _Files | None, new: _Files | None) -> tuple[pa.Table, pa.Table, int]:
+    """The files that only the old one names, those that only the new one does, and how many both name."""
+    shared = {s.path for s in (old.sidecars if old else None) or ()}
+    shared &= {s.path for s in (new.sidecars if new else None) or ()}
+    before, after = _table(storage, old, shared), _table(storage, new, shared)
+    went = before.filter(pc.invert(pc.is_in(before["path"], after["path"].combine_chunks())))
+    came = after.filter(pc.invert(pc.is_in(after["path"], before["path"].combine_chunks())))
+    return went, came, (new.files if new else 0) - came.num_rows
+
+
+def _table(storage: Storage, files: _Files | None, leave_out: set[str]) -> pa.Table:
+    if files is None:
+        return PARTITION_SCHEMA.empty_table()
+    if files.sidecars is None:
+        return files.table(storage)
+    return read_partition_sidecars(storage, [s for s in files.sidecars if s.path not in leave_out])
+
+
+def _sum(table: pa.Table, column: str) -> int:
+    return int(np.sum(table[column].to_numpy(), dtype=np.int64))
+
+
+def _columns(old: CatalogMetadata, new: CatalogMetadata) -> Iterable[ColumnChange]:
+    types = [
+        {(group.name, column.name): column.type for group in metadata.groups for column in group.columns}
+        for metadata in (old, new)
+    ]
+    for group, name in dict.fromkeys([*types[1], *types[0]]):
+        before, after = (each.get((group, name)) for each in types)
+        if before != after:
+            yield ColumnChange(group=group, name=name, old=before, new=after)

@@ -1,0 +1,56 @@
+"""Who may see what: the session and the rights are Airflow's own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from airflow.models.dag import DagModel
+from fastapi import Depends, HTTPException, status
+
+SEES_PLUGINS = Depends(requires_access_view(AccessView.PLUGINS))
+"""401 without a session, 403 without the right to see plugins."""
+
+
+class Reader:
+    """The user of a request, and which DAGs they may read.
+
+    Parameters
+    ----------
+    user : BaseUser
+        As Airflow's auth manager knows them.
+    """
+
+    def __init__(self, user: BaseUser) -> None:
+        self._user = user
+
+    def may_read(self, dag_id: str, entity: DagAccessEntity | None = None) -> bool:
+        """Whether they may read a DAG, or one kind of its data."""
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        return get_auth_manager().is_authorized_dag(
+            method="GET", access_entity=entity, details=details, user=self._user
+        )
+
+    def may_read_runs(self, dag_id: str) -> bool:
+        """Whether they may read the runs of a DAG."""
+        return self.may_read(dag_id, DagAccessEntity.RUN)
+
+    def may_read_any(self, dag_ids: tuple[str, ...]) -> bool:
+        """Whether they may read one of the DAGs, at least."""
+        return any(self.may_read(dag_id) for dag_id in dag_ids)
+
+    def require(self, *dag_ids: str) -> None:
+        """Refuse who may read none of the DAGs."""
+        if not self.may_read_any(dag_ids):
+            raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
+
+
+def reader(user: GetUserDep) -> Reader:
+    """The user of this request."""
+    return Reader(user)
+
+
+ReaderDep = Annotated[Reader, Depends(reader)]

@@ -1,0 +1,150 @@
+"""What the endpoints of the page answer."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from hipslake.catalog.history import IncrementSummary
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import count_pixels
+from hipslake.specs.base import Frozen
+
+from hipslake_airflow.web.lines import Line
+from hipslake_airflow.web.products import Product
+from hipslake_airflow.web.runs import RunSummary
+
+
+class Listed(Frozen):
+    """A catalog in the list of all."""
+
+    name: str
+    description: str = ""
+    version: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+    partitions: int | None = None
+    layout: str | None = None
+    created: datetime | None = None
+    last_run: RunSummary | None = None
+    problem: str | None = None
+
+
+class ListedProduct(Product):
+    """A table or a cube in the list of all."""
+
+    last_run: RunSummary | None = None
+
+
+class ColumnAnswer(Frozen):
+    """A column."""
+
+    name: str
+    type: str
+    unit: str | None
+    description: str | None
+
+
+class GroupAnswer(Frozen):
+    """A column group."""
+
+    name: str
+    rows: int
+    bytes: int
+    leaves: int
+    files: int
+    threshold: str
+    columns: tuple[ColumnAnswer, ...]
+    leaves_per_order: dict[int, int]
+
+
+class MarginAnswer(Frozen):
+    """A margin."""
+
+    name: str
+    radius_arcsec: float
+    rows: int
+    bytes: int
+    files: int
+
+
+class CatalogAnswer(Frozen):
+    """A version of a catalog."""
+
+    name: str
+    uri: str
+    description: str
+    attribution: str
+    version: int
+    newest: int
+    created: datetime
+    layout: str
+    rows: int
+    bytes: int
+    rows_read: int
+    rows_rejected: int
+    groups: tuple[GroupAnswer, ...]
+    margins: tuple[MarginAnswer, ...]
+    increments: tuple[IncrementSummary, ...]  # the newest ones
+    increments_in_all: int
+    co_partitioned: tuple[str, ...]
+    indices: tuple[str, ...]
+    lines: tuple[Line, ...]
+    dags: dict[str, str]  # from what is done to the DAG that does it
+    last_runs: tuple[RunSummary, ...]
+
+
+MOST_INCREMENTS = 50
+
+
+def catalog_answer(
+    uri: str,
+    metadata: CatalogMetadata,
+    newest: int,
+    lines: tuple[Line, ...],
+    dags: dict[str, str],
+    last_runs: tuple[RunSummary, ...],
+) -> CatalogAnswer:
+    """What there is to say of a version; parameters as the fields of the answer."""
+    return CatalogAnswer(
+        name=metadata.catalog,
+        uri=uri,
+        description=metadata.description,
+        attribution=metadata.attribution,
+        version=metadata.version,
+        newest=newest,
+        created=metadata.created,
+        layout=metadata.layout.value,
+        rows=metadata.total_rows,
+        bytes=metadata.total_bytes,
+        rows_read=metadata.rows_read,
+        rows_rejected=metadata.rows_rejected,
+        groups=tuple(_group(metadata, at) for at in range(len(metadata.groups))),
+        margins=tuple(
+            MarginAnswer.model_validate(margin.model_dump(include=set(MarginAnswer.model_fields)))
+            for margin in metadata.margins
+        ),
+        increments=tuple(IncrementSummary.of(each) for each in metadata.increments[::-1][:MOST_INCREMENTS]),
+        increments_in_all=len(metadata.increments),
+        co_partitioned=tuple(mark.column for mark in metadata.co_partitioned),
+        indices=tuple(index.column for index in metadata.indices),
+        lines=lines,
+        dags=dags,
+        last_runs=last_runs,
+    )
+
+
+def _group(metadata: CatalogMetadata, at: int) -> GroupAnswer:
+    group = metadata.groups[at]
+    return GroupAnswer(
+        name=group.name,
+        rows=group.rows,
+        bytes=group.bytes,
+        leaves=group.leaves,
+        files=group.files,
+        threshold=str(group.threshold),
+        columns=tuple(
+            ColumnAnswer(name=c.name, type=c.type, unit=c.unit, description=c.description)
+            for c in group.columns
+        ),
+        leaves_per_order={order: count_pixels(order, text) for order, text in group.pixels.items()},
+    )

@@ -1,0 +1,725 @@
+// The map: cells on a canvas, zoomed and dragged by an affine transform; hover and choice on a second canvas.
+import { geoPath } from "d3-geo";
+import { select } from "d3-selection";
+import { zoom, zoomIdentity, ZoomTransform, type ZoomBehavior } from "d3-zoom";
+import { Cells, type Quantity } from "./cells";
+import { scaleOf, type ColourScale } from "./colours";
+import { gridOf, type Grid, type View } from "./graticule";
+import { centre, FINEST, pixelAt } from "./healpix";
+import { CENTRES, galacticPlane, PROJECTIONS, SCALE, type Rotation } from "./projections";
+import { Plane, type Shapes } from "./shapes";
+
+export interface Palette {
+  background: string;
+  empty: string;
+  hatch: string;
+  outline: string;
+  grid: string;
+  gridUnder: string;
+  gridText: string;
+  gridHalo: string;
+  border: string;
+  mark: string;
+  plane: string;
+}
+
+export interface Overlay {
+  cells: Cells;
+  colour: string;
+  filled: boolean;
+  dashed?: boolean;
+}
+
+export interface Pick {
+  ra: number;
+  dec: number;
+  cells: Cells | null;
+  at: number; // -1: empty sky
+}
+
+type TileSource = (order: number, npix: number) => Promise<Cells>;
+
+interface Block {
+  cells: Cells;
+  gathered: number; // the order of its cells that stand for several partitions; -1 if none does
+  shapes: Shapes | null; // worked out when it is drawn first
+  bins: Uint8Array | null;
+}
+
+interface Tile {
+  order: number;
+  npix: number;
+  block: Block;
+}
+
+interface Built {
+  transform: ZoomTransform; // the paths are in its pixels
+  fills: Path2D[]; // one per colour
+  borders: Path2D;
+  overlays: Path2D[];
+  left: number; // what is in the paths, in units of the plane
+  top: number;
+  right: number;
+  bottom: number;
+}
+
+const MARGIN = 26; // pixels around the sky
+const SEAM = 0.35; // pixels by which cells are widened, so that nothing shines through between them
+const BORDER_FROM = 15; // pixels that cells of an order are wide before they get borders
+const TILE_FROM = 40; // pixels that a gathered cell is wide before what is in it is asked for
+const TILE_UP = 2; // orders that a tile is above the cells it replaces
+const MOST_TILES = 48;
+const SETTLE = 90; // milliseconds
+const ZOOM_MOST = 400_000;
+
+export class SkyMap {
+  onHover: (pick: Pick | null) => void = () => {};
+  onChoose: (pick: Pick | null) => void = () => {};
+  onScale: (scale: ColourScale) => void = () => {};
+
+  private readonly ground: HTMLCanvasElement;
+  private readonly front: HTMLCanvasElement;
+  private readonly zoomer: ZoomBehavior<HTMLCanvasElement, unknown>;
+  private plane = new Plane(PROJECTIONS.mollweide, CENTRES.ra0.rotation);
+  private base: Block | null = null;
+  private tiles = new Map<string, Tile>();
+  private asked = new Set<string>();
+  private tileSource: TileSource | null = null;
+  private overlays: { overlay: Overlay; shapes: Shapes | null }[] = [];
+  private quantity: Quantity = "rows";
+  private scale: ColourScale | null = null;
+  private palette: Palette;
+  private transform = zoomIdentity;
+  private built: Built | null = null;
+  private grid: { made: Grid; lines: Path2D; transform: ZoomTransform } | null = null;
+  private moving = false;
+  private hatch: CanvasPattern | null = null;
+  private width = 0;
+  private height = 0;
+  private fit = 1; // pixels per unit of the plane at no zoom
+  private frame = 0;
+  private settling = 0;
+  private hovered: Pick | null = null;
+  private chosen: Pick | null = null;
+  private pointer: [number, number] | null = null;
+  private drawnSky: { outline: Path2D; galactic: Path2D } | null = null;
+  private generation = 0;
+
+  constructor(private readonly host: HTMLElement, palette: Palette) {
+    this.palette = palette;
+    this.ground = canvas("ground");
+    this.front = canvas("front");
+    this.front.tabIndex = 0;
+    this.front.setAttribute("role", "application");
+    host.append(this.ground, this.front);
+    this.zoomer = zoom<HTMLCanvasElement, unknown>()
+      .scaleExtent([1, ZOOM_MOST])
+      .on("start", () => (this.moving = true))
+      .on("zoom", (event: { transform: ZoomTransform }) => this.moved(event.transform))
+      .on("end", () => this.settleSoon());
+    select(this.front).call(this.zoomer).on("dblclick.zoom", null);
+    this.front.addEventListener("pointermove", (event) => this.pointed(event));
+    this.front.addEventListener("pointerleave", () => this.hover(null));
+    this.front.addEventListener("click", (event) => this.choose(this.pickAt(event.offsetX, event.offsetY)));
+    this.front.addEventListener("keydown", (event) => this.key(event));
+    this.front.addEventListener("focus", () => this.drawFront());
+    this.front.addEventListener("blur", () => this.drawFront());
+    new ResizeObserver(() => this.resized()).observe(host);
+    this.resized();
+  }
+
+  get element(): HTMLCanvasElement {
+    return this.front;
+  }
+
+  show(cells: Cells, quantity: Quantity, tiles: TileSource | null): void {
+    this.generation++;
+    this.base = blockOf(cells);
+    this.tiles.clear();
+    this.asked.clear();
+    this.tileSource = tiles;
+    this.quantity = quantity;
+    this.hovered = this.chosen = null;
+    this.recolour();
+  }
+
+  colourBy(quantity: Quantity): void {
+    this.quantity = quantity;
+    this.recolour();
+  }
+
+  lay(overlays: Overlay[]): void {
+    this.overlays = overlays.map((overlay) => ({ overlay, shapes: null }));
+    this.rebuild();
+  }
+
+  project(projection: string, centre: string): void {
+    this.plane = new Plane(PROJECTIONS[projection], CENTRES[centre].rotation);
+    for (const block of this.blocks()) block.shapes = null;
+    for (const each of this.overlays) each.shapes = null;
+    this.drawnSky = this.grid = null;
+    this.fitSky();
+    select(this.front).call(this.zoomer.transform, zoomIdentity);
+    this.rebuild();
+  }
+
+  dress(palette: Palette): void {
+    this.palette = palette;
+    this.hatch = null;
+    this.draw();
+  }
+
+  reset(): void {
+    select(this.front).call(this.zoomer.transform, zoomIdentity);
+  }
+
+  zoomBy(factor: number): void {
+    const point = this.chosen ? this.screen(this.chosen.ra, this.chosen.dec) : null;
+    select(this.front).call(this.zoomer.scaleBy, factor, point && this.isOnScreen(point) ? point : undefined);
+  }
+
+  // Brings a position into the middle.
+  lookAt(ra: number, dec: number, scale: number): void {
+    const placed = this.plane.place(ra, dec);
+    if (!placed) return;
+    const k = Math.min(ZOOM_MOST, Math.max(1, scale));
+    const [x, y] = this.unzoomed(placed[0], placed[1]);
+    const there = new ZoomTransform(k, this.width / 2 - k * x, this.height / 2 - k * y);
+    select(this.front).call(this.zoomer.transform, there);
+  }
+
+  // Where a position stands on the screen; null if it does not.
+  screen(ra: number, dec: number): [number, number] | null {
+    const placed = this.plane.place(ra, dec);
+    return placed && this.transform.apply(this.unzoomed(placed[0], placed[1]));
+  }
+
+  pickAt(x: number, y: number): Pick | null {
+    const found = this.plane.position(...this.toPlane(x, y));
+    return found && this.pick(found[0], found[1]);
+  }
+
+  pick(ra: number, dec: number): Pick {
+    const cells = this.finest(ra, dec);
+    return { ra, dec, cells, at: cells ? cells.find(ra, dec) : -1 };
+  }
+
+  // The cells on another plane than the one that is shown.
+  shapesUnder(projection: string, rotation: Rotation): Shapes {
+    return new Plane(PROJECTIONS[projection], rotation).shapesOf(this.base!.cells);
+  }
+
+  // Chooses the next cell along the curve, or the one before.
+  step(by: number): void {
+    const cells = this.chosen?.cells ?? this.base?.cells;
+    if (!cells?.length) return;
+    const from = this.chosen && this.chosen.at >= 0 ? this.chosen.at : by > 0 ? -1 : cells.length;
+    this.chooseCell(cells, (from + by + cells.length) % cells.length);
+  }
+
+  private chooseCell(cells: Cells, at: number): void {
+    const { order, npix } = cells.columns;
+    const [ra, dec] = centre(order[at], npix[at]);
+    this.choose({ ra, dec, cells, at });
+  }
+
+  private choose(pick: Pick | null): void {
+    this.chosen = pick;
+    if (pick && pick.at >= 0) {
+      const point = this.screen(pick.ra, pick.dec);
+      if (!point || !this.isOnScreen(point)) this.lookAt(pick.ra, pick.dec, this.transform.k);
+    }
+    this.drawFront();
+    this.onChoose(pick);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const far = 80;
+    const arrows: Record<string, [number, number]> = {
+      ArrowLeft: [1, 0], ArrowRight: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1],
+    };
+    if (event.key in arrows) {
+      const [right, down] = arrows[event.key];
+      if (event.shiftKey) this.chooseBeside(-right, -down);
+      else select(this.front).call(this.zoomer.translateBy, (right * far) / this.transform.k, (down * far) / this.transform.k);
+    } else if (event.key === "+" || event.key === "=") this.zoomBy(1.6);
+    else if (event.key === "-" || event.key === "_") this.zoomBy(1 / 1.6);
+    else if (event.key === "0") this.reset();
+    else if (event.key === "Enter" || event.key === " ") this.choose(this.pickAt(this.width / 2, this.height / 2));
+    else if (event.key === "n") this.step(1);
+    else if (event.key === "p") this.step(-1);
+    else if (event.key === "Escape") this.choose(null);
+    else return;
+    event.preventDefault();
+  }
+
+  // The next cell in a direction of the screen, from the chosen one or from the middle.
+  private chooseBeside(right: number, down: number): void {
+    const here = this.chosen && this.screen(this.chosen.ra, this.chosen.dec);
+    if (!this.chosen || !here) {
+      this.choose(this.pickAt(this.width / 2, this.height / 2));
+      return;
+    }
+    const reach = 2 * Math.max(this.width, this.height);
+    for (let far = 2; far < reach; far += Math.max(2, far / 40)) {
+      const pick = this.pickAt(here[0] + right * far, here[1] + down * far);
+      if (!pick || pick.at < 0 || !pick.cells) continue;
+      if (pick.cells !== this.chosen.cells || pick.at !== this.chosen.at) {
+        this.chooseCell(pick.cells, pick.at);
+        return;
+      }
+    }
+  }
+
+  private pointed(event: PointerEvent): void {
+    if (event.buttons) return;
+    this.hover([event.offsetX, event.offsetY]);
+  }
+
+  private hover(point: [number, number] | null): void {
+    this.pointer = point;
+    this.hovered = point && this.pickAt(point[0], point[1]);
+    this.drawFront();
+    this.onHover(this.hovered);
+  }
+
+  private moved(transform: ZoomTransform): void {
+    this.transform = transform;
+    if (this.frame) return;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  private settleSoon(): void {
+    clearTimeout(this.settling);
+    this.settling = window.setTimeout(() => this.settle(), SETTLE);
+  }
+
+  // Paths are made anew where they are too coarse by now, or end within sight.
+  private settle(): void {
+    this.moving = false;
+    this.askForTiles();
+    if (!this.built || this.isStale(this.built)) this.rebuild();
+    else this.draw();
+  }
+
+  private isStale(built: Built): boolean {
+    const ratio = this.transform.k / built.transform.k;
+    if (ratio > 1.7 || ratio < 0.59) return true;
+    const { left, top, right, bottom } = this.inSight(0);
+    return left < built.left || top < built.top || right > built.right || bottom > built.bottom;
+  }
+
+  private *blocks(): Iterable<Block> {
+    if (this.base) yield this.base;
+    for (const tile of this.tiles.values()) yield tile.block;
+  }
+
+  private recolour(): void {
+    if (!this.base) return;
+    const all = [...this.blocks()];
+    this.scale = scaleOf(this.quantity, all.map((block) => block.cells));
+    for (const block of all) block.bins = null;
+    this.onScale(this.scale);
+    this.rebuild();
+  }
+
+  // The tile that stands in place of a cell; "" for a cell above all tiles.
+  private tileOver(block: Block, at: number): string {
+    const { order, npix } = block.cells.columns;
+    const up = order[at] - (block.gathered - TILE_UP);
+    return block.gathered < TILE_UP || up < 0 ? "" : tileKey(block.gathered, Math.floor(npix[at] / 4 ** up));
+  }
+
+  private finest(ra: number, dec: number): Cells | null {
+    let found = this.base?.cells ?? null;
+    let best = -1;
+    const pixel = pixelAt(FINEST, ra, dec);
+    for (const tile of this.tiles.values()) {
+      if (tile.order > best && Math.floor(pixel / 4 ** (FINEST - tile.order)) === tile.npix) {
+        [found, best] = [tile.block.cells, tile.order];
+      }
+    }
+    return found;
+  }
+
+  // Asks for what gathered cells hold that are large on the screen.
+  private askForTiles(): void {
+    if (!this.tileSource || !this.base) return;
+    const wanted = new Map<string, [number, number]>();
+    const sight = this.inSight(0);
+    for (const block of this.blocks()) {
+      const { cells, shapes, gathered } = block;
+      if (!shapes || gathered < TILE_UP || gathered >= FINEST) continue;
+      for (let at = 0; at < cells.length; at++) {
+        if (!cells.isGathered(at) || !meets(shapes.box, at, sight)) continue;
+        const wide = (shapes.box[4 * at + 2] - shapes.box[4 * at]) * this.fit * this.transform.k;
+        const key = this.tileOver(block, at);
+        if (wide < TILE_FROM || this.tiles.has(key) || this.asked.has(key)) continue;
+        wanted.set(key, [gathered, Math.floor(cells.columns.npix[at] / 4 ** TILE_UP)]);
+        if (wanted.size > MOST_TILES) return; // too much at once: further in it will be less
+      }
+    }
+    for (const [gathered, npix] of wanted.values()) void this.fetchTile(gathered, npix);
+  }
+
+  private async fetchTile(gathered: number, npix: number): Promise<void> {
+    const { generation, tileSource } = this;
+    const key = tileKey(gathered, npix);
+    this.asked.add(key);
+    try {
+      const cells = await tileSource!(gathered - TILE_UP, npix);
+      if (generation !== this.generation || !cells.length) return;
+      this.tiles.set(key, { order: gathered - TILE_UP, npix, block: blockOf(cells) });
+      for (const old of this.tiles.keys()) {
+        if (this.tiles.size <= 4 * MOST_TILES) break;
+        this.tiles.delete(old);
+        this.asked.delete(old);
+      }
+      this.rebuildSoon();
+    } catch {
+      this.asked.delete(key);
+    }
+  }
+
+  private rebuilding = 0;
+
+  private rebuildSoon(): void {
+    clearTimeout(this.rebuilding);
+    this.rebuilding = window.setTimeout(() => {
+      this.recolour();
+      this.askForTiles();
+    }, 30);
+  }
+
+  // What is seen, and so much of it again on each side, in units of the plane.
+  private inSight(more: number): { left: number; top: number; right: number; bottom: number } {
+    const [left, top] = this.toPlane(-more * this.width, -more * this.height);
+    const [right, bottom] = this.toPlane((1 + more) * this.width, (1 + more) * this.height);
+    return { left, top, right, bottom };
+  }
+
+  private rebuild(): void {
+    if (!this.base || !this.scale || !this.width) {
+      this.draw();
+      return;
+    }
+    const region = this.inSight(1);
+    const transform = this.transform;
+    const zoomed = this.fit * transform.k;
+    const [originX, originY] = transform.apply(this.unzoomed(0, 0));
+    const fills = this.scale.colours.map(() => new Path2D());
+    const borders = new Path2D();
+    const bordered = borderedOrders(zoomed);
+    for (const block of this.blocks()) {
+      block.shapes ??= this.plane.shapesOf(block.cells);
+      block.bins ??= this.binsOf(block.cells);
+      for (let at = 0; at < block.cells.length; at++) {
+        if (!meets(block.shapes.box, at, region)) continue;
+        if (this.tiles.size && this.tiles.has(this.tileOver(block, at))) continue;
+        trace(fills[block.bins[at]], block.shapes, at, zoomed, originX, originY, SEAM);
+        if (block.cells.columns.order[at] <= bordered) trace(borders, block.shapes, at, zoomed, originX, originY, 0);
+      }
+    }
+    const overlays = this.overlays.map((each) => {
+      const path = new Path2D();
+      each.shapes ??= this.plane.shapesOf(each.overlay.cells);
+      for (let at = 0; at < each.overlay.cells.length; at++) {
+        if (meets(each.shapes.box, at, region)) trace(path, each.shapes, at, zoomed, originX, originY, 0);
+      }
+      return path;
+    });
+    this.built = { transform, fills, borders, overlays, ...region };
+    this.draw();
+  }
+
+  private binsOf(cells: Cells): Uint8Array {
+    const { bin } = this.scale!;
+    return Uint8Array.from({ length: cells.length }, (_, at) => bin(cells.value(this.quantity, at)));
+  }
+
+  private resized(): void {
+    const { clientWidth, clientHeight } = this.host;
+    if (!clientWidth || !clientHeight) return;
+    this.width = clientWidth;
+    this.height = clientHeight;
+    for (const each of [this.ground, this.front]) {
+      each.width = Math.round(clientWidth * ratio());
+      each.height = Math.round(clientHeight * ratio());
+      each.style.width = `${clientWidth}px`;
+      each.style.height = `${clientHeight}px`;
+    }
+    this.zoomer.extent([[0, 0], [clientWidth, clientHeight]]);
+    this.hatch = this.grid = null;
+    this.fitSky();
+    this.rebuild();
+  }
+
+  private fitSky(): void {
+    const [[left, top], [right, bottom]] = geoPath(this.plane.projection).bounds({ type: "Sphere" });
+    this.fit = Math.min((this.width - 2 * MARGIN - 30) / (right - left), (this.height - 2 * MARGIN) / (bottom - top));
+    const middle: [number, number] = [this.width / 2, this.height / 2];
+    const half = [((right - left) / 2) * this.fit + 120, ((bottom - top) / 2) * this.fit + 120];
+    this.zoomer.translateExtent([
+      [Math.min(0, middle[0] - half[0]), Math.min(0, middle[1] - half[1])],
+      [Math.max(this.width, middle[0] + half[0]), Math.max(this.height, middle[1] + half[1])],
+    ]);
+  }
+
+  // Pixels before any zoom.
+  private unzoomed(x: number, y: number): [number, number] {
+    return [this.width / 2 + x * this.fit, this.height / 2 + y * this.fit];
+  }
+
+  private toPlane(x: number, y: number): [number, number] {
+    const [px, py] = this.transform.invert([x, y]);
+    return [(px - this.width / 2) / this.fit, (py - this.height / 2) / this.fit];
+  }
+
+  private isOnScreen([x, y]: [number, number]): boolean {
+    return x >= 0 && y >= 0 && x <= this.width && y <= this.height;
+  }
+
+  private view(): View {
+    return {
+      width: this.width,
+      height: this.height,
+      toScreen: (x, y) => this.transform.apply(this.unzoomed(x, y)),
+      toPlane: (x, y) => this.toPlane(x, y),
+    };
+  }
+
+  private draw(): void {
+    const pen = this.ground.getContext("2d", { alpha: false })!;
+    const dots = ratio();
+    pen.setTransform(dots, 0, 0, dots, 0, 0);
+    pen.fillStyle = this.palette.background;
+    pen.fillRect(0, 0, this.width, this.height);
+    if (!this.width) return;
+    this.drawSky(pen);
+    this.drawCells(pen);
+    this.drawGrid(pen);
+    this.drawFront();
+  }
+
+  private drawSky(pen: CanvasRenderingContext2D): void {
+    this.drawnSky ??= this.skyPaths();
+    const { k } = this.transform;
+    const [x, y] = this.transform.apply(this.unzoomed(0, 0));
+    const outline = new Path2D();
+    outline.addPath(this.drawnSky.outline, { a: this.fit * k, b: 0, c: 0, d: this.fit * k, e: x, f: y });
+    pen.fillStyle = this.palette.empty;
+    pen.fill(outline);
+    this.hatch ??= hatched(pen, this.palette.hatch);
+    pen.fillStyle = this.hatch;
+    pen.fill(outline);
+  }
+
+  private skyPaths(): { outline: Path2D; galactic: Path2D } {
+    const { projection } = this.plane;
+    const outline = new Path2D(geoPath(projection)({ type: "Sphere" }) ?? "");
+    const galactic = geoPath(projection)({ type: "LineString", coordinates: galacticPlane() });
+    return { outline, galactic: new Path2D(galactic ?? "") };
+  }
+
+  private drawCells(pen: CanvasRenderingContext2D): void {
+    const { built, scale } = this;
+    if (!built || !scale) return;
+    const k = this.carryOver(pen, built.transform);
+    built.fills.forEach((path, at) => {
+      pen.fillStyle = scale.colours[at];
+      pen.fill(path);
+    });
+    pen.strokeStyle = this.palette.border;
+    pen.lineWidth = 0.8 / k;
+    pen.stroke(built.borders);
+    built.overlays.forEach((path, at) => {
+      const { overlay } = this.overlays[at];
+      pen.strokeStyle = pen.fillStyle = overlay.colour;
+      if (overlay.filled) {
+        pen.globalAlpha = 0.4;
+        pen.fill(path);
+        pen.globalAlpha = 1;
+      }
+      pen.lineWidth = 1.6 / k;
+      pen.setLineDash(overlay.dashed ? [5 / k, 4 / k] : []);
+      pen.stroke(path);
+      pen.setLineDash([]);
+    });
+    pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+  }
+
+  // Lets the pen draw what was made under an earlier transform where it is by now; gives how much larger it is.
+  private carryOver(pen: CanvasRenderingContext2D, then: ZoomTransform): number {
+    const dots = ratio();
+    const k = this.transform.k / then.k;
+    const [right, down] = [this.transform.x - k * then.x, this.transform.y - k * then.y];
+    pen.setTransform(dots * k, 0, 0, dots * k, dots * right, dots * down);
+    return k;
+  }
+
+  private drawGrid(pen: CanvasRenderingContext2D): void {
+    const { k } = this.transform;
+    if (!this.grid || !this.moving) this.grid = this.makeGrid();
+    const { made, lines, transform } = this.grid;
+    const larger = this.carryOver(pen, transform);
+    pen.lineWidth = 1.6 / larger;
+    pen.strokeStyle = this.palette.gridUnder; // so that lines show on any colour
+    pen.stroke(lines);
+    pen.lineWidth = 0.7 / larger;
+    pen.strokeStyle = this.palette.grid;
+    pen.stroke(lines);
+    pen.setTransform(ratio(), 0, 0, ratio(), 0, 0);
+    const [left, top] = this.transform.apply(this.unzoomed(0, 0));
+    pen.save();
+    pen.translate(left, top);
+    pen.scale(this.fit * k, this.fit * k);
+    pen.lineWidth = 1.2 / (this.fit * k);
+    pen.strokeStyle = this.palette.plane;
+    pen.setLineDash([6 / (this.fit * k), 5 / (this.fit * k)]);
+    pen.stroke(this.drawnSky!.galactic);
+    pen.setLineDash([]);
+    pen.strokeStyle = this.palette.outline;
+    pen.stroke(this.drawnSky!.outline);
+    pen.restore();
+    pen.font = "11.5px system-ui, sans-serif";
+    pen.lineJoin = "round";
+    pen.lineWidth = 3;
+    pen.strokeStyle = this.palette.gridHalo;
+    pen.fillStyle = this.palette.gridText;
+    for (const { text, x, y, align } of made.labels) {
+      const [px, py] = this.transform.apply(transform.invert([x, y]));
+      pen.textAlign = align;
+      pen.strokeText(text, px, py);
+      pen.fillText(text, px, py);
+    }
+  }
+
+  private makeGrid(): { made: Grid; lines: Path2D; transform: ZoomTransform } {
+    const made = gridOf(this.plane, this.view());
+    const lines = new Path2D();
+    for (const line of made.lines) line.forEach(([x, y], at) => (at ? lines.lineTo(x, y) : lines.moveTo(x, y)));
+    return { made, lines, transform: this.transform };
+  }
+
+  private drawFront(): void {
+    const pen = this.front.getContext("2d")!;
+    const dots = ratio();
+    pen.setTransform(dots, 0, 0, dots, 0, 0);
+    pen.clearRect(0, 0, this.width, this.height);
+    if (this.chosen && this.chosen.at >= 0) this.mark(pen, this.chosen, 2.5);
+    if (this.hovered && this.hovered.at >= 0 && this.pointer) this.mark(pen, this.hovered, 1.5);
+    if (document.activeElement === this.front && this.front.matches(":focus-visible")) {
+      pen.strokeStyle = this.palette.mark;
+      pen.lineWidth = 1;
+      const [x, y] = [this.width / 2, this.height / 2];
+      pen.beginPath();
+      pen.moveTo(x - 8, y);
+      pen.lineTo(x + 8, y);
+      pen.moveTo(x, y - 8);
+      pen.lineTo(x, y + 8);
+      pen.stroke();
+    }
+  }
+
+  private mark(pen: CanvasRenderingContext2D, pick: Pick, wide: number): void {
+    const { order, npix } = pick.cells!.columns;
+    const shape = this.plane.shapeOf(order[pick.at], npix[pick.at]);
+    const [x, y] = this.transform.apply(this.unzoomed(0, 0));
+    const path = new Path2D();
+    trace(path, shape, 0, this.fit * this.transform.k, x, y, 0);
+    pen.lineJoin = "round";
+    pen.lineWidth = wide + 2;
+    pen.strokeStyle = this.palette.gridHalo;
+    pen.stroke(path);
+    pen.lineWidth = wide;
+    pen.strokeStyle = this.palette.mark;
+    pen.stroke(path);
+  }
+}
+
+function canvas(name: string): HTMLCanvasElement {
+  const made = document.createElement("canvas");
+  made.className = name;
+  return made;
+}
+
+// The highest order whose pixels are wide enough for borders, at so many pixels per unit of the plane.
+function borderedOrders(zoomed: number): number {
+  const wide = Math.sqrt(Math.PI / 3) * SCALE * zoomed; // of order 0
+  return Math.floor(Math.log2(wide / BORDER_FROM));
+}
+
+function blockOf(cells: Cells): Block {
+  const first = cells.columns.partitions.findIndex((partitions) => partitions > 1);
+  return { cells, gathered: first < 0 ? -1 : cells.columns.order[first], shapes: null, bins: null };
+}
+
+function tileKey(gathered: number, npix: number): string {
+  return `${gathered}:${npix}`;
+}
+
+function ratio(): number {
+  return Math.min(2, window.devicePixelRatio || 1);
+}
+
+function meets(
+  box: Float64Array, at: number, region: { left: number; top: number; right: number; bottom: number },
+): boolean {
+  return (
+    box[4 * at] <= region.right && box[4 * at + 2] >= region.left &&
+    box[4 * at + 1] <= region.bottom && box[4 * at + 3] >= region.top
+  );
+}
+
+// Adds the rings of a cell to a path, scaled and moved, and widened by some pixels.
+function trace(
+  path: Path2D, shapes: Shapes, cell: number, scale: number, right: number, down: number, wider: number,
+): void {
+  const { xy, ringStart, cellStart } = shapes;
+  for (let ring = cellStart[cell]; ring < cellStart[cell + 1]; ring++) {
+    const [first, last] = [ringStart[ring], ringStart[ring + 1]];
+    let [midX, midY] = [0, 0];
+    if (wider) {
+      for (let at = first; at < last; at++) {
+        midX += xy[2 * at];
+        midY += xy[2 * at + 1];
+      }
+      midX /= last - first;
+      midY /= last - first;
+    }
+    for (let at = first; at < last; at++) {
+      let x = xy[2 * at] * scale + right;
+      let y = xy[2 * at + 1] * scale + down;
+      if (wider) {
+        const [outX, outY] = [xy[2 * at] - midX, xy[2 * at + 1] - midY];
+        const far = Math.sqrt(outX * outX + outY * outY) || 1;
+        x += (wider * outX) / far;
+        y += (wider * outY) / far;
+      }
+      if (at === first) path.moveTo(x, y);
+      else path.lineTo(x, y);
+    }
+    path.closePath();
+  }
+}
+
+function hatched(pen: CanvasRenderingContext2D, colour: string): CanvasPattern {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 7;
+  const inside = tile.getContext("2d")!;
+  inside.strokeStyle = colour;
+  inside.lineWidth = 1;
+  inside.beginPath();
+  inside.moveTo(-1, 8);
+  inside.lineTo(8, -1);
+  inside.moveTo(-1, 1);
+  inside.lineTo(1, -1);
+  inside.moveTo(6, 8);
+  inside.lineTo(8, 6);
+  inside.stroke();
+  return pen.createPattern(tile, "repeat")!;
+}

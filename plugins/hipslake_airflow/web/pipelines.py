@@ -1,0 +1,43 @@
+"""Which DAGs make a catalog, a table or a cube, and which keep it in shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from airflow.models.dag import DagModel
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+MAKE_CATALOG = ("catalog_ingest", "catalog_crossmatch", "catalog_equijoin")
+KEEP_CATALOG = ("catalog_compact", "catalog_margin", "catalog_index", "catalog_rollback", "catalog_vacuum")
+MAKE_TABLE = ("iceberg_sink",)
+MAKE_CUBE = ("cube_build",)
+EXPORT = "catalog_export"
+
+
+def ids(pipelines: Iterable[str], name: str) -> tuple[str, ...]:
+    """The ids that the DAGs of some pipelines have for a name.
+
+    Examples
+    --------
+    >>> ids(MAKE_TABLE, "gaia_dr3")
+    ('iceberg_sink__gaia_dr3',)
+    """
+    return tuple(f"{pipeline}__{name}" for pipeline in pipelines)
+
+
+def known(dag_ids: Iterable[str], session: Session) -> tuple[str, ...]:
+    """Those of some DAGs that Airflow has, in the order given."""
+    asked = tuple(dag_ids)
+    found = set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(asked))))
+    return tuple(dag_id for dag_id in asked if dag_id in found)
+
+
+def owners(pipelines: tuple[str, ...], name: str, session: Session) -> tuple[str, ...]:
+    """The DAGs that decide who may see a catalog, a table or a cube: whoever may read one of them.
+
+    Where Airflow has none of them (the spec was taken away, what it made still lies there), it is the id that
+    the first pipeline would give, so that taking a spec away opens nothing.
+    """
+    candidates = ids(pipelines, name)
+    return known(candidates, session) or candidates[:1]

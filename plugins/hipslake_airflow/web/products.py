@@ -1,0 +1,106 @@
+"""Tables and cubes of a warehouse, in few words. One that cannot be read says why; the others still show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hipslake.errors import HipslakeError
+from hipslake.specs.base import Frozen
+from hipslake.specs.compaction import COMPACTION
+from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
+from hipslake.storage import Storage
+
+CUBES = "cubes"
+
+
+class Product(Frozen):
+    """A table or a cube. What is not known is None."""
+
+    name: str
+    title: str  # as it is called where it stands
+    description: str = ""
+    version: str | None = None  # snapshot id of a table
+    rows: int | None = None
+    bytes: int | None = None
+    files: int | None = None
+    created: datetime | None = None  # of the newest version
+    problem: str | None = None
+
+
+def tables(specs: Path, warehouse: str) -> Iterator[Product]:
+    """The tables that specs sink into.
+
+    Parameters
+    ----------
+    specs : Path
+        Folder of the table specs.
+    warehouse : str
+    """
+    for path in find_specs(specs):
+        if spec_type(path) != COMPACTION:
+            yield _table(path, warehouse)
+
+
+def _table(path: Path, warehouse: str) -> Product:
+    from hipslake.tables.catalogs import open_catalog, reaching
+    from pyiceberg.exceptions import NoSuchTableError
+
+    title = path.stem
+    try:
+        spec = load_table_spec(path)
+        title = spec.table
+        catalog = open_catalog(spec.iceberg, warehouse)
+        with reaching(spec.iceberg.name):
+            snapshot = catalog.load_table(spec.table).current_snapshot()
+    except NoSuchTableError:
+        return Product(
+            name=path.stem, title=title, description=spec.description, problem="nothing was sunk yet"
+        )
+    except HipslakeError as error:
+        return Product(name=path.stem, title=title, problem=f"{type(error).__name__}: {error}")
+    if snapshot is None:
+        return Product(name=path.stem, title=title, description=spec.description, rows=0, bytes=0, files=0)
+    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    return Product(
+        name=path.stem,
+        title=title,
+        description=spec.description,
+        version=str(snapshot.snapshot_id),
+        rows=_number(summary.get("total-records")),
+        bytes=_number(summary.get("total-files-size")),
+        files=_number(summary.get("total-data-files")),
+        created=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+    )
+
+
+def cubes(warehouse: str) -> Iterator[Product]:
+    """The cubes of a warehouse."""
+    from hipslake.cube.store.cube import Cube
+
+    storage = Storage.at(warehouse)
+    for entry in storage.list(CUBES):
+        if not entry.is_dir:
+            continue
+        name = entry.path.rpartition("/")[2]
+        try:
+            metadata = Cube.open(storage.uri(entry.path)).metadata
+        except HipslakeError as error:
+            yield Product(name=name, title=name, problem=f"{type(error).__name__}: {error}")
+            continue
+        seed = metadata.dataset(metadata.roles.seed)
+        yield Product(
+            name=name,
+            title=name,
+            description=f"{', '.join(metadata.names)} on {', '.join(metadata.roles.partition_columns)}",
+            version=str(metadata.version),
+            rows=seed.rows,
+            bytes=sum(each.bytes for each in metadata.datasets),
+            files=sum(each.files for each in metadata.datasets),
+            created=metadata.created,
+        )
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None else None

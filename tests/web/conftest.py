@@ -1,0 +1,46 @@
+"""A warehouse with a catalog of four versions, behind Airflow's auth manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import airflow_home
+from tests.steps import in_process
+from tests.steps.nights import Survey, night_rows
+
+
+@pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The Airflow home, with its database made."""
+    airflow_home.migrate()
+    return airflow_home.HOME
+
+
+@pytest.fixture(scope="session")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
+    """Three nights and a margin; the second night came twice. Versions 1 to 4."""
+    survey = Survey(tmp_path_factory.mktemp("survey"), more="margin: {arcsec: [600]}")
+    for number in (0, 1, 2):
+        survey.land(number, night_rows(number))
+        survey.append(number)
+    survey.land(1, night_rows(1, rows=500, seed=1))
+    folder = survey.start(1)
+    in_process.append(folder)
+    in_process.show(folder)
+    return survey
+
+
+@pytest.fixture(scope="session")
+def page(airflow: Path, survey: Survey) -> Iterator[object]:
+    """The page of the survey's warehouse."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.web.catalogs_page.PerDag")
+        from tests.web.catalogs_page import Page
+
+        specs = survey.place / "specs" / "catalogs"
+        specs.mkdir(parents=True)
+        (specs / "stars.yaml").write_text(survey.spec.read_text())
+        yield Page(Path(survey.warehouse), specs.parent)

@@ -1,0 +1,134 @@
+"""Skies made up for the page, as the server would answer them; and a web server that knows nothing else."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from hipslake.sphere.cells import Footprint, gather
+from hipslake.sphere.pixels import order29
+
+from tests.airflow_home import PROJECT
+
+PAGE = PROJECT / "plugins" / "hipslake_airflow" / "web" / "page"
+_MEDIA = {"html": "text/html", "js": "text/javascript", "css": "text/css", "txt": "text/plain"}
+
+
+def split_sky(leaves: int, *, seed: int = 1, patch: bool = False) -> Footprint:
+    """About so many leaves: a sky that is crowded along a great circle, or one patch of it, split evenly."""
+    rng = np.random.default_rng(seed)
+    points = 400_000
+    ra = rng.uniform(0, 360, points)
+    dec = np.degrees(np.arcsin(rng.uniform(-1, 1, points)))
+    if patch:
+        ra, dec = rng.uniform(10, 75, points), rng.uniform(-40, 15, points)
+    else:
+        lon, lat = (
+            rng.uniform(0, 2 * np.pi, points // 2),
+            np.radians(np.clip(rng.laplace(0, 9, points // 2), -90, 90)),
+        )
+        ra[: points // 2], dec[: points // 2] = _from_galactic(lon, lat)
+    index = np.sort(order29(ra, dec))
+    low, high = 1, points
+    while low < high:  # the largest threshold that gives at least so many
+        middle = (low + high + 1) // 2
+        if len(_split(index, middle)[0]) >= leaves:
+            low = middle
+        else:
+            high = middle - 1
+    order, start, rows = _split(index, low)
+    return Footprint(start, order.astype(np.int8), rows * 1000, rows * 90_000)
+
+
+def _split(index: np.ndarray, threshold: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    orders, starts, rows = [], [], []
+    for order in range(14):
+        shift = 2 * (29 - order)
+        pixels, count = np.unique(index >> shift, return_counts=True)
+        leaf = count <= threshold
+        orders.append(np.full(leaf.sum(), order))
+        starts.append(pixels[leaf] << shift)
+        rows.append(count[leaf])
+        inside = np.repeat(~leaf, count)
+        index = index[inside]
+    order, start, count = np.concatenate(orders), np.concatenate(starts), np.concatenate(rows)
+    along = np.argsort(start)
+    return order[along], start[along], count[along]
+
+
+def _from_galactic(lon: np.ndarray, lat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    from astropy import units
+    from astropy.coordinates import SkyCoord
+
+    icrs = SkyCoord(l=lon * units.rad, b=lat * units.rad, frame="galactic").icrs
+    return icrs.ra.deg, icrs.dec.deg
+
+
+def cells_answer(sky: Footprint) -> dict[str, Any]:
+    """The cells of a sky as the server answers them."""
+    cells = gather(sky)
+    totals = {name: int(getattr(cells, name).sum()) for name in ("partitions", "files", "rows", "bytes")}
+    return {"totals": totals} | {name: column.tolist() for name, column in cells._asdict().items()}
+
+
+def catalog_answer(name: str, sky: Footprint) -> dict[str, Any]:
+    """A catalog with that sky and nothing else of interest."""
+    rows, size = int(sky.rows.sum()), int(sky.bytes.sum())
+    group = {
+        "name": "main", "rows": rows, "bytes": size, "leaves": len(sky.start), "files": len(sky.start),
+        "threshold": "1M rows", "columns": [], "leaves_per_order": {},
+    }  # fmt: skip
+    return {
+        "name": name, "uri": f"/warehouse/catalogs/{name}", "description": "made up", "attribution": "",
+        "version": 1, "newest": 1, "created": "2026-11-21T03:30:00Z", "layout": "hats", "rows": rows,
+        "bytes": size, "rows_read": rows, "rows_rejected": 0, "groups": [group], "margins": [],
+        "increments": [], "increments_in_all": 0, "co_partitioned": [], "indices": [], "lines": [],
+        "dags": {}, "last_runs": [],
+    }  # fmt: skip
+
+
+@contextmanager
+def serving(skies: dict[str, Footprint]) -> Iterator[str]:
+    """Serve the page and these skies; yields its address."""
+    answers: dict[str, Any] = {"/api/catalogs": [], "/api/tables": [], "/api/cubes": []}
+    for name, sky in skies.items():
+        answers[f"/api/catalogs/{name}"] = catalog_answer(name, sky)
+        answers[f"/api/catalogs/{name}/cells"] = cells_answer(sky)
+        answers[f"/api/catalogs/{name}/versions"] = []
+    encoded = {path: json.dumps(answer).encode() for path, answer in answers.items()}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = urlsplit(self.path).path
+            name = path.removeprefix("/") or "index.html"
+            if path in encoded:
+                self.answer(encoded[path], "application/json")
+            elif (PAGE / name).is_file():
+                self.answer((PAGE / name).read_bytes(), _MEDIA[name.rpartition(".")[2]])
+            else:
+                self.send_error(404)
+
+        def answer(self, data: bytes, media: str) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", media)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
