@@ -168,3 +168,14 @@ def test_enough_room_passes(bare_path: Path) -> None:
 def test_all_that_is_wrong_is_said_at_once(bare_path: Path, taken_port: int) -> None:
     code, lines = check("java", "python", "port", PATH=str(bare_path), HIPSLAKE_PORT=str(taken_port))
     assert (code, len(lines)) == (1, 3)
+
+
+def test_without_a_python_of_3_8_the_peer_of_the_cube_benchmark_says_where_to_get_one(
+    bare_path: Path,
+) -> None:
+    code, said = check("python38", PATH=str(bare_path), HOME=str(bare_path))
+    assert (code, len(said)) == (1, 1)
+    assert "Python 3.8 with its venv module is needed for kartothek" in said[0]
+    assert "HIPSLAKE_PYTHON38=/path/to/python3.8" in said[0]
+    newer = program(bare_path / "python3.9", "exit 1")
+    assert str(newer) in check("python38", PATH=str(bare_path), HIPSLAKE_PYTHON38=str(newer))[1][0]
