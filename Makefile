@@ -83,4 +83,4 @@ lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
 clean: down cluster-down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .nginx .postgres .cluster .image .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .nginx .postgres .cluster .image .image.lock .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -7,7 +7,6 @@ of the compose file, and clusters on different networks do not meet. Linux answe
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -21,8 +20,9 @@ from typing import NamedTuple
 import yaml
 
 from hipslake_cluster.compose import COMPLETED, HEALTHY, Service, read_services
-from hipslake_cluster.image import IMAGE_ROOTS, Image
+from hipslake_cluster.image import Image
 from hipslake_cluster.keys import complete_keys, read_keys
+from hipslake_cluster.paths import with_local_paths
 from hipslake_cluster.processes import Background
 from hipslake_cluster.stand_ins import S3_PORT, STAND_INS, StandIn
 
@@ -162,6 +162,9 @@ class Cluster:
     def start(self, name: str) -> None:
         """Start a service, whatever became of its earlier processes."""
         service, run = self.services[name], self.background(name)
+        stand_in = self._stand_in(service)
+        if stand_in:
+            stand_in.prepare()
         command, environment = self._command(service), self._environment(service)
         if not service.is_kept:
             command = ["sh", "-c", '"$@" && touch -- "$0"', str(self._completed(name)), *command]
@@ -318,14 +321,5 @@ class Cluster:
     def _local(self, name: str, volumes: Mapping[str, str], text: str) -> str:
         """Return a text with the paths of a service's container as they are on this machine."""
         own = self.place / "services" / name / "root"
-        places = {
-            path: str(self._volume(volume) if volume else f"{own}{path}") for path, volume in volumes.items()
-        }
-        for folder in self.image.folders:
-            for path in (folder, str(Path(folder).parent)):
-                if not any(path == volume or path.startswith(f"{volume}/") for volume in volumes):
-                    places[path] = f"{own}{path}"
-        places |= {root: self.image.at(root) for root in IMAGE_ROOTS}
-        longest = sorted(places, key=len, reverse=True)
-        found = re.compile(rf"(?<![\w./])(?:{'|'.join(map(re.escape, longest))})(?![\w.-])")
-        return found.sub(lambda match: places[match[0]], text)
+        places = {path: self._volume(to) if to else Path(f"{own}{path}") for path, to in volumes.items()}
+        return with_local_paths(text, self.image, own, places)

@@ -6,6 +6,7 @@ in `opt/hipslake`. Only what the Dockerfile copies is there, and only the packag
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -24,6 +25,10 @@ IMAGE_ROOTS = ("/usr/local", "/opt/hipslake")
 """The folders that all who run from an image share. Others are each container's own."""
 
 _OF_BUILD = ("UV_SYSTEM_PYTHON", "UV_NO_CACHE", "PIP_NO_CACHE_DIR")  # an image is thrown away with its caches
+_INSTRUCTIONS = ("FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER")
+_INSTALL = ["apt-get", "install"]
+_RUN = ("pip", "uv")
+_NOT_RUN = ("rm", "useradd", "mkdir", "chown")  # folders and users are each container's own
 _LAYERS = ".layers"
 
 
@@ -97,6 +102,30 @@ class Image:
         ImageError
             If a step fails, or cannot be taken here.
         """
+        if unknown := self.unknown_steps():
+            raise ImageError(
+                f"Dockerfile: no way is known to take these steps without a container: {unknown}"
+            )
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        with self.root.with_name(f"{self.root.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._build(say)
+
+    def unknown_steps(self) -> list[str]:
+        """Return the instructions, and the programs and Debian packages of RUN, that cannot be had here."""
+        runs = [
+            shlex.split(command) for step in self.steps if step.word == "RUN" for command in _commands(step)
+        ]
+        packages = [
+            name for run in runs if run[:2] == _INSTALL for name in run[2:] if not name.startswith("-")
+        ]
+        return [
+            *(step.word for step in self.steps if step.word not in _INSTRUCTIONS),
+            *(run[0] for run in runs if run[0] not in (*_RUN, *_NOT_RUN, _INSTALL[0])),
+            *(name for name in packages if name not in PROGRAMS),
+        ]
+
+    def _build(self, say: Callable[[str], None]) -> None:
         wanted = list(self._layers())
         done = self._done()
         same = next((at for at, key in enumerate(wanted) if at >= len(done) or done[at] != key), len(wanted))
@@ -143,12 +172,10 @@ class Image:
         elif step.word == "COPY":
             self._copy(step)
         elif step.word == "RUN":
-            for command in re.split(r"\s&&\s", step.text):
-                self._run(command.strip())
+            for command in _commands(step):
+                self._run(command)
         elif step.word == "WORKDIR":
             Path(self.at(step.text)).mkdir(parents=True, exist_ok=True)
-        elif step.word not in ("ENV", "USER"):
-            raise ImageError(f"Dockerfile: no way is known to take the step {step.word} without a container")
 
     def _from(self, image: str) -> None:
         found = re.fullmatch(r"python:(\d+)\.(\d+)-slim-bookworm", image)
@@ -171,24 +198,16 @@ class Image:
 
     def _run(self, command: str) -> None:
         """Run a command of a step; what only root can do is looked for, or has nothing to do here."""
-        word, *rest = shlex.split(command)
-        if word == "apt-get":
-            if rest[0] == "install":
-                self._look_for([name for name in rest[1:] if not name.startswith("-")])
-        elif word in ("pip", "uv"):
+        words = shlex.split(command)
+        if words[:2] == _INSTALL:
+            packages = [name for name in words[2:] if not name.startswith("-")]
+            missing = [name for name in packages if shutil.which(PROGRAMS[name]) is None]
+            if missing:
+                raise ImageError(
+                    f"the image has {', '.join(missing)}, and this machine has not; install them"
+                )
+        elif words[0] in _RUN:
             self._shell(command)
-        elif word not in ("rm", "useradd", "mkdir", "chown"):
-            raise ImageError(f"Dockerfile: no way is known to run {word} without a container")
-
-    def _look_for(self, packages: list[str]) -> None:
-        unknown = [name for name in packages if name not in PROGRAMS]
-        if unknown:
-            raise ImageError(
-                f"Dockerfile: {', '.join(unknown)}: name a program of it in hipslake_cluster.image.PROGRAMS"
-            )
-        missing = [name for name in packages if shutil.which(PROGRAMS[name]) is None]
-        if missing:
-            raise ImageError(f"the image has {', '.join(missing)}, and this machine has not; install them")
 
     def _shell(self, command: str) -> None:
         environment = {
@@ -208,3 +227,7 @@ class Image:
         )
         if done.returncode:
             raise ImageError(f"Dockerfile: {command} failed:\n{done.stdout[-4000:]}")
+
+
+def _commands(step: Step) -> list[str]:
+    return [command.strip() for command in re.split(r"\s&&\s", step.text)]

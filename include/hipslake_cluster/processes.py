@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -41,22 +42,22 @@ class Background:
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
         """Start it; what an earlier start left behind is killed first."""
-        self.kill()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self.log.open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                env={**environment, MARK: self.mark},
-                cwd=cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
-        fresh = self.folder / "process.json.new"
-        fresh.write_text(json.dumps(entry))
-        fresh.replace(self.folder / "process.json")
+        with self._alone():
+            self._kill(self._remembered())
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    command,
+                    env={**environment, MARK: self.mark},
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
+            fresh = self.folder / "process.json.new"
+            fresh.write_text(json.dumps(entry))
+            fresh.replace(self.folder / "process.json")
 
     @property
     def pid(self) -> int | None:
@@ -90,7 +91,9 @@ class Background:
         A session outlives its leader, whose id is not used again before. Some programs write their title over
         their environment, or begin sessions of their own, so each of these alone would miss some.
         """
-        leader = self._remembered()
+        return self._family(self._remembered())
+
+    def _family(self, leader: int | None) -> list[psutil.Process]:
         found = {process.pid: process for process in psutil.process_iter() if _is_alive(process)}
         parents = {pid: _parent(process) for pid, process in found.items()}
         own = {pid for pid, process in found.items() if self._has(process, leader)}
@@ -107,31 +110,44 @@ class Background:
             return False
 
     def stop(self, *, seconds: float = 10.0, sign: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and kill what is left after some seconds; how many that were."""
-        leader = self.pid
-        if leader is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(leader, sign)
-            end = time.monotonic() + seconds
-            while self.family() and time.monotonic() < end:
-                time.sleep(_LOOK_SECONDS)
-        left = self.kill()
-        (self.folder / "process.json").unlink(missing_ok=True)
-        return left
+        """Ask it to end, and kill what is left after some seconds; how many processes that were."""
+        with self._alone():
+            leader = self._remembered()
+            (self.folder / "process.json").unlink(missing_ok=True)  # from here on nobody starts it again
+            if leader is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(leader, sign)
+                end = time.monotonic() + seconds
+                while self._family(leader) and time.monotonic() < end:
+                    time.sleep(_LOOK_SECONDS)
+            return self._kill(leader)
 
     def kill(self) -> int:
         """Kill all of it with SIGKILL, as when a container is killed; how many processes that were."""
+        with self._alone():
+            return self._kill(self._remembered())
+
+    def _kill(self, leader: int | None) -> int:
         killed: set[psutil.Process] = set()
-        while family := self.family():
+        while family := self._family(leader):
             for process in family:  # who is stopped starts nobody any more, so nobody is missed
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.suspend()
-            for process in [*family, *self.family()]:
-                killed.add(process)
+            family = list({*family, *self._family(leader)})
+            killed.update(family)
+            for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs(family, timeout=5)
         return len(killed)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have others who start or end it wait: nothing may start before all that was killed is gone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
 def _is_alive(process: psutil.Process) -> bool:

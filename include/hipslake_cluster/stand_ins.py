@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,10 +22,11 @@ class StandIn(NamedTuple):
     environment: dict[str, str]
     health: list[str]
     path: str  # folders that its programs, and those of the health check, are found in
+    prepare: Callable[[], object] = lambda: None  # before it is started
 
 
 def stand_in_postgres(service: Service, data: Path, address: str) -> StandIn:
-    """Return PostgreSQL, with its database made."""
+    """Return PostgreSQL."""
     programs = postgres.find_postgres()
     if programs is None:
         raise RuntimeError(
@@ -32,7 +34,8 @@ def stand_in_postgres(service: Service, data: Path, address: str) -> StandIn:
             "include/setup/setup.sh postgres unpack Debian's"
         )
     told = service.environment
-    postgres.make_database(
+    prepare = partial(
+        postgres.make_database,
         programs,
         data,
         user=told["POSTGRES_USER"],
@@ -42,7 +45,7 @@ def stand_in_postgres(service: Service, data: Path, address: str) -> StandIn:
     command = postgres.server_command(programs, data, address, 5432)
     assert service.healthcheck is not None
     variables = {"PGHOST": address, **postgres.libraries()}
-    return StandIn(command, variables, list(service.healthcheck.test), str(programs))
+    return StandIn(command, variables, list(service.healthcheck.test), str(programs), prepare)
 
 
 def stand_in_s3(service: Service, data: Path, address: str) -> StandIn:

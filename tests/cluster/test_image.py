@@ -105,6 +105,14 @@ def test_a_step_that_cannot_be_taken_here_is_told(
         Image(project, tmp_path / "image").build()
 
 
+def test_every_step_of_the_dockerfile_can_be_taken_without_a_container(tmp_path: Path) -> None:
+    image = Image(PROJECT, tmp_path / "image")
+    assert image.unknown_steps() == []
+    assert {step.word for step in image.steps} == {"FROM", "RUN", "ENV", "WORKDIR", "COPY", "USER"}
+    written_to = [image.variables["SPARK_LOCAL_DIRS"], image.variables["AIRFLOW__LOGGING__BASE_LOG_FOLDER"]]
+    assert set(written_to) <= set(image.folders)
+
+
 def test_every_file_that_the_dockerfile_copies_gets_past_dockerignore() -> None:
     lines = (PROJECT / ".dockerignore").read_text().split()
     assert lines[0] == "*", "nothing comes along by itself"

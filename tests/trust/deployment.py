@@ -104,6 +104,8 @@ def running_deployment(specs: Path) -> Iterator[Deployment]:
                 "HIPSLAKE_SPECS": str(specs),
                 "HIPSLAKE_LANDING": f"s3://{BUCKET}/landing",
                 "HIPSLAKE_WAREHOUSE": f"s3://{BUCKET}/warehouse",
+                "HIPSLAKE_PARSE_SECONDS": "600",
+                "HIPSLAKE_PARALLELISM": "3",
                 "HIPSLAKE_WORKER_CORES": "1",
                 "HIPSLAKE_WORKER_MEMORY": "1g",
             }
