@@ -32,9 +32,11 @@ def note(trouble: str, **counts: Any) -> None:
 def table() -> str:
     """Return the newest result of each trouble as a Markdown table."""
     newest = {}
-    for line in place().read_text().splitlines():
+    for line in place().read_text().splitlines() if place().exists() else []:
         entry = json.loads(line)
         newest[entry["trouble"]] = entry
+    if not newest:
+        return "No result is noted here yet: `make test-system` notes them."
     rows = [
         f"| {entry['trouble']} | " + " | ".join(str(entry.get(name, 0)) for name in _COLUMNS) + " |"
         for entry in newest.values()
