@@ -1,12 +1,12 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow lint up down shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page docs docs-serve setup peers peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page docs docs-serve setup peers peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
 help: ## Say what the targets do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  Variables: HIPSLAKE_LANDING, HIPSLAKE_WAREHOUSE, AIRFLOW_HOME (folders), HIPSLAKE_PORT, HIPSLAKE_PYTHON, JAVA_HOME"
 
@@ -20,10 +20,14 @@ demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 
 test: setup peers ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres chromium
-	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: setup peers ## Run the long tests, which `make test` leaves out
-	@$(with) include/setup/in_memory.sh python -m pytest -m slow $(ARGS)
+	@$(with) include/setup/in_memory.sh python -m pytest -m "slow and not cluster" $(ARGS)
+
+test-system: setup ## Run the tests on the whole deployment: kills and a failing store (about an hour; ARGS="-k name" narrows them)
+	@include/setup/setup.sh postgres
+	@$(with) python -m pytest -m cluster $(ARGS)
 
 lint: setup ## Check style, format and types
 	@$(with) ruff check .
@@ -35,6 +39,17 @@ up: setup ## Start Airflow with its UI on 127.0.0.1:8080 (HIPSLAKE_PORT moves it
 
 down: ## Stop Airflow
 	@if [[ -x .venv/bin/python ]]; then $(with) python include/setup/standalone.py down; else echo "hipslake: Airflow is not running (there is no .venv yet)"; fi
+
+# Without environment.sh: what the services are told stands in docker-compose.yml.
+cluster-up: setup ## Start the deployment of docker-compose.yml as plain processes: PostgreSQL, S3, Spark, Airflow
+	@include/setup/setup.sh postgres
+	@.venv/bin/python -m hipslake_cluster up
+
+cluster-down: ## Stop the deployment that cluster-up started
+	@if [[ -x .venv/bin/python ]]; then .venv/bin/python -m hipslake_cluster down; else echo "hipslake: there is no cluster (there is no .venv yet)"; fi
+
+cluster-status: setup ## Say what became of each service of the deployment
+	@.venv/bin/python -m hipslake_cluster status
 
 shell: setup ## Open a shell where airflow, python and spark-submit are this project's
 	@include/setup/setup.sh database
@@ -89,5 +104,5 @@ peers-cube: ## Make .venv-peers-cube (kartothek, of Python 3.8), which the cube 
 lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
 	@$(with) include/setup/lock.sh
 
-clean: down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .venv-peers-cube .venv-docs .site .nginx .postgres .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+clean: down cluster-down ## Remove the environments and the default folders: .data and .airflow
+	@rm -rf .venv .venv-peers .venv-peers-cube .venv-docs .site .nginx .postgres .cluster .image .image.lock .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

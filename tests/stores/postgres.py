@@ -13,23 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.airflow_home import PROJECT
+from hipslake_cluster.postgres import find_postgres, libraries, make_database, server_command
 
-_LIBRARIES = PROJECT / ".postgres" / "usr" / "lib"  # where `make test` puts it
-_UNPACKED = _LIBRARIES / "postgresql"
-_ENVIRONMENT = os.environ | {"LD_LIBRARY_PATH": os.pathsep.join(map(str, _LIBRARIES.glob("*-linux-gnu*")))}
-_NOBODY = 65534  # PostgreSQL refuses to run as root
+__all__ = ["find_postgres", "running_postgres"]
 _SECONDS = 60
-
-
-def find_postgres() -> Path | None:
-    """The folder of its programs: of the system's newest, or of the one of `make test`."""
-    for place in (Path("/usr/lib/postgresql"), _UNPACKED):
-        versions = sorted(place.glob("*/bin/initdb"), key=lambda program: int(program.parts[-3]))
-        if versions:
-            return versions[-1].parent
-    program = shutil.which("initdb")
-    return Path(program).resolve().parent if program else None
 
 
 @contextmanager
@@ -43,25 +30,15 @@ def running_postgres(programs: Path) -> Iterator[str]:
     """
     place = Path(tempfile.mkdtemp(prefix="hipslake-postgres-"))
     port = _free_port()
-    way = _not_as_root()
-    if way:
-        os.chown(place, _NOBODY, _NOBODY)
     data = place / "data"
-    subprocess.run(
-        [*way, programs / "initdb", "--no-sync", "--auth=trust", "--username=airflow", "-D", data],
-        check=True,
-        capture_output=True,
-        cwd=place,
-        env=_ENVIRONMENT,
-    )
-    options = ["-p", str(port), "-h", "127.0.0.1", "-k", str(place), "-F"]
+    make_database(programs, data, user="airflow", password="", database="postgres")
     with (place / "server.log").open("wb") as log:
         server = subprocess.Popen(
-            [*way, programs / "postgres", "-D", data, *options],
+            [*server_command(programs, data, "127.0.0.1", port), "-F"],
             stdout=log,
             stderr=log,
             cwd=place,
-            env=_ENVIRONMENT,
+            env=os.environ | libraries(),
         )
     try:
         _wait_for(port, server)
@@ -70,13 +47,6 @@ def running_postgres(programs: Path) -> Iterator[str]:
         server.send_signal(signal.SIGINT)  # at once: with SIGTERM it waits for all who are connected
         server.wait()
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _not_as_root() -> list[str]:
-    """What goes before a command so that it does not run as root."""
-    if os.geteuid() != 0:
-        return []
-    return ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
 
 
 def _free_port() -> int:

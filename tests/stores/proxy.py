@@ -6,6 +6,7 @@ import http.client
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,19 +24,27 @@ class Asked(NamedTuple):
     range: str  # the header; "" if there is none
     status: int  # the server's, also where the answer was dropped
     bytes: int  # of the answer's body
-    fault: str  # "", "dropped" or "refused"
+    fault: str  # "", "dropped" or "refused"; a delayed one is answered
 
 
 @dataclass
 class Fault:
     """What happens to some requests: a drop of the answer, once the server has done what was asked."""
 
-    method: str
+    method: str  # "": any
     path: re.Pattern[str]
     times: float  # how often
     status: int | None = None  # answered in place of the server, which never hears of it; None: dropped
     body: bytes = b""
+    every: int = 1  # one of so many
+    wait: float = 0.0  # seconds before the server is asked; then nothing else happens
     met: int = 0  # how often it happened
+    seen: int = 0  # how many requests it could have happened to
+
+    @property
+    def is_before(self) -> bool:
+        """Whether it happens before the server is asked."""
+        return self.status is not None or self.wait > 0
 
 
 @dataclass
@@ -48,25 +57,39 @@ class Proxy:
     faults: list[Fault] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def drop_answers(self, method: str, path: str, *, times: float = 1) -> Fault:
+    def drop_answers(self, method: str, path: str, *, times: float = 1, every: int = 1) -> Fault:
         """Let requests through, and close the connection in place of an answer.
 
         Parameters
         ----------
         method : str
+            "" is any.
         path : str
             A regular expression that is searched for in the path and query.
         times : float
             Of how many requests; `math.inf` is of all. Only of those that the server granted (2xx).
+        every : int
+            Only one of so many that match.
         """
-        return self._add(Fault(method, re.compile(path), times))
+        return self._add(Fault(method, re.compile(path), times, every=every))
+
+    def delay(self, method: str, path: str, *, seconds: float, times: float = 1, every: int = 1) -> Fault:
+        """Let requests wait before they are passed on; parameters as before."""
+        return self._add(Fault(method, re.compile(path), times, every=every, wait=seconds))
 
     def refuse(
-        self, method: str, path: str, *, status: int, code: str = "InternalError", times: float = 1
+        self,
+        method: str,
+        path: str,
+        *,
+        status: int,
+        code: str = "InternalError",
+        times: float = 1,
+        every: int = 1,
     ) -> Fault:
         """Answer like S3 would, with an error, without asking the server; parameters as before."""
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>{code}</Message></Error>"
-        return self._add(Fault(method, re.compile(path), times, status, body.encode()))
+        return self._add(Fault(method, re.compile(path), times, status, body.encode(), every))
 
     def clear(self) -> None:
         """Forget the faults and what was asked."""
@@ -83,10 +106,12 @@ class Proxy:
         """The fault that a request has before it is passed on, or after it was granted; counted as met."""
         with self.lock:
             for fault in self.faults:
-                due = fault.met < fault.times and (fault.status is not None) == before
-                if due and fault.method == method and fault.path.search(path):
-                    fault.met += 1
-                    return fault
+                due = fault.met < fault.times and fault.is_before == before
+                if due and fault.method in ("", method) and fault.path.search(path):
+                    fault.seen += 1
+                    if fault.seen % fault.every == 0:
+                        fault.met += 1
+                        return fault
         return None
 
 
@@ -123,7 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         refused = self.proxy.meet(self.command, self.path, before=True)
-        if refused is not None:
+        if refused is not None and refused.wait:
+            time.sleep(refused.wait)
+        elif refused is not None:
             assert refused.status is not None
             self._note(refused.status, refused.body, "refused")
             self._answer(refused.status, {"Content-Type": "application/xml"}, refused.body)

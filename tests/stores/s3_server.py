@@ -1,18 +1,12 @@
-"""An S3 server on loopback: moto's, in a process of its own. `-m tests.stores.s3_server` prints its address.
-
-Moto looks for a name and then writes it, and holds nothing in between: of sixteen who put one name with
-`If-None-Match` at the same time, two were told now and then that they had created it (in 3 rounds of 60, with
-the interpreter switching threads often). Here such requests are let in one by one: none in 60.
-"""
+"""An S3 server on loopback, in a process of its own: `hipslake_cluster.s3_server`."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import threading
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -91,12 +85,12 @@ def running_s3(*, guarded: bool = False) -> Iterator[S3Server]:
     """
     free = str(_SET_UP_CALLS) if guarded else "inf"
     process = subprocess.Popen(
-        [sys.executable, "-m", __name__],
+        [sys.executable, "-m", "hipslake_cluster.s3_server"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=PROJECT,
-        env={**os.environ, "INITIAL_NO_AUTH_ACTION_COUNT": free},
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "include"), "INITIAL_NO_AUTH_ACTION_COUNT": free},
     )
     try:
         assert process.stdout is not None
@@ -115,38 +109,3 @@ def _make_user(server: S3Server) -> S3Server:
     iam.put_user_policy(UserName="astronomer", PolicyName="all", PolicyDocument=policy)
     made = iam.create_access_key(UserName="astronomer")["AccessKey"]
     return S3Server(server.endpoint, made["AccessKeyId"], made["SecretAccessKey"])
-
-
-class OneByOne:
-    """Lets conditional puts in one by one."""
-
-    def __init__(self, application: Any) -> None:
-        self._application = application
-        self._lock = threading.Lock()
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if environ["REQUEST_METHOD"] == "PUT" and "HTTP_IF_NONE_MATCH" in environ:
-            with self._lock:
-                return list(self._application(environ, start_response))
-        return self._application(environ, start_response)  # type: ignore[no-any-return]
-
-
-def main() -> None:
-    """Serve until killed."""
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
-    from werkzeug.serving import make_server
-
-    application: Any = DomainDispatcherApplication(create_backend_app)
-    if "--as-it-is" not in sys.argv:
-        application = OneByOne(application)
-    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)
-    print(f"http://127.0.0.1:{server.port}", flush=True)
-    server.serve_forever()
-
-
-if __name__ == "__main__":
-    main()

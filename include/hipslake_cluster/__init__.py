@@ -1,0 +1,1 @@
+"""The deployment: `docker-compose.yml` and `Dockerfile`, and the same services without containers."""

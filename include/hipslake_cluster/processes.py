@@ -1,0 +1,164 @@
+"""Processes that go on in the background: remembered in a file, and found and ended with all they started."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+MARK = "HIPSLAKE_SERVICE"
+"""The variable by which processes are known that lost their parent and left its session."""
+
+_LOOK_SECONDS = 0.2
+
+
+class Background:
+    """A process in a session of its own, and all that it started.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is remembered (`process.json`) and what it prints goes to (`log`).
+    mark : str
+        Tells it from all others on this machine; in the environment of every process of it.
+    """
+
+    def __init__(self, folder: Path, mark: str) -> None:
+        self.folder = folder
+        self.mark = mark
+
+    @property
+    def log(self) -> Path:
+        """What it has printed since it was made; starts are appended."""
+        return self.folder / "log"
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
+        """Start it; what an earlier start left behind is killed first."""
+        with self._alone():
+            self._kill(self._remembered())
+            with self.log.open("ab") as log:
+                process = subprocess.Popen(
+                    command,
+                    env={**environment, MARK: self.mark},
+                    cwd=cwd,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
+            fresh = self.folder / "process.json.new"
+            fresh.write_text(json.dumps(entry))
+            fresh.replace(self.folder / "process.json")
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id while it runs."""
+        remembered = self._remembered()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if remembered is not None and _is_alive(psutil.Process(remembered)):
+                return remembered
+        return None
+
+    def _remembered(self) -> int | None:
+        """Return its process id, also after its end, as long as no other process has it."""
+        try:
+            entry = json.loads((self.folder / "process.json").read_text())
+            pid, started = int(entry["pid"]), float(entry["started"])
+        except (OSError, ValueError, KeyError):
+            return None
+        try:
+            return pid if abs(psutil.Process(pid).create_time() - started) < 2 else None
+        except psutil.NoSuchProcess:
+            return pid
+
+    @property
+    def was_started(self) -> bool:
+        """Whether it is meant to run: it was started, and not stopped since."""
+        return (self.folder / "process.json").exists()
+
+    def family(self) -> list[psutil.Process]:
+        """Return the processes that run: those of its session, those with its mark, and their descendants.
+
+        A session outlives its leader, whose id is not used again before. Some programs write their title over
+        their environment, or begin sessions of their own, so each of these alone would miss some.
+        """
+        return self._family(self._remembered())
+
+    def _family(self, leader: int | None) -> list[psutil.Process]:
+        found = {process.pid: process for process in psutil.process_iter() if _is_alive(process)}
+        parents = {pid: _parent(process) for pid, process in found.items()}
+        own = {pid for pid, process in found.items() if self._has(process, leader)}
+        fresh = own
+        while fresh:
+            fresh = {pid for pid, parent in parents.items() if parent in fresh} - own
+            own = own | fresh
+        return [found[pid] for pid in sorted(own)]
+
+    def _has(self, process: psutil.Process, leader: int | None) -> bool:
+        try:
+            return os.getsid(process.pid) == leader or process.environ().get(MARK) == self.mark
+        except (psutil.Error, OSError):
+            return False
+
+    def stop(self, *, seconds: float = 10.0, sign: signal.Signals = signal.SIGTERM) -> int:
+        """Ask it to end, and kill what is left after some seconds; how many processes that were."""
+        with self._alone():
+            leader = self._remembered()
+            (self.folder / "process.json").unlink(missing_ok=True)  # from here on nobody starts it again
+            if leader is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(leader, sign)
+                end = time.monotonic() + seconds
+                while self._family(leader) and time.monotonic() < end:
+                    time.sleep(_LOOK_SECONDS)
+            return self._kill(leader)
+
+    def kill(self) -> int:
+        """Kill all of it with SIGKILL, as when a container is killed; how many processes that were."""
+        with self._alone():
+            return self._kill(self._remembered())
+
+    def _kill(self, leader: int | None) -> int:
+        killed: set[psutil.Process] = set()
+        while family := self._family(leader):
+            for process in family:  # who is stopped starts nobody any more, so nobody is missed
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            family = list({*family, *self._family(leader)})
+            killed.update(family)
+            for process in family:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            psutil.wait_procs(family, timeout=5)
+        return len(killed)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have others who start or end it wait: nothing may start before all that was killed is gone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _parent(process: psutil.Process) -> int:
+    try:
+        return int(process.ppid())
+    except psutil.NoSuchProcess:
+        return 0
