@@ -84,7 +84,6 @@ def sky(address: str) -> Iterator[Sky]:
         pytest.skip("there is no chromium; on Debian and Ubuntu, include/setup/setup.sh chromium gets it")
     with chromium(executable) as browser:
         sky = watched(browser, width=1400, height=1000)
-        sky.page.set_default_timeout(120_000)
         sky.page.goto(address)
         sky.page.fill("input[name=username]", USER)
         sky.page.fill("input[name=password]", PASSWORD)
