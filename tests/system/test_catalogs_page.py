@@ -94,7 +94,7 @@ def sky(address: str) -> Iterator[Sky]:
 
 
 def test_nobody_sees_the_page_without_a_session(address: str) -> None:
-    for path in ("", "page.js", "api/catalogs", "api/catalogs/gaia_dr3/cells?version=1"):
+    for path in ("catalogs", "page.js", "api/catalogs", "api/catalogs/gaia_dr3/cells?version=1"):
         assert status(f"{address}/hipslake/{path}") == 401
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STARS = "/hipslake/api/catalogs/stars"
 INGEST = "catalog_ingest__stars"
 ADDRESSES = [
-    "/hipslake/",
+    "/hipslake/catalogs",
     "/hipslake/page.js",
     "/hipslake/page.css",
     "/hipslake/licences.txt",
@@ -106,7 +106,7 @@ def test_a_catalog_that_is_not_there_is_not_found(page: Page) -> None:
 
 
 def test_nothing_may_be_loaded_from_elsewhere(page: Page) -> None:
-    headers = page.as_user().get("/hipslake/").headers
+    headers = page.as_user().get("/hipslake/catalogs").headers
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "http" not in headers["content-security-policy"]
     assert headers["cache-control"] == "private, no-store"
