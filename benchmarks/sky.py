@@ -116,7 +116,6 @@ def browser_figures(browser: Browser, orders: range) -> list[Figure]:
     figures = []
     with made_up.serving(skies) as address:
         sky = watched(browser)
-        sky.page.set_default_timeout(300_000)
         for name, ready, drag in (("5,000", 1000, 35), ("50,000", 2500, 100)):
             took = sorted(sky.show(address, name) for _ in range(3))[1]
             cells = f"{len(skies[name].start):,} cells"

@@ -41,14 +41,14 @@ class HipslakePlugin(AirflowPlugin):
     external_views = [  # noqa: RUF012
         {
             "name": "Catalogs",
-            "href": f"{PAGE}/",
+            "href": f"{PAGE}/catalogs",
             "destination": "nav",
             "category": "browse",
             "url_route": "catalogs",
         },
         {
             "name": "Catalog",
-            "href": f"{PAGE}/?dag={{DAG_ID}}",
+            "href": f"{PAGE}/catalogs?dag={{DAG_ID}}",
             "destination": "dag",
             "url_route": "catalog",
         },

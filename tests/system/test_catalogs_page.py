@@ -84,7 +84,6 @@ def sky(address: str) -> Iterator[Sky]:
         pytest.skip("there is no chromium; on Debian and Ubuntu, include/setup/setup.sh chromium gets it")
     with chromium(executable) as browser:
         sky = watched(browser, width=1400, height=1000)
-        sky.page.set_default_timeout(120_000)
         sky.page.goto(address)
         sky.page.fill("input[name=username]", USER)
         sky.page.fill("input[name=password]", PASSWORD)
@@ -95,7 +94,7 @@ def sky(address: str) -> Iterator[Sky]:
 
 
 def test_nobody_sees_the_page_without_a_session(address: str) -> None:
-    for path in ("", "page.js", "api/catalogs", "api/catalogs/gaia_dr3/cells?version=1"):
+    for path in ("catalogs", "page.js", "api/catalogs", "api/catalogs/gaia_dr3/cells?version=1"):
         assert status(f"{address}/hipslake/{path}") == 401
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from playwright.sync_api import Browser, Page, sync_playwright
 
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
+_PATIENCE = 180_000  # milliseconds: machines are shared
 # Notes when the sky was on the screen, in milliseconds since the page was asked for.
 _WATCH = """
 window.readyAt = new Promise((done) => {
@@ -152,6 +153,7 @@ def chromium(executable: str) -> Iterator[Browser]:
 def watched(browser: Browser, *, theme: Any = "light", width: int = 1280, height: int = 900) -> Sky:
     """A new window; what is asked for and what fails in it is noted."""
     page = browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme).new_page()
+    page.set_default_timeout(_PATIENCE)
     page.add_init_script(_WATCH)
     sky = Sky(page)
     page.on("request", lambda request: sky.asked.append(request.url))

@@ -33,14 +33,17 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     return survey
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def page(airflow: Path, survey: Survey) -> Iterator[object]:
     """The page of the survey's warehouse."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW__CORE__AUTH_MANAGER", "tests.web.catalogs_page.PerDag")
+        from airflow.api_fastapi.app import purge_cached_app
+
         from tests.web.catalogs_page import Page
 
         specs = survey.place / "specs" / "catalogs"
-        specs.mkdir(parents=True)
+        specs.mkdir(parents=True, exist_ok=True)
         (specs / "stars.yaml").write_text(survey.spec.read_text())
         yield Page(Path(survey.warehouse), specs.parent)
+        purge_cached_app()  # others take Airflow's own auth manager

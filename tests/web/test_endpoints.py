@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 STARS = "/hipslake/api/catalogs/stars"
 INGEST = "catalog_ingest__stars"
 ADDRESSES = [
-    "/hipslake/",
+    "/hipslake/catalogs",
     "/hipslake/page.js",
     "/hipslake/page.css",
     "/hipslake/licences.txt",
@@ -106,7 +107,7 @@ def test_a_catalog_that_is_not_there_is_not_found(page: Page) -> None:
 
 
 def test_nothing_may_be_loaded_from_elsewhere(page: Page) -> None:
-    headers = page.as_user().get("/hipslake/").headers
+    headers = page.as_user().get("/hipslake/catalogs").headers
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "http" not in headers["content-security-policy"]
     assert headers["cache-control"] == "private, no-store"
@@ -242,7 +243,7 @@ def files_of(metadata: CatalogMetadata, survey: Survey) -> dict[str, int]:
 
 
 @pytest.fixture
-def known_run(page: Page) -> str:
+def known_run(page: Page) -> Iterator[str]:
     """The first night's run, as Airflow would have it in its database."""
     from airflow.models.dag import DagModel
     from airflow.models.dagbundle import DagBundleModel
@@ -257,16 +258,18 @@ def known_run(page: Page) -> str:
         session.flush()
         session.merge(DagModel(dag_id=INGEST, bundle_name="dags-folder", is_stale=False, fileloc="x"))
         session.flush()
-        if session.query(DagRun).filter_by(dag_id=INGEST).count() == 0:
-            run = DagRun(
-                dag_id=INGEST,
-                run_id="run-1",
-                run_type=DagRunType.MANUAL,
-                run_after=now,
-                logical_date=now,
-                start_date=now,
-                state=DagRunState.SUCCESS,
-                triggered_by=DagRunTriggeredByType.TEST,
-            )
-            session.add(run)
-    return "run-1"
+        run = DagRun(
+            dag_id=INGEST,
+            run_id="run-1",
+            run_type=DagRunType.MANUAL,
+            run_after=now,
+            logical_date=now,
+            start_date=now,
+            state=DagRunState.SUCCESS,
+            triggered_by=DagRunTriggeredByType.TEST,
+        )
+        session.add(run)
+    yield "run-1"
+    with create_session() as session:  # other tests use this database too
+        session.query(DagRun).filter_by(dag_id=INGEST).delete()
+        session.query(DagModel).filter_by(dag_id=INGEST).delete()

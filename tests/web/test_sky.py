@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
+from hipslake.sphere.cells import Footprint
 from playwright.sync_api import Browser
 
+from tests.airflow_home import PROJECT
 from tests.web import made_up
 from tests.web.browser import Sky, chromium, elsewhere, find_chromium, watched
 from tests.web.oracle import DEEP, PROJECTIONS, ROTATIONS, deep_sky, disagreeing, places, shares, whole_sky
 
 pytestmark = pytest.mark.system
 
-SKIES = {
-    "few": made_up.split_sky(50, patch=True),
-    "many": made_up.split_sky(5000),
-    "deep": deep_sky(),
-    **{f"order{order}": whole_sky(order) for order in range(5)},
-}
-PICTURES = Path("build/screenshots")
+PICTURES = PROJECT / "build" / "screenshots"
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +29,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with made_up.serving(SKIES) as address:
+def skies() -> dict[str, Footprint]:
+    return {
+        "few": made_up.split_sky(50, patch=True),
+        "many": made_up.split_sky(5000),
+        "deep": deep_sky(),
+        **{f"order{order}": whole_sky(order) for order in range(5)},
+    }
+
+
+@pytest.fixture(scope="module")
+def address(skies: dict[str, Footprint]) -> Iterator[str]:
+    with made_up.serving(skies) as address:
         yield address
 
 
@@ -75,10 +80,12 @@ def test_the_page_asks_nobody_else_and_fails_nowhere(browser: Browser, address: 
 
 
 @pytest.mark.parametrize("name", ["many", "few", "deep"])
-def test_picks_are_the_pixels_that_healpy_finds(sky: Sky, address: str, name: str) -> None:
+def test_picks_are_the_pixels_that_healpy_finds(
+    sky: Sky, address: str, skies: dict[str, Footprint], name: str
+) -> None:
     sky.show(address, name)
     at = places(10_000)
-    assert disagreeing(sky.picks(at), at, SKIES[name]) == 0
+    assert disagreeing(sky.picks(at), at, skies[name]) == 0
 
 
 @pytest.mark.parametrize("order", range(5))

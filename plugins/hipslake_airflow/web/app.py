@@ -30,7 +30,7 @@ from hipslake_airflow.web.store import store_access
 
 PAGE = FilePath(__file__).with_name("page")
 FILES = {
-    "": ("index.html", "text/html; charset=utf-8"),
+    "catalogs": ("index.html", "text/html; charset=utf-8"),
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
     "page.css": ("page.css", "text/css; charset=utf-8"),
     "licences.txt": ("licences.txt", "text/plain; charset=utf-8"),
