@@ -11,15 +11,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
+from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import HipslakeError
 from hipslake.specs.environment import expand
+from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RUNS
 
 from hipslake_demo.landing import write_landing
 from hipslake_demo.outcome import Outcome, outcome_of, why_it_failed
 from hipslake_demo.scheduler import Run, Scheduler, SchedulerError, running
-from hipslake_demo.summary import aligned, how_to_open, reuse, table
+from hipslake_demo.summary import aligned, cube_at, how_to_open, reuse, table, table_of_iceberg
 
 INGESTS = ("catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats")
 FOLLOWERS = (
@@ -67,7 +70,11 @@ def run_demo() -> list[Outcome]:
         say(reuse(outcomes[-1]))
     print(f"\n{aligned([['DAG', 'started by', 'state', 'seconds'], *chain], left=3)}\n")
     print(f"{table(outcomes)}\n")
-    print("\n\n".join(how_to_open(outcome) for outcome in outcomes))
+    specs = Path(expand("${HIPSLAKE_SPECS}"))
+    places = [how_to_open(outcome) for outcome in outcomes]
+    places.append(table_of_iceberg(load_table_spec(specs / "tables" / "gaia_dr3.yaml"), warehouse))
+    places.append(cube_at(cube_uri(warehouse, "sky")))
+    print("\n\n".join(places))
     return outcomes
 
 

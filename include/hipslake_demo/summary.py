@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import closing
 
+from hipslake.cube.store.upkeep import stats
 from hipslake.specs.catalog import Layout
+from hipslake.specs.table import TableSpec
+from hipslake.storage import Storage
+from hipslake.tables.catalogs import open_catalog, open_table
 
 from hipslake_demo.outcome import STEPS, Outcome
 
 _MIB = 1 << 20
+_CUBE = "import hipslake; hipslake.Cube.open({uri!r}).query(conditions=hipslake.C('HIP') < 1000)"
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -73,6 +79,34 @@ def how_to_open(outcome: Outcome) -> str:
     if metadata.attribution:
         lines.append(f"  credit    {metadata.attribution}")
     return "\n".join(lines)
+
+
+def table_of_iceberg(spec: TableSpec, warehouse: str) -> str:
+    """Return what an Iceberg table holds, where it is, and the line that opens it."""
+    with closing(open_catalog(spec.iceberg, warehouse)) as catalog:
+        table = open_table(catalog, spec.table)
+        snapshot = table.current_snapshot()
+        told = snapshot.summary if snapshot is not None and snapshot.summary is not None else {}
+        properties = {"type": spec.iceberg.type, "uri": catalog.properties["uri"]}
+    rows, files = (int(told[f"total-{name}"] or 0) for name in ("records", "data-files"))
+    given = ", ".join(f"{name}={value!r}" for name, value in properties.items())
+    opened = f"load_catalog({spec.iceberg.name!r}, {given}).load_table({spec.table!r}).scan().to_arrow()"
+    return "\n".join(
+        [
+            f"{spec.table}: {table.location()}",
+            f"  holds     {rows:,} rows in {files:,} files; an Iceberg table",
+            f"  pyiceberg from pyiceberg.catalog import load_catalog; {opened}",
+        ]
+    )
+
+
+def cube_at(uri: str) -> str:
+    """Return what a cube holds, dataset by dataset, where it is, and the line that opens it."""
+    held = [
+        f"  holds     {name}: {each.rows:,} rows in {each.partitions:,} partitions"
+        for name, each in stats(Storage.at(uri)).items()
+    ]
+    return "\n".join([f"{uri.rsplit('/', 1)[-1]}: {uri}", *held, f"  hipslake  {_CUBE.format(uri=uri)}"])
 
 
 def _which(group: str, groups: Collection[str]) -> str:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Partition, Position, Sources
 from hipslake.catalog.partitions import Sidecar
+from hipslake.cube.store.operations import build
 from hipslake.specs.catalog import CatalogSpec, Layout
+from hipslake.specs.cube import CubeColumns
 from hipslake.steps.report import Report
 from hipslake.steps.run import FrozenRun, RunFolder, run_uri
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hipslake_demo.outcome import outcome_of, why_it_failed
-from hipslake_demo.summary import how_to_open, reuse, table
+from hipslake_demo.summary import cube_at, how_to_open, reuse, table, table_of_iceberg
+
+from tests.tables.sinking import Lake
 
 DAG = "catalog_ingest__stars"
 SPEC = CatalogSpec.model_validate(
@@ -135,6 +140,34 @@ def test_it_says_how_to_open_the_catalog_and_whom_to_credit(warehouse: Path) -> 
         f"spark.read.parquet('{root}/20261121T0100-aaaa/main/dataset/Norder=*/Dir=*/Npix=*.parquet')" in text
     )
     assert line_of(text, "  credit") == ["the", "stars", "themselves"]
+
+
+def opened(text: str, label: str) -> object:
+    """What the line of a label gives, run as it stands."""
+    [line] = [line for line in text.splitlines() if line.startswith(f"  {label} ")]
+    *statements, expression = line.removeprefix(f"  {label} ").strip().split("; ")
+    names: dict[str, object] = {}
+    exec("\n".join(statements), names)
+    return eval(expression, names)
+
+
+def test_it_says_what_a_table_holds_and_how_to_open_it(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    for first in (0, 3):
+        lake.sink(lake.spec(), pa.table({"id": [first, first + 1, first + 2]}))
+    text = table_of_iceberg(lake.spec(), lake.warehouse)
+    assert "6 rows in 2 files" in text
+    assert sorted(opened(text, "pyiceberg")["id"].to_pylist()) == list(range(6))  # type: ignore[index]
+
+
+def test_it_says_what_a_cube_holds_and_how_to_open_it(tmp_path: Path) -> None:
+    uri = str(tmp_path / "cubes" / "sky")
+    rows = pa.table({"source_id": [1, 2, 3], "pixel": [0, 0, 5], "HIP": [10, 2000, 30]})
+    roles = CubeColumns(dimension_columns=("source_id",), partition_columns=("pixel",))
+    build(Storage.at(uri), "sky", roles, {"seed": rows})
+    text = cube_at(uri)
+    assert text.startswith(f"sky: {uri}\n  holds     seed: 3 rows in 2 partitions\n")
+    assert opened(text, "hipslake")["HIP"].to_pylist() == [10, 30]  # type: ignore[index]
 
 
 def test_a_failed_run_is_explained_by_its_report_or_else_by_its_log(warehouse: Path, tmp_path: Path) -> None:
