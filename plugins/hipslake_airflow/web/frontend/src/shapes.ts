@@ -7,7 +7,7 @@ import { aside, makeProjection, type ProjectionKind, type Rotation } from "./pro
 const NEAR = 1e-6; // degrees
 
 const LONGEST = 20; // units of the plane that an edge may be without points between
-const FINER = 16; // times the points, where it is longer
+const FINER = 16; // parts of an edge, at least, where it is longer or cut
 
 type Fate = "whole" | "coarse" | "cut" | "hidden";
 type RingOf = (at: number) => Float64Array;
@@ -54,7 +54,7 @@ export class Plane {
     return this.shapes(
       cells.length,
       (at) => outline(order[at], npix[at], edgeParts(order[at])),
-      (at) => outline(order[at], npix[at], FINER * edgeParts(order[at])),
+      (at) => outline(order[at], npix[at], Math.max(FINER, edgeParts(order[at]))),
     );
   }
 
