@@ -299,7 +299,7 @@ def test_a_catalog_is_matched_with_other_rows_of_its_own(
         ("mga < 12", FilterError, "there is no column 'mga'; did you mean 'mag'?"),
         ("mag < 12 and", FilterError, "expected a column, .*, found the end"),
         ("mag < 12; drop", FilterError, "';' at 9 has no meaning"),
-        ("mag < 'x'", SchemaMismatchError, r"the filter \(mag < .x.\) does not fit its columns"),
+        ("mag < 'x'", FilterError, "compare it with a number"),
         (pc.field("mga") < 12, SchemaMismatchError, "does not fit its columns .*mga"),
         (pc.field("mag") + 1, SchemaMismatchError, "gives double, not true or false"),
         ([("mag", "~", 12)], FilterError, "is no filter .*; give a text, an expression, or a list"),

@@ -45,7 +45,7 @@ def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_pa
                 rows = pa.concat_tables([rows, rows.slice(0, 7)])
             done = lake.sink(spec, *[rows.slice(at, 90) for at in range(0, len(rows), 90)], **interval)
             assert done.files_added == done.expected_files
-        assert not list(Path(lake.warehouse).rglob("*.block"))
+        assert not list(Path(lake.warehouse).rglob("*.blocks"))
         contents.append([pq.read_table(path).to_pylist() for path in lake.live(spec)])
     assert sorted(map(str, contents[0])) == sorted(map(str, contents[1]))
 

@@ -104,7 +104,7 @@ def leaves(survey: Survey) -> set[Path]:
 
 
 def blocks(survey: Survey) -> list[Path]:
-    return list(survey.root.glob(f"{exchange_root('*')}/*/*/*.block"))
+    return list(survey.root.glob(f"{exchange_root('*')}/**/*.blocks"))
 
 
 @pytest.fixture(scope="module", params=["append", "compact"])

@@ -254,6 +254,7 @@ def known_run(page: Page) -> Iterator[str]:
 
     now = datetime(2026, 11, 22, tzinfo=UTC)
     with create_session() as session:
+        session.query(DagRun).filter_by(dag_id=INGEST).delete()  # of other tests
         session.merge(DagBundleModel(name="dags-folder"))
         session.flush()
         session.merge(DagModel(dag_id=INGEST, bundle_name="dags-folder", is_stale=False, fileloc="x"))
