@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 _SECONDS = 30.0  # for one answer
+_TRIES, _PAUSE = 10, 3.0  # seconds
 
 
 class SchedulerError(Exception):
@@ -124,7 +126,17 @@ class Scheduler:
         return {task["task_id"]: task["state"] for task in found if task["state"]}
 
     def _ask(self, method: str, place: str, body: Mapping[str, Any] | None = None) -> Any:
-        return _asked(method, f"{self._url}/api/v2/{place}", body, token=self._token)
+        """Ask; what only reads is asked again where Airflow is too busy, as it is at times on SQLite."""
+        for left in reversed(range(_TRIES if method == "GET" else 1)):
+            try:
+                return _asked(method, f"{self._url}/api/v2/{place}", body, token=self._token)
+            except _NotFoundError:
+                raise
+            except SchedulerError:
+                if not left:
+                    raise
+                time.sleep(_PAUSE)
+        raise AssertionError("every try returns or raises")
 
 
 @contextmanager
