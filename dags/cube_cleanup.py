@@ -29,7 +29,7 @@ def cube_cleanup(spec: CubeSpec, path: Path) -> DAG:
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
-        params=vacuum_params(spec),
+        params=vacuum_params(spec.vacuum),
         tags=["hipslake", "cube", "versions"],
         default_args=RETRIES,
     ) as dag:

@@ -1,6 +1,7 @@
-"""What the runs of the trust suite came to, for docs/reliability.md.
+"""What the runs of the trust suite and of the soak came to, for docs/reliability.md.
 
-`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page.
+`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page: what is
+noted under the name of a command goes between the two comments that name it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 from tests.airflow_home import PROJECT
 
-BEGIN, END = "<!-- make test-system: begin -->", "<!-- make test-system: end -->"
+TROUBLES = "make test-system"
 _COLUMNS = ("runs", "tasks", "attempts", "faults", "seconds")
 
 
@@ -44,12 +45,36 @@ def table() -> str:
     return "\n".join([f"| trouble | {' | '.join(_COLUMNS)} |", f"|---|{'---:|' * len(_COLUMNS)}", *rows])
 
 
+def keep_section(command: str, text: str) -> None:
+    """Keep what a command came to, as Markdown."""
+    folder = place().parent / "reliability"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{command}.md").write_text(text)
+
+
+def sections() -> dict[str, str]:
+    """Everything that is noted, by the command that notes it."""
+    kept = {path.stem: path.read_text() for path in (place().parent / "reliability").glob("*.md")}
+    return {TROUBLES: table(), **kept} if place().exists() else kept
+
+
+def written_into(page: str, command: str, text: str) -> str:
+    """A page with the section of a command replaced; `ValueError` if it has none."""
+    begin, end = (f"<!-- {command}: {which} -->" for which in ("begin", "end"))
+    before, found, rest = page.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise ValueError(f"the page has no section between {begin} and {end}")
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
 def main() -> None:
-    """Write the table into the page that the command line names."""
+    """Write what is noted into the page that the command line names."""
     page = Path(sys.argv[1])
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    text = page.read_text()
+    for command, section in sections().items():
+        text = written_into(text, command, section)
+    page.write_text(text)
 
 
 if __name__ == "__main__":
