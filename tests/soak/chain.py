@@ -71,8 +71,13 @@ from tests.soak.nights import bright, land, objects, seen, window_of
 SPECS = Path(__file__).with_name("specs")
 CATALOGS = ("stars", "stars_x_bright", "joined")
 KEEP = {"keep_versions": 3, "keep_days": 1.0}
-LATER = timedelta(days=2)
-"""A vacuum counts ages up to then: as if the nights were days ago, and not seconds."""
+FORGETTING = (
+    "iceberg_sink__stars",
+    "table_compact__stars_clustered",
+    "table_vacuum__stars",
+    "cube_align__sky",
+)
+"""DAGs that take their own old run folders away, after 30 days; here as if these were over at each vacuum."""
 
 EVERY_NIGHT = ("catalog_ingest", "catalog_compact", "iceberg_sink")
 
@@ -179,23 +184,22 @@ class Chain:
 
     def vacuum(self) -> None:
         """Take all that is old away, as the DAGs of all four kinds do."""
-        later = {"created": now_utc() + LATER, "dry_run": False, "warehouse": str(self.warehouse), **KEEP}
+        now = now_utc() + timedelta(days=self.nights)  # as if a night took a day
+        told = {"created": now, "dry_run": False, "warehouse": str(self.warehouse), **KEEP}
         for name in CATALOGS:
-            request = vacuum.VacuumRequest(
-                run_uri=self._uri(f"catalog_vacuum__{name}"), catalog=name, **later
-            )
+            uri = self._uri(f"catalog_vacuum__{name}")
+            request = vacuum.VacuumRequest(run_uri=uri, catalog=name, **told)
             perform(vacuum.run, request, vacuum.VacuumReport)
-        cleanup = cube_upkeep.CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **later)
+        cleanup = cube_upkeep.CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **told)
         perform(cube_upkeep.clean_up, cleanup, cube_upkeep.CleanUpCubeReport)
         spec = load_table_spec(self.spec("tables/stars"))
         of_table = vacuum_table.VacuumTableRequest(
-            run_uri=self._uri("table_vacuum__stars"), iceberg=spec.iceberg, table=spec.table, **later
+            run_uri=self._uri("table_vacuum__stars"), iceberg=spec.iceberg, table=spec.table, **told
         )
         perform(vacuum_table.run, of_table, vacuum_table.VacuumTableReport)
-        for dag in ("iceberg_sink__stars", "table_compact__stars_clustered", "table_vacuum__stars"):
-            # What the first step of each of its runs does with those that are a month old.
+        for dag in FORGETTING:
             newest = self._uri(dag)
-            for folder in old_runs_of_dag(newest, now_utc()):
+            for folder in old_runs_of_dag(newest, now):
                 Storage.at(newest.rpartition("/")[0]).delete_tree(folder)
 
     def check(self) -> None:
