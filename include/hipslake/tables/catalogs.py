@@ -57,6 +57,8 @@ _STORE_VARIABLES = {
 }
 FORMAT_VERSION = "2"
 NEWEST_FORMAT = 2
+LOGGED_METADATA = "20"
+"""So many older metadata files the log of a new table names; a vacuum deletes the others."""
 SHAPED_BY = "hipslake.shaped-by"
 """Property of a table: the attempt that made it, or gave it its newest columns."""
 
@@ -353,6 +355,7 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) 
         "format-version": FORMAT_VERSION,
         "write.target-file-size-bytes": str(spec.target_file_size.value),
         "commit.manifest-merge.enabled": "true",
+        "write.metadata.previous-versions-max": LOGGED_METADATA,  # each holds what was sunk, of a year
         SHAPED_BY: attempt,
         **spec.properties,
     }

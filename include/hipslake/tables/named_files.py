@@ -9,6 +9,8 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
+from hipslake.tables.catalogs import version_of
+
 
 class NamedFiles(NamedTuple):
     """Paths, as the table has them.
@@ -28,6 +30,14 @@ class NamedFiles(NamedTuple):
     def all(self) -> set[str]:
         """Both."""
         return self.data | self.metadata
+
+
+def oldest_logged(table: Table) -> int:
+    """The number of the oldest metadata file that a table's log names; -1 if there is none.
+
+    Older ones are history: nobody is led to them any more.
+    """
+    return min((version_of(entry.metadata_file) for entry in table.metadata.metadata_log), default=-1)
 
 
 def named_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> NamedFiles:

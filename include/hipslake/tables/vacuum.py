@@ -26,7 +26,7 @@ from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table, reaching, version_of
 from hipslake.tables.commit import asked_once
-from hipslake.tables.named_files import named_files
+from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writes import (
     claim,
     delete_unneeded,
@@ -171,8 +171,7 @@ def _unneeded(table: Table, gone: Sequence[Snapshot]) -> list[str]:
 
 def _forgotten(table: Table) -> list[str]:
     """Metadata files that dropped off the table's log of them: no reader is led to one any more."""
-    known = [version_of(entry.metadata_file) for entry in table.metadata.metadata_log]
-    oldest = min(known, default=-1)
+    oldest = oldest_logged(table)
     folder = Storage.at(table.location()).sub("metadata")
     names = [entry.path for entry in folder.list() if entry.path.endswith(".metadata.json")]
     location = table.metadata_location.rpartition("/")[0]

@@ -23,7 +23,7 @@ from pyiceberg.table import Table
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
-from hipslake.tables.named_files import named_files
+from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writing import DATA
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
 from hipslake.versions.write_id import is_write_id, write_time
@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 WRITES = "_writes"
 UNNEEDED = "unneeded.json"
 """In the folder of a write: the files that nothing names once it has committed."""
-
-_LOG_LENGTH = 100
 
 
 def writes_of(table: Table) -> Storage:
@@ -189,14 +187,13 @@ def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> lis
     """Delete a write's manifests that are not named, and the metadata files of commits that it failed at."""
     folder = Storage.at(table.location()).sub("metadata")
     names = {path.rpartition("/")[2] for path in named}
-    token, present = str(commit_uuid(write_id)), version_of(table.metadata_location)
+    token, oldest = str(commit_uuid(write_id)), oldest_logged(table)
     removed = []
     for entry in folder.list():
         if entry.path in names:
             continue
         of_it = token in entry.path
-        # What dropped off the log of metadata files long ago is history, and not looked into.
-        if entry.path.endswith(".metadata.json") and version_of(entry.path) > present - _LOG_LENGTH:
+        if entry.path.endswith(".metadata.json") and version_of(entry.path) > oldest:
             of_it = _failed_commit(table, write_id, folder, entry.path)
         if of_it:
             folder.delete(entry.path)
