@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from tests.soak.verdict import BY_DESIGN, Verdict
 from tests.trust.records import keep_section
 
-SECTION = "make soak"
+SECTION, TEN_NIGHTS = "make soak", "ten nights through Airflow"
 
 
 def note_soak(nights: Sequence[Mapping[str, float]], verdicts: Sequence[Verdict], *, seconds: float) -> None:
@@ -25,6 +25,13 @@ def note_soak(nights: Sequence[Mapping[str, float]], verdicts: Sequence[Verdict]
         numbers = " | ".join(map(_number, (each.early, each.late, each.slope)))
         lines.append(f"| {each.name} | {numbers} | {bound} | {told} |")
     keep_section(SECTION, "\n".join(lines))
+
+
+def note_ten_nights(nights: int, counts: Mapping[str, float], *, seconds: float) -> None:
+    """Keep what nights through Airflow came to, for the page."""
+    told = f"{nights} nights in {seconds / 60:.0f} minutes."
+    rows = [f"| {name} | {_number(value)} |" for name, value in counts.items()]
+    keep_section(TEN_NIGHTS, "\n".join([told, "", "| at the end | |", "|---|---:|", *rows]))
 
 
 def _number(value: float) -> str:
