@@ -20,7 +20,7 @@ STARS = """\
 name: stars
 description: stars of the first ingest
 attribution: nobody's
-source: {uri: ${HIPSLAKE_LANDING}/stars/*.parquet, format: parquet}
+source: {uri: "${HIPSLAKE_LANDING}/stars/*.parquet", format: parquet}
 position: {ra: ra, dec: dec, epoch: 2016.0}
 threshold: 200 rows
 mapping_order: 6
@@ -28,7 +28,7 @@ bad_rows: {policy: quarantine, max_fraction: 0.1}
 """
 GROUPED = """\
 name: grouped
-source: {uri: ${HIPSLAKE_LANDING}/stars/*.parquet, format: parquet}
+source: {uri: "${HIPSLAKE_LANDING}/stars/*.parquet", format: parquet}
 position: {ra: ra, dec: dec}
 layout: hipscat
 mapping_order: 6
