@@ -32,7 +32,7 @@ class Tolerance:
 
 TOLERANCES: dict[str, Tolerance] = {
     "open files": Tolerance(0, 3),
-    "threads": Tolerance(0, 3),
+    "threads": Tolerance(0.05, 3),
     "processes": Tolerance(0, 0),
     "memory, MiB": Tolerance(0.10, 8),
     "live heap, MiB": Tolerance(0.10, 4),
@@ -47,7 +47,8 @@ TOLERANCES: dict[str, Tolerance] = {
 
 BY_DESIGN = {
     "log of versions: files": "a tombstone per version and a claim per night stay for good",
-    "log of versions: KiB": "of some 100 bytes each",
+    "log of versions: KiB": "of some 100 bytes each; and a version that stays lists all nights",
+    "table metadata: KiB": "a table keeps the last 400 sinks one by one, in each of 20 files",
 }
 """What grows by a fixed little per night, and why; told, and not judged."""
 
