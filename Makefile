@@ -74,8 +74,9 @@ bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARG
 bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.tables $(ARGS)
 
-bench-cube: setup ## Compare builds and queries of cubes with kartothek, if `make peers-cube` ran (ARGS="--quick" takes 2M cells)
+bench-cube: setup ## Compare cubes with kartothek, if `make peers-cube` ran, and plan a million files (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)
+	@$(with) python -m benchmarks.cube_planning
 
 bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on 4 million partitions
 	@include/setup/setup.sh chromium
