@@ -34,7 +34,7 @@ def place(tmp_path: Path) -> Storage:
     return Storage.at(tmp_path / "cube")
 
 
-@settings(max_examples=25, deadline=None, phases=UNSHRUNK)
+@settings(max_examples=25, phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_stored_cube_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
     random = Random(seed)
