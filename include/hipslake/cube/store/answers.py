@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import pyarrow as pa
 
-from hipslake.cube.conditions import Conditions, Conjunction
-from hipslake.cube.joining import concatenated
-from hipslake.cube.outcome import read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan
+from hipslake.cube.conditions import Conditions
+from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.files import BYTES, PATH, ROWS, encoded, read_rows
+from hipslake.cube.store.files import BYTES, PATH, ROWS, encoded
+from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores, together
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.storage import Storage
 
-_TASKS_PER_CORE = 4
 _SCHEMA = pa.schema([(PATH, pa.string()), (ROWS, pa.int64()), (BYTES, pa.int64())])
 
 
@@ -35,42 +32,22 @@ class AnswerTasks:
         At the cube's root.
     plan : QueryPlan
         Without files.
-    tasks : tuple of tuple of PartitionRead
-        In the order of the answer; a group is never in two.
+    tasks : Shares
     """
 
     storage: Storage
     plan: QueryPlan
-    tasks: tuple[tuple[PartitionRead, ...], ...]
+    tasks: Shares
 
     @classmethod
     def of(cls, storage: Storage, plan: QueryPlan, cores: int) -> AnswerTasks:
         """Cut a plan into some tasks for each core."""
-        reads = list(plan.reads())
-        share = max(1, -(-len(reads) // (cores * _TASKS_PER_CORE)))
-        found: list[list[PartitionRead]] = []
-        for together in _together(plan, reads):
-            if found and len(found[-1]) < share:
-                found[-1] += together
-            else:
-                found.append(together)
-        return cls(storage, plan.without_files(), tuple(map(tuple, found)))
+        return cls(storage, plan.without_files(), shares_for_cores(plan, list(plan.reads()), cores))
 
     def tables(self, task: int) -> Iterator[pa.Table]:
         """The rows of a task: sorted within each partition of the cube, or within each group."""
-        plan = self.plan
-
-        def load(
-            dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
-        ) -> pa.Table:
-            return read_rows(self.storage, labels, plan.loaded_schema(dataset), conditions)
-
-        for together in _together(plan, self.tasks[task]):
-            yield concatenated(
-                [read_partition(plan, read, load) for read in together],
-                plan.intention.dimension_columns,
-                plan.cube.partition_columns,
-            )
+        for reads in together(self.plan, self.tasks[task]):
+            yield joined_together(self.storage, self.plan, reads)
 
 
 def write_answer(
@@ -119,12 +96,3 @@ def write_answer(
     if not work.tasks:
         return _SCHEMA.empty_table()
     return engine.run(write, tasks=len(work.tasks), result=_SCHEMA).sort_by(PATH)
-
-
-def _together(plan: QueryPlan, reads: Sequence[PartitionRead]) -> Iterator[list[PartitionRead]]:
-    """The partitions whose rows are sorted together: those of a group, or each alone."""
-    if not plan.intention.partition_by:
-        yield from ([read] for read in reads)
-        return
-    for _, group in groupby(reads, key=lambda read: read.group):
-        yield list(group)
