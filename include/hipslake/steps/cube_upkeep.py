@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from hipslake.cube.store.committing import read_version
 from hipslake.cube.store.upkeep import DatasetStats, cleanup, stats
 from hipslake.specs.base import Frozen
-from hipslake.steps.cube_place import cube_root, name_of
+from hipslake.steps.cube import CubeRequest
+from hipslake.steps.cube_place import name_of
 from hipslake.steps.old_runs import old_runs_of_cube
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases, Report
 from hipslake.steps.retention import RetentionReport, RetentionRequest
-from hipslake.steps.run import now_utc
-from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
 
-class CubeUpkeepRequest(Request):
-    """What a step that looks after a cube is told."""
-
-    reads_sources: ClassVar[bool] = False
-    reusable: ClassVar[bool] = False  # what there is to do, and to tell, changes by the hour
-
-    warehouse: str
-    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
-    created: AwareDatetime = Field(default_factory=now_utc)  # ages are counted up to then
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there is nothing else."""
-        return self.digest()
-
-    @property
-    def root(self) -> Storage:
-        """The storage at the cube's root."""
-        return cube_root(self.warehouse, self.cube)
-
-
-class CleanUpCubeRequest(RetentionRequest, CubeUpkeepRequest):
+class CleanUpCubeRequest(RetentionRequest, CubeRequest):
     """Clean a cube up."""
 
     step: ClassVar[str] = "cube_cleanup"
@@ -51,7 +30,7 @@ class CleanUpCubeReport(RetentionReport):
     cube_uri: str = ""
 
 
-class CubeStatsRequest(CubeUpkeepRequest):
+class CubeStatsRequest(CubeRequest):
     """Weigh a cube."""
 
     step: ClassVar[str] = "cube_stats"
