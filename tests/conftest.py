@@ -55,6 +55,13 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The Airflow home, with its database made."""
+    airflow_home.migrate()
+    return airflow_home.HOME
+
+
+@pytest.fixture(scope="session")
 def peers_python() -> str:
     """The interpreter of the environment that holds LSDB, hats and DuckDB."""
     default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"

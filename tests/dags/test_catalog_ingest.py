@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -165,11 +166,16 @@ class TestRuns:
         out = capsys.readouterr()
         assert f"No file matched {tmp_path}/nowhere/*.parquet" in out.out + out.err + caplog.text
 
-    def test_unchanged_input_skips_the_run_but_still_shows_the_version(
+    def test_unchanged_input_skips_the_run_says_so_and_still_shows_the_version(
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path
     ) -> None:
+        from airflow.sdk.exceptions import AirflowSkipException
+        from hipslake_airflow.operators.run import FreezeInputsOperator
+
         in_process.ingest(in_process.start(tmp_path / "warehouse", stars))
-        pointer = tmp_path / "warehouse/catalogs/stars/collection.properties"
+        root = tmp_path / "warehouse/catalogs/stars"
+        pointer = root / "collection.properties"
+        before = (root / "metadata.json").read_bytes(), pointer.read_bytes()
         pointer.unlink()
         run = load()["catalog_ingest__stars"].test()
         skipped = {"inputs", "histogram", "plan", "write", "verify", "publish"}
@@ -178,7 +184,17 @@ class TestRuns:
             **dict.fromkeys(skipped, "skipped"),
         }
         assert str(run.state) == "success"
-        assert pointer.exists()
+        assert ((root / "metadata.json").read_bytes(), pointer.read_bytes()) == before
+        assert [path.name for path in (root / "_versions").glob("*.json")] == ["00000001.json"]
+        pushed: dict[str, Any] = {}
+        ti = SimpleNamespace(xcom_push=lambda key, value: pushed.__setitem__(key, value))
+        [folder] = (tmp_path / "warehouse/_runs/catalog_ingest__stars").glob("manual*")
+        again = FreezeInputsOperator(task_id="inputs", run_uri=str(folder))
+        with pytest.raises(
+            AirflowSkipException, match=r"made of exactly these files.* there is nothing to do"
+        ):
+            again.execute({"ti": ti})
+        assert pushed["return_value"]["unchanged_version"] == 1
 
     def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset(
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path

@@ -60,8 +60,13 @@ class FirstStepOperator(StepOperator):
 
     def place(self, context: Context) -> tuple[str, str]:
         """Return the root of the warehouse and the run folder, as URIs."""
-        from hipslake.specs.environment import expand
-        from hipslake.steps.run import run_uri
+        return place_of_run(self.warehouse, context)
 
-        warehouse, run = expand(self.warehouse), context["dag_run"]
-        return warehouse, run_uri(warehouse, run.dag_id, run.run_id)
+
+def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
+    """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
+    from hipslake.specs.environment import expand
+    from hipslake.steps.run import run_uri
+
+    root, run = expand(warehouse), context["dag_run"]
+    return root, run_uri(root, run.dag_id, run.run_id)

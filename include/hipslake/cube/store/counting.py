@@ -136,7 +136,7 @@ def counted(
     names = [name for name in work.schema.names if name != COUNT]
     total = found.group_by(names, use_threads=False).aggregate([(COUNT, "sum")])
     total = total.select([*names, f"{COUNT}_sum"]).rename_columns([*names, COUNT])
-    present = set(total[DATASET].to_pylist())
+    present = total[DATASET].unique().to_pylist()
     empty = [each.name for number, each in enumerate(offers) if number not in present]
     empty = [name for name in empty if name not in may_be_empty]
     if empty:
@@ -147,7 +147,7 @@ def counted(
 
 def _check_cells(offers: Sequence[Offer], found: pa.Table, engine: Engine) -> None:
     """Look at the cells whose hashes come twice."""
-    for number in sorted(set(found[DATASET].to_pylist())):
+    for number in sorted(found[DATASET].unique().to_pylist()):
         mine = found.filter(pc.equal(found[DATASET], number))
         check_repeated(offers[number], pc.sum(mine[COUNT]).as_py(), mine[HASH].to_numpy(), engine)
 
