@@ -1,4 +1,4 @@
-"""Nights backfilled under a real scheduler, several at a time: each lands once."""
+"""Ten nights backfilled under a real scheduler, several at a time: each lands once."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.steps.nights import FIRST, Survey, night_rows
 from tests.stores.postgres import find_postgres, running_postgres
 from tests.system.standalone import standalone
 
-NIGHTS, EMPTY, MISSING = 6, 2, 4
+NIGHTS, EMPTY, MISSING = 10, 4, 7
 DAG = "catalog_ingest__stars"
 
 
-def test_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
+def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
     survey = Survey(tmp_path, more='schedule: "0 0 * * *"')
     specs = tmp_path / "specs" / "catalogs"
     specs.mkdir(parents=True)
