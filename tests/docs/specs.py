@@ -84,7 +84,7 @@ def _check_spec(block: Block, document: dict[str, Any], checkout: Checkout) -> N
     missing = {"name": name, **needed}
     missing = {key: value for key, value in missing.items() if key not in document}
     path = checkout.spec(kind, name)
-    path.write_text(block.text + "\n" + (yaml.safe_dump(missing) if missing else ""))
+    path.write_text(block.text + (yaml.safe_dump(missing) if missing else ""))
     load_yaml(path, model)
     if missing:
         path.unlink()

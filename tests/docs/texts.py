@@ -27,6 +27,7 @@ from hipslake_demo.summary import reuse, table
 
 from tests.docs.blocks import ROOT, Block
 from tests.docs.sample import Checkout
+from tests.tables.test_sink_skew import skewed
 
 OPTIONAL = re.compile(r"if there (is|are)|if some|only while|with it:|without partition_by")
 PLACEHOLDER = re.compile(r"<[^/<>]+>|\d{8}T\d{4}-[0-9a-f]{12}")
@@ -144,12 +145,12 @@ def _dry_run_of_a_vacuum(block: Block, around: Around) -> None:
 
 
 def _plan_of_a_shuffle(block: Block, around: Around) -> None:
-    """Such counts give this plan: 49 values of 2,400 rows, and one that holds the rest of 400,000."""
-    rows = np.array([400_000 - 49 * 2_400, *[2_400] * 49])
+    """Rows of which nine in ten have one value give this plan."""
+    rows = np.bincount(skewed(400_000, 50)["value"].to_numpy())
     counts = ValueCounts(np.zeros(50, np.int64), np.arange(50), rows, 50)
-    fields = [PartitionField.model_validate("bucket[50](id)")]
+    fields = [PartitionField.model_validate("value")]
     plan = plan_shuffle(
-        counts, partition=fields, upsert=False, sources=4, row_bytes=9.0, target_bytes=1 << 17, cores=4
+        counts, partition=fields, upsert=False, sources=4, row_bytes=9.0, target_bytes=1 << 17, cores=2
     )
     assert plan.explain() == block.text.strip()
 

@@ -45,7 +45,7 @@ def _check_connection(name: str, value: str) -> None:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv(name, value)
         if kind == "spark":
-            check_master(conn_id, str(SparkSubmitHook(conn_id=conn_id)._connection["master"]))
+            check_master(conn_id, _master(conn_id))
         elif kind == "aws":
             access_of(BaseHook.get_connection(conn_id))
         elif kind == "postgres":
@@ -54,6 +54,14 @@ def _check_connection(name: str, value: str) -> None:
             properties_of(BaseHook.get_connection(conn_id), "rest")
         else:
             raise AssertionError(f"{name}: nothing of ours takes a connection of type {kind}")
+
+
+def _master(conn_id: str) -> str:
+    """What the provider's hook makes of a connection; to say so of Kubernetes, it needs a further package."""
+    connection = BaseHook.get_connection(conn_id)
+    if (connection.host or "").startswith("k8s://"):
+        return f"{connection.host}:{connection.port}"
+    return str(SparkSubmitHook(conn_id=conn_id)._connection["master"])
 
 
 @cache
