@@ -53,9 +53,7 @@ KINDS: dict[type[BaseModel], tuple[str, dict[str, Any]]] = {
 
 def check_yaml(block: Block, checkout: Checkout) -> None:
     """Hold a block against what it is for. A spec that is whole becomes a file of the checkout."""
-    documents = list(yaml.safe_load_all(block.text))
-    assert len(documents) == 1, "one document to a block"
-    [document] = documents
+    document = read(block)
     if "apiVersion" in document:
         _check_kubernetes(document)
     elif "services" in document:
@@ -65,6 +63,13 @@ def check_yaml(block: Block, checkout: Checkout) -> None:
         _check_chart_values(document)
     else:
         _check_spec(block, document, checkout)
+
+
+def read(block: Block) -> dict[str, Any]:
+    """The one document of a block; `on` is a key, which YAML 1.1 takes for a truth."""
+    documents = list(yaml.safe_load_all(block.text))
+    assert len(documents) == 1, f"{block}: one document to a block"
+    return {"on" if key is True else key: value for key, value in documents[0].items()}
 
 
 def model_of(document: dict[str, Any]) -> type[BaseModel]:
@@ -84,7 +89,7 @@ def _check_spec(block: Block, document: dict[str, Any], checkout: Checkout) -> N
     missing = {"name": name, **needed}
     missing = {key: value for key, value in missing.items() if key not in document}
     path = checkout.spec(kind, name)
-    path.write_text(block.text + (yaml.safe_dump(missing) if missing else ""))
+    path.write_text(block.text.rstrip("\n") + "\n" + (yaml.safe_dump(missing) if missing else ""))
     load_yaml(path, model)
     if missing:
         path.unlink()
@@ -92,12 +97,13 @@ def _check_spec(block: Block, document: dict[str, Any], checkout: Checkout) -> N
 
 def _check_kubernetes(document: dict[str, Any]) -> None:
     """What can be known without a cluster: it is an object, and the versions and images in it are ours."""
-    assert {"apiVersion", "kind", "metadata", "spec"} <= set(document)
+    lacks = {"apiVersion", "kind", "metadata", "spec"} - set(document)
+    assert not lacks, f"an object of Kubernetes lacks {', '.join(lacks)}"
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", document["metadata"]["name"])
     spark = document["spec"].get("runtimeVersions", {}).get("sparkVersion")
-    assert spark in (None, _locked("pyspark"))
+    assert spark in (None, _locked("pyspark")), f"the lock has another Spark than {spark}"
     for image in re.findall(r"/hipslake:(\S+?)[\"']", json.dumps(document)):
-        assert image == _project()["version"]
+        assert image == _project()["version"], f"the project has another version than {image}"
 
 
 def _check_chart_values(document: dict[str, Any]) -> None:
@@ -126,7 +132,7 @@ def specs_of(blocks: list[Block], folder: Path) -> None:
     for block in blocks:
         if block.language != "yaml":
             continue
-        document = yaml.safe_load(block.text)
+        document = read(block)
         if "name" not in document or "apiVersion" in document:
             continue
         kind, needed = KINDS[model_of(document)]

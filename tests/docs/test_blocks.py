@@ -6,125 +6,15 @@ nothing here knows fails, and so does a text that `tests/docs/texts.py` does not
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
 from tests.docs.blocks import PAGES, Block, blocks_of
-from tests.docs.python_blocks import Peers, needs_peers, run_python
+from tests.docs.pages import NOT_RUN, Page, reason_not_to_run
 from tests.docs.sample import Checkout
-from tests.docs.shell import nights_of, run_shell
-from tests.docs.specs import check_yaml
-from tests.docs.texts import Around, check_text
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-
-NOT_RUN: dict[tuple[str, str], str] = {
-    ("docs/cube.md", "exports/bright/"): "tests/steps/test_cube_query.py holds the files of a query's folder",
-}
-"""Blocks that are not run, by page and first words, and why."""
-
-INGESTS_ARE_DONE = "docs/tutorial.md"
-"""Its blocks build on each other: what `airflow dags test` would ingest is ingested, by the DAG's steps."""
-
-
-class Page:
-    """A page whose blocks are run one after the other."""
-
-    def __init__(self, name: str, checkout: Checkout, request: pytest.FixtureRequest) -> None:
-        self.checkout, self._request = checkout, request
-        self._blocks, self._at = blocks_of(name), 0
-        self._names: dict[str, Any] = {"__name__": "__main__"}
-
-    def run(self, block: Block) -> None:
-        """Run the blocks up to this one, as far as they were not run yet."""
-        while self._blocks[self._at - 1] != block or self._at == 0:
-            self._at += 1
-            with self.checkout.entered():
-                self._run(self._blocks[self._at - 1])
-
-    def _run(self, block: Block) -> None:
-        if reason_not_to_run(block):
-            return
-        assert block.language in self.KINDS, f"{block}: nothing here knows how to check {block.language!r}"
-        self.KINDS[block.language](self, block)
-
-    def _python(self, block: Block) -> None:
-        source = self._addressed(block.text)
-        if needs_peers(source):
-            peers: Peers = self._request.getfixturevalue("peers")
-            peers.run(block, source, self.checkout)
-            return
-        if "spark" in source:
-            self._names["spark"] = self._spark()
-        run_python(block, source, self._names)
-
-    def _addressed(self, source: str) -> str:
-        """The source with addresses of stores in the place of those that no test reaches."""
-        if "s3://survey/" in source:
-            self._fill_bucket("survey")
-        if "https://data.example.org" in source:
-            root: Path = self._request.getfixturevalue("web_root")
-            shutil.copytree(self.checkout.warehouse / "catalogs", root / "catalogs", dirs_exist_ok=True)
-            source = source.replace("https://data.example.org", self._request.getfixturevalue("web").url)
-        return source.replace("/path/of/the/checkout", str(self.checkout.root))
-
-    def _fill_bucket(self, bucket: str) -> None:
-        """Put the catalogs into a bucket of that name."""
-        client = self._request.getfixturevalue("s3_server").client()
-        client.create_bucket(Bucket=bucket)
-        gaia = self.checkout.warehouse / "catalogs" / "gaia_dr3"
-        for file in (path for path in gaia.rglob("*") if path.is_file() and "current" not in path.parts):
-            key = file.relative_to(self.checkout.warehouse.parent)
-            client.put_object(Bucket=bucket, Key=str(key), Body=file.read_bytes())
-
-    def _spark(self) -> Any:
-        """The session; relative paths lie below the page's checkout, as for one that starts there."""
-        spark = self._request.getfixturevalue("spark")
-        hadoop = spark._jvm.org.apache.hadoop.fs
-        files = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
-        files.setWorkingDirectory(hadoop.Path(str(self.checkout.root)))
-        return spark
-
-    def _shell(self, block: Block) -> None:
-        dags, programs = (self._request.getfixturevalue(name) for name in ("dags", "programs"))
-        calls = run_shell(block, self.checkout, dags, programs)
-        if block.page == INGESTS_ARE_DONE:
-            for name, date in filter(None, map(nights_of, calls)):
-                self.checkout.ingest_as_tested(name, date)
-
-    def _sql(self, block: Block) -> None:
-        peers: Peers = self._request.getfixturevalue("peers")
-        peers.run(block, f"import duckdb\nduckdb.sql({block.text!r}).fetchall()", self.checkout)
-
-    def _mermaid(self, block: Block) -> None:
-        self._request.getfixturevalue("mermaid")(block.text)
-
-    KINDS: ClassVar[dict[str, Callable[[Page, Block], None]]] = {
-        "python": _python,
-        "sh": _shell,
-        "sql": _sql,
-        "mermaid": _mermaid,
-        "yaml": lambda page, block: check_yaml(block, page.checkout),
-        "json": lambda page, block: json.loads(block.text),
-        "text": lambda page, block: check_text(
-            block, Around(page.checkout, page._request.getfixturevalue("dags"))
-        ),
-    }
-
-
-def reason_not_to_run(block: Block) -> str:
-    """Why a block is not run; empty for those that are."""
-    found = (
-        why
-        for (page, words), why in NOT_RUN.items()
-        if page == block.page and block.first_line.startswith(words)
-    )
-    return next(found, "")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +27,7 @@ def page(
 
     def open_page(name: str) -> Page:
         if name not in opened:
-            opened[name] = Page(name, sample.copied(folder / name.replace("/", "-")), request)
+            opened[name] = Page(blocks_of(name), sample.copied(folder / name.replace("/", "-")), request)
         return opened[name]
 
     return open_page
@@ -151,3 +41,89 @@ def test_block(block: Block, page: Callable[[str], Page]) -> None:
 def test_few_blocks_are_not_run_and_each_of_them_is_there() -> None:
     left = [block for block in BLOCKS if reason_not_to_run(block)]
     assert len(left) == len(NOT_RUN) <= 3
+
+
+BROKEN = {
+    "a name that is not there": ("python", "from hipslake import Catalogue", "Catalogue"),
+    "a column that is not there": (
+        "python",
+        "from hipslake import Catalog\nCatalog.open('.data/warehouse/catalogs/gaia_dr3').read(['nope'])",
+        "nope",
+    ),
+    "a catalog that LSDB does not find": (
+        "python",
+        "import lsdb\nlsdb.open_catalog('.data/warehouse/catalogs/gone')",
+        "gone",
+    ),
+    "a column that DuckDB does not find": (
+        "sql",
+        "SELECT nope FROM read_parquet('.data/landing/gaia_dr3/*.parquet')",
+        "nope",
+    ),
+    "a mistyped key within a spec": ("yaml", "margin: {arcsecs: [10]}", "did you mean 'arcsec'"),
+    "a key of no spec": ("yaml", "treshold: 10 rows", "no kind of spec has the keys treshold"),
+    "a value out of bounds": ("yaml", "bad_rows: {policy: quarantine, max_fraction: 2}", "max_fraction"),
+    "a mistyped key of a compose file": ("yaml", "services: {a: {imag: x}}", "imag"),
+    "an object of Kubernetes without a spec": (
+        "yaml",
+        "{apiVersion: v1, kind: A, metadata: {name: a}}",
+        "spec",
+    ),
+    "another version of Spark": (
+        "yaml",
+        "{apiVersion: v1, kind: A, metadata: {name: a}, spec: {runtimeVersions: {sparkVersion: 3.5.0}}}",
+        "3.5.0",
+    ),
+    "a comma too many": ("json", '{"a": 1,}', "delimiter|double quotes|trailing comma"),
+    "a target that make has not": ("sh", "make tea", "make has no target tea"),
+    "a DAG that is not there": (
+        "sh",
+        "airflow dags trigger catalog_ingest__gone",
+        "there is no DAG catalog_ingest__gone",
+    ),
+    "an option that airflow has not": (
+        "sh",
+        "airflow dags trigger catalog_export --confs '{}'",
+        "airflow does not take",
+    ),
+    "a param that the form has not": (
+        "sh",
+        'airflow dags trigger catalog_ingest__gaia_dr3 --conf \'{"treshold": "1 rows"}\'',
+        "has no params treshold",
+    ),
+    "a value that the form does not take": (
+        "sh",
+        'airflow dags trigger catalog_rollback__gaia_dr3 --conf \'{"version": "three"}\'',
+        "three",
+    ),
+    "a service that is not there": ("sh", "docker compose exec spark bash", "there is no service spark"),
+    "a program that nothing knows": ("sh", "kubectl get pods", "kubectl: command not found"),
+    "a command that fails": ("sh", "cd .data/gone", "exit code 1"),
+    "a variable that nothing reads": (
+        "sh",
+        "export HIPSLAKE_WAREHOSE=s3://survey",
+        "nothing reads HIPSLAKE_WAREHOSE",
+    ),
+    "a connection to no master": (
+        "sh",
+        'export AIRFLOW_CONN_SPARK_DEFAULT=\'{"conn_type": "spark", "host": "local[2"}\'',
+        "which is none",
+    ),
+    "an arrow to nowhere": ("mermaid", "flowchart LR\n  a -->", "Parse error"),
+    "a text that is not listed": ("text", "never seen before", "tests/docs/texts.py"),
+    "a file that is not on disk": (
+        "text",
+        ".data/warehouse/\n  catalogs/gaia_dr3/metadata.yaml",
+        "there is no .data/warehouse/catalogs/gaia_dr3/metadata.yaml",
+    ),
+    "a language that nothing knows": ("cobol", "DISPLAY 1.", "how to check 'cobol'"),
+}
+
+
+@pytest.mark.parametrize(("language", "text", "says"), BROKEN.values(), ids=list(BROKEN))
+def test_a_broken_block_fails(
+    language: str, text: str, says: str, page: Callable[[str], Page], request: pytest.FixtureRequest
+) -> None:
+    block = Block("README.md", 1, language, text)
+    with pytest.raises(Exception, match=says):
+        Page([block], page("README.md").checkout, request).run(block)
