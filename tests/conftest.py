@@ -43,7 +43,10 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
     A picture of the true size costs more than all else that is done for a version of some thousand rows. What
     it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
     """
-    if request.path.parent.name not in ("catalog", "dags", "steps") or request.path.name == "test_skymap.py":
+    if (
+        request.path.parent.name not in ("catalog", "dags", "docs", "steps")
+        or request.path.name == "test_skymap.py"
+    ):
         yield
         return
     from hipslake.catalog.hats import skymap
