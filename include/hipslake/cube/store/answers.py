@@ -118,7 +118,8 @@ def write_answer(
 
     if not work.tasks:
         return _SCHEMA.empty_table()
-    return engine.run(write, tasks=len(work.tasks), result=_SCHEMA).sort_by(PATH)
+    with engine.progress("answer"):
+        return engine.run(write, tasks=len(work.tasks), result=_SCHEMA).sort_by(PATH)
 
 
 def _together(plan: QueryPlan, reads: Sequence[PartitionRead]) -> Iterator[list[PartitionRead]]:
