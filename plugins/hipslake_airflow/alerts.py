@@ -14,15 +14,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow.sdk import (
-    DAG,
-    AsyncCallback,
-    BaseHook,
-    BaseNotifier,
-    Context,
-    DeadlineAlert,
-    DeadlineReference,
-)
+from airflow.sdk import DAG, BaseHook, BaseNotifier, Context
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.exceptions import AirflowException
 
 if TYPE_CHECKING:
@@ -74,7 +68,7 @@ def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
     if not conn_id:
         return dag
     for task in dag.tasks:
-        task.on_failure_callback = [*task.on_failure_callback, WebhookNotifier(conn_id)]
+        task.on_failure_callback = [WebhookNotifier(conn_id)]
     if deadline_minutes is not None:
         late = DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
@@ -82,7 +76,7 @@ def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
             callback=AsyncCallback(WebhookNotifier, {"conn_id": conn_id}),
             name="the run's deadline",
         )
-        dag.deadline = [*(dag.deadline or []), late]
+        dag.deadline = late
     return dag
 
 

@@ -15,7 +15,7 @@ from hipslake.specs.yaml_file import find_specs, load_catalog_spec, load_cube_sp
 from hipslake_airflow.alerts import alert
 from hipslake_airflow.invalid_specs import invalid_spec_dag
 
-Spec = TypeVar("Spec", bound=NamedSpec)
+Spec = TypeVar("Spec", bound=NamedSpec | CubeSpec)
 
 
 def spec_dags(

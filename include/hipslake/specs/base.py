@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -11,6 +11,9 @@ from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 _DEADLINE = "deadline_minutes"
+
+Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
+"""A time of up to a year."""
 
 
 class Frozen(BaseModel):
@@ -29,9 +32,7 @@ class NamedSpec(Frozen):
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
-    deadline_minutes: float | None = Field(
-        default=None, gt=0, le=525_600, allow_inf_nan=False
-    )  # from when a run is queued until it should have ended; then somebody is told
+    deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
 
     def with_overrides(self, **given: Any) -> Self:
         """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
 
 from hipslake_airflow import metrics
 from hipslake_airflow.links.page import CatalogsPageLink
@@ -21,7 +21,7 @@ class TellingOperator(BaseOperator):
     A mixin: its subclasses name it before the operator that runs the step.
     """
 
-    operator_extra_links = (CatalogsPageLink(),)
+    operator_extra_links: Collection[BaseOperatorLink] = (CatalogsPageLink(),)
     _report: Report | None = None
 
     def tell(self, step: Callable[[], Report]) -> dict[str, Any]:
