@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.airflow_home import PROJECT
+from tests.receivers import alerted, statsd
 from tests.steps import in_process
 
 Load = Callable[[], dict[str, Any]]
@@ -23,6 +24,19 @@ STEPS = ["resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "p
 
 def states(run: Any) -> dict[str, str]:
     return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+def links(run: Any, dag: Any) -> dict[str, dict[str, str]]:
+    """The links of each task that has any, as the UI's API gives them of the stored DAG."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    found = {}
+    for instance in run.get_task_instances():
+        task = stored.get_task(instance.task_id)
+        told = {name: task.get_extra_links(instance, name) for name in task.extra_links}
+        found[instance.task_id] = {name: link for name, link in told.items() if link}
+    return {task_id: told for task_id, told in found.items() if told}
 
 
 def ingests(dags: dict[str, Any]) -> set[str]:
@@ -137,12 +151,26 @@ def test_every_param_has_help(load: Load, stars: Path) -> None:
 class TestRuns:
     """Whole DAG runs, without Spark."""
 
-    def test_the_task_of_a_broken_spec_fails_with_the_message(
-        self, airflow: Path, load: Load, specs: Path, caplog: pytest.LogCaptureFixture, capsys: Any
+    def test_the_task_of_a_broken_spec_fails_with_the_message_and_a_webhook_is_told(
+        self,
+        airflow: Path,
+        load: Load,
+        specs: Path,
+        caplog: pytest.LogCaptureFixture,
+        capsys: Any,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
-        run = load()["catalog_ingest__broken"].test()
+        with alerted(monkeypatch) as webhook:
+            run = load()["catalog_ingest__broken"].test()
         assert states(run) == {"read_spec": "failed"}
+        [(path, posted)] = webhook.posted
+        assert (path, list(posted)) == ("/hooks/s3cret/part", ["text"])
+        failed = (
+            f"catalog_ingest__broken: task read_spec of run {run.run_id} has failed: AirflowFailException: "
+        )
+        assert posted["text"].startswith(failed)
+        assert "did you mean 'source'" in posted["text"].lower()
         out = capsys.readouterr()
         assert "did you mean 'source'" in (out.out + out.err + caplog.text).lower()
 
@@ -196,8 +224,8 @@ class TestRuns:
             again.execute({"ti": ti})
         assert pushed["return_value"]["unchanged_version"] == 1
 
-    def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset(
-        self, airflow: Path, load: Load, stars: Path, tmp_path: Path
+    def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset_and_its_metrics(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Every step takes over what an earlier attempt at the same run left, so no Spark is started."""
         from airflow.models.asset import AssetEvent, AssetModel
@@ -212,8 +240,17 @@ class TestRuns:
         for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
             step(folder)
         write_id = folder.run().write_id
-        run = load()["catalog_ingest__stars"].test(logical_date=at, run_after=at)
+        dag = load()["catalog_ingest__stars"]
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://sky.example.org/airflow/")
+        with statsd(monkeypatch) as receiver:
+            run = dag.test(logical_date=at, run_after=at)
+            metrics = receiver.received()
         assert states(run) == dict.fromkeys(STEPS, "success")
+        assert metrics["airflow.hipslake.catalog.stars.rows"] == ["3000|g"]
+        assert metrics["airflow.hipslake.step.catalog_ingest__stars.publish.rows_out"] == ["3000|c"]
+        assert "airflow.hipslake.step.catalog_ingest__stars.write.rows_out" not in metrics  # as it was done
+        page = "https://sky.example.org/airflow/dags/catalog_ingest__stars/plugin/catalog"
+        assert links(run, dag) == {step: {"Catalogs page": page} for step in STEPS if step != "wait"}
         assert folder.run().write_id == write_id
         with create_session() as session:
             query = select(AssetModel.uri, AssetEvent.extra).join(

@@ -12,6 +12,11 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.airflow_home import PROJECT
+
+PICTURES = Path(os.environ.get("HIPSLAKE_ARTEFACTS") or PROJECT / "build") / "screenshots"
+"""Where pictures of the page are kept, for people to look at."""
+
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 _PATIENCE = 180_000  # milliseconds: machines are shared
 # Notes when the sky was on the screen, in milliseconds since the page was asked for.

@@ -67,7 +67,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             origin=origin_of(request, cube),
         )
         try:
-            with phases("read"):
+            with phases("read"), engine.progress("query"):
                 written = (
                     engine.run(work, tasks=len(tasks), result=WRITTEN) if tasks else WRITTEN.empty_table()
                 )

@@ -122,14 +122,15 @@ def counted(
     work = Counting(tuple(offers))
     found = work.result.empty_table()
     if work.tasks:
-        found = engine.exchange(
-            sources=work.tasks,
-            mapper=work.send,
-            targets=work.targets[-1],
-            reducer=work.gather,
-            result=work.result,
-            scratch=scratch,
-        )
+        with engine.progress("count the cells"):
+            found = engine.exchange(
+                sources=work.tasks,
+                mapper=work.send,
+                targets=work.targets[-1],
+                reducer=work.gather,
+                result=work.result,
+                scratch=scratch,
+            )
     is_count = pc.is_null(found[HASH])
     _check_cells(work.offers, found.filter(pc.invert(is_count)), engine)
     found = found.filter(is_count).drop_columns([HASH])

@@ -115,7 +115,8 @@ def keep_joined(
     tasks = shares_for_cores(plan, reads, engine.cores)
     work = JoinTasks(now.storage, write_id, plan.without_files(), tasks, query.left_out, query.file_rows)
     if tasks:
-        made = engine.run(work, tasks=len(tasks), result=work.schema)
+        with engine.progress("join the cells"):
+            made = engine.run(work, tasks=len(tasks), result=work.schema)
         files = made if files is None else pa.concat_tables([made, files.cast(work.schema)])
     files = work.schema.empty_table() if files is None else files
     content = hashlib.sha256("\n".join(sorted(files[PATH].to_pylist())).encode()).hexdigest()
