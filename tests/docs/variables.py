@@ -36,7 +36,7 @@ def check_variable(name: str, value: str) -> None:
         section, key = option[1].lower(), option[2].lower()
         assert key in conf.configuration_description[section]["options"], f"Airflow has no option {name}"
     else:
-        assert name in OTHERS or name in _read_by_the_project(), f"nothing reads {name}"
+        assert name in OTHERS or name in read_by_the_project(), f"nothing reads {name}"
 
 
 def _check_connection(name: str, value: str) -> None:
@@ -65,7 +65,7 @@ def _master(conn_id: str) -> str:
 
 
 @cache
-def _read_by_the_project() -> frozenset[str]:
+def read_by_the_project() -> frozenset[str]:
     """Every variable of ours that a file of the project names; pages and tests do not count."""
     files = (
         "include",
