@@ -17,7 +17,7 @@ INTERNAL = re.compile(r"HIPSLAKE_(ROOT|SERVICE|AT_\w*|BENCH_\w+)")
 
 def test_every_error_and_its_mend_are_told() -> None:
     told = {*re.findall(r"`(\w+Error)`", (ROOT / "docs" / "howto" / "when_a_run_fails.md").read_text())}
-    cubes = {*re.findall(r"`(\w+Error)`", (ROOT / "docs" / "cube.md").read_text())}
+    cubes = {*re.findall(r"`(\w+Error)`", (ROOT / "docs" / "cube_queries.md").read_text())}
     classes = {
         name for name, found in inspect.getmembers(hipslake.errors, inspect.isclass) if name.endswith("Error")
     }

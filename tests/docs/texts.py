@@ -169,7 +169,7 @@ TEXTS: dict[tuple[str, str], Check] = {
     ("README.md", "hipslake: gaia_dr3: reused"): _reused,
     ("README.md", ".data/warehouse/"): _in_the_sample,
     ("docs/architecture.md", "dags/"): _in_the_repository,
-    ("docs/cube.md", "P | Q"): _walkthrough,
+    ("docs/cube_queries.md", "P | Q"): _walkthrough,
     ("docs/cube.md", "<warehouse>/cubes"): _in_the_sample,
     ("docs/formats.md", "<warehouse>/catalogs"): _in_the_sample,
     ("docs/howto/regions.md", "phot_g_mean_mag < 12"): _filters,
