@@ -12,8 +12,9 @@ import pytest
 
 from tests import airflow_home
 from tests.docs.blocks import PAGES, ROOT, blocks_of
+from tests.docs.checkout import Checkout
 from tests.docs.python_blocks import Peers, running_peers
-from tests.docs.sample import Checkout, make_sample
+from tests.docs.sample import make_sample
 from tests.docs.shell import make_stand_ins
 from tests.docs.specs import specs_of
 from tests.spark.conftest import spark  # noqa: F401

@@ -26,7 +26,7 @@ from hipslake_demo.outcome import outcome_of
 from hipslake_demo.summary import reuse, table
 
 from tests.docs.blocks import ROOT, Block
-from tests.docs.sample import Checkout
+from tests.docs.checkout import Checkout
 from tests.tables.test_sink_skew import skewed
 
 OPTIONAL = re.compile(r"if there (is|are)|if some|only while|with it:|without partition_by")
