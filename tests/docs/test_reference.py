@@ -27,13 +27,13 @@ def test_every_error_and_its_mend_are_told() -> None:
 
 def test_every_variable_is_told_and_read() -> None:
     assert airflow_home.HOME.exists()  # Airflow is imported below, and has to be that of the tests
-    from tests.docs.variables import read_by_the_project
+    from tests.docs.variables import PROJECT, read_in
 
     told = {
         name for page in PAGES for name in re.findall(r"\bHIPSLAKE_[A-Z0-9_]+", (ROOT / page).read_text())
     }
-    assert told <= read_by_the_project()
-    assert {name for name in read_by_the_project() - told if not INTERNAL.fullmatch(name)} == set()
+    assert told <= read_in(*PROJECT, "tests")
+    assert {name for name in read_in(*PROJECT) - told if not INTERNAL.fullmatch(name)} == set()
 
 
 def test_every_dag_of_a_spec_is_told_with_its_tasks_and_its_form(dags: dict[str, Any]) -> None:
