@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests import airflow_home
-from tests.docs.blocks import PAGES, blocks_of
+from tests.docs.blocks import PAGES, ROOT, blocks_of
+from tests.docs.checkout import Checkout
 from tests.docs.python_blocks import Peers, running_peers
-from tests.docs.sample import Checkout, make_sample
+from tests.docs.sample import make_sample
 from tests.docs.shell import make_stand_ins
 from tests.docs.specs import specs_of
 from tests.spark.conftest import spark  # noqa: F401
@@ -36,13 +39,13 @@ def peers(peers_python: str, s3_server: object) -> Iterator[Peers]:
         yield process
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The DAGs of the demo's specs and of those that stand whole on the pages."""
-    import sys
-
+    """The DAGs of the specs of the demo and of the examples, and of those that stand whole on the pages."""
     checkout = Checkout.made(tmp_path_factory.mktemp("dags") / "checkout")
-    specs_of([block for page in PAGES for block in blocks_of(page)], checkout.root / "include" / "specs")
+    specs = checkout.root / "include" / "specs"
+    specs_of([block for page in PAGES for block in blocks_of(page)], specs)
+    shutil.copytree(ROOT / "docs" / "examples" / "nightly", specs, dirs_exist_ok=True)
     with checkout.entered():
         from airflow.dag_processing.dagbag import DagBag
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.docs.blocks import Block
+from tests.docs.checkout import Checkout
 from tests.docs.python_blocks import Peers, needs_peers, run_python
-from tests.docs.sample import Checkout
 from tests.docs.shell import nights_of, run_shell
 from tests.docs.specs import check_yaml
 from tests.docs.texts import Around, check_text

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tests.docs.blocks import ROOT, Block
-from tests.docs.sample import Checkout
+from tests.docs.checkout import Checkout
 
 
 class Peers:

@@ -24,7 +24,7 @@ import yaml
 from airflow.cli.cli_parser import get_parser
 
 from tests.docs.blocks import ROOT, Block
-from tests.docs.sample import Checkout
+from tests.docs.checkout import Checkout
 from tests.docs.variables import assigned, check_variable
 
 REALLY_RUN = ("cat", "cp", "find", "grep", "head", "ls", "mkdir", "mv", "rm", "sha256sum", "sort")

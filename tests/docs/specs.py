@@ -23,7 +23,7 @@ from hipslake.specs.yaml_file import load_yaml
 from pydantic import BaseModel
 
 from tests.docs.blocks import ROOT, Block
-from tests.docs.sample import Checkout
+from tests.docs.checkout import Checkout
 from tests.docs.variables import check_variable
 
 COMPOSE = ROOT / "tests" / "cluster" / "compose-spec" / "compose-spec.json"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.docs.blocks import PAGES, Block, blocks_of
+from tests.docs.checkout import Checkout
 from tests.docs.pages import NOT_RUN, Page, reason_not_to_run
-from tests.docs.sample import Checkout
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 

@@ -26,7 +26,7 @@ from hipslake_demo.outcome import outcome_of
 from hipslake_demo.summary import reuse, table
 
 from tests.docs.blocks import ROOT, Block
-from tests.docs.sample import Checkout
+from tests.docs.checkout import Checkout
 from tests.tables.test_sink_skew import skewed
 
 OPTIONAL = re.compile(r"if there (is|are)|if some|only while|with it:|without partition_by")
@@ -156,11 +156,15 @@ def _plan_of_a_shuffle(block: Block, around: Around) -> None:
     assert plan.explain() == block.text.strip()
 
 
-def _walkthrough(block: Block, around: Around) -> None:
-    """A table of the example that `tests/cube/test_walkthrough.py` holds."""
-    shown = (ROOT / "tests" / "cube" / "test_walkthrough.py").read_text()
-    for line in block.text.splitlines():
-        assert line.rstrip() in shown
+def _held_by(path: str) -> Check:
+    """Lines of an example that a test, or a doctest, holds."""
+
+    def check(block: Block, around: Around) -> None:
+        shown = (ROOT / path).read_text()
+        for line in block.text.splitlines():
+            assert line.strip() in shown, f"{path} does not have: {line}"
+
+    return check
 
 
 TEXTS: dict[tuple[str, str], Check] = {
@@ -169,9 +173,10 @@ TEXTS: dict[tuple[str, str], Check] = {
     ("README.md", "hipslake: gaia_dr3: reused"): _reused,
     ("README.md", ".data/warehouse/"): _in_the_sample,
     ("docs/architecture.md", "dags/"): _in_the_repository,
-    ("docs/cube.md", "P | Q"): _walkthrough,
+    ("docs/cube_queries.md", "P | Q"): _held_by("tests/cube/test_walkthrough.py"),
     ("docs/cube.md", "<warehouse>/cubes"): _in_the_sample,
     ("docs/formats.md", "<warehouse>/catalogs"): _in_the_sample,
+    ("docs/observability.md", "write: 1,500 of 3,000 rows"): _held_by("include/hipslake/engine/progress.py"),
     ("docs/howto/regions.md", "phot_g_mean_mag < 12"): _filters,
     ("docs/howto/write_a_spec.md", "include/specs/catalogs/my_survey.yaml:"): _mistake_in_a_spec,
     ("docs/operations.md", "Would vacuum"): _dry_run_of_a_vacuum,
