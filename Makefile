@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page docs docs-serve setup peers peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -77,8 +77,9 @@ bench-margin: setup peers ## Compare a margin of 5M rows with hats-import's (ARG
 bench-tables: setup peers ## Compare sinks, clustering and upserts of tables with their peers (ARGS="--quick" takes 2M rows)
 	@$(with) python -m benchmarks.tables $(ARGS)
 
-bench-cube: setup ## Compare builds and queries of cubes with kartothek, if `make peers-cube` ran (ARGS="--quick" takes 2M cells)
+bench-cube: setup ## Compare cubes with kartothek, if `make peers-cube` ran, and plan a million files (ARGS="--quick" takes 2M cells)
 	@$(with) python -m benchmarks.cube $(ARGS)
+	@$(with) python -m benchmarks.cube_planning
 
 bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on 4 million partitions
 	@include/setup/setup.sh chromium
@@ -86,6 +87,9 @@ bench-sky: setup ## Measure the catalogs page in a browser, and its endpoints on
 
 page: ## Bundle the catalogs page anew from its sources (needs node and npm; nobody else does)
 	@cd plugins/hipslake_airflow/web/frontend && npm ci --ignore-scripts --no-audit --no-fund && npm run check && npm run build
+
+pictures: setup ## Draw the pictures of the documentation anew, from specs and catalogs of the demo
+	@$(with) python -m hipslake_docs
 
 docs: setup ## Build the documentation site in .site; a warning is a failure
 	@include/setup/setup.sh docs

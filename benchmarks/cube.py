@@ -11,21 +11,18 @@ kartothek is of Python 3.8: `make peers-cube` makes its environment. Without, hi
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import cube_page, machine
+from benchmarks import cube_page, machine, sweep
 from benchmarks.cube_bars import verdicts
 from benchmarks.cube_runs import PEERS, SMALL_CELLS, SMALL_TASKS, SYSTEMS, TASKS, Bench, Limits, title
 from benchmarks.cube_task import BUILD, FULL
 from benchmarks.processes import ROOT
-from benchmarks.runs import Cell, run_all
+from benchmarks.runs import Cell
 from benchmarks.sizes import format_count, parse_count
 
 SIZES = [2_000_000, 5_000_000, 20_000_000, 50_000_000]
@@ -58,75 +55,43 @@ def warm_up(bench: Bench, options: Any) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
-    os.sched_setaffinity(
-        0, sorted(os.sched_getaffinity(0))[: options.limits.cores]
-    )  # all that is started has it
     folder: Path = options.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    need, free = max(options.cells) * DISK_BYTES_PER_CELL, shutil.disk_usage(folder).free
-    if free < need:
-        raise SystemExit(
-            f"{folder}: {free / 1e9:.0f} GB are free and {need / 1e9:.0f} are needed; use --folder"
-        )
+    sweep.prepare(folder, options.limits.cores, max(options.cells) * DISK_BYTES_PER_CELL)
     if set(options.systems) & set(PEERS) and not os.access(options.peers_python, os.X_OK):
         print(f"hipslake: no kartothek at {options.peers_python} (make peers-cube), so hipslake runs alone")
         options.systems = [system for system in options.systems if system not in PEERS]
     bench = Bench(folder, options.peers_python, options.limits)
     file = folder / "cube_runs.json"
-    kept = json.loads(file.read_text()) if options.resume and file.exists() else []
-    if not options.no_warm_up:
-        warm_up(bench, options)
-    runs = run_all(cells_of(options), bench.run, title, kept, file)
+    runs = sweep.swept(file, cells_of(options), bench.run, title, lambda: warm_up(bench, options), options)
     result = {
         "machine": machine.describe(options.peers_python, ours=OURS, peers=PEER_PACKAGES),
         "limits": options.limits._asdict(),
         "runs": runs,
         "verdicts": [verdict._asdict() for verdict in verdicts(runs)],
     }
-    cube_page.write(result, options.results)
-    print(cube_page.markdown(result))
-    print(f"Kept in {options.results}: {cube_page.NAME}.json, {cube_page.NAME}.md, {cube_page.NAME}.png")
-    return 0 if all(verdict["passed"] for verdict in result["verdicts"]) else 1
+    return sweep.conclude(cube_page, result, options.results)
 
 
 def _options(argv: list[str] | None) -> Any:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = sweep.parser_of(__doc__)
     sizes = ", ".join(map(format_count, SIZES))
     parser.add_argument("--cells", type=parse_count, nargs="+", default=SIZES, help=f"default: {sizes}")
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        help=f"runs of each; default: {REPEATS}, but 1 above {format_count(REPEATED_CELLS)} cells",
-    )
     parser.add_argument("--quick", action="store_true", help="2M cells, one run of each")
-    parser.add_argument(
-        "--ceiling", type=parse_count, default=Limits().ceiling, help="bytes of memory, of each"
-    )
-    parser.add_argument("--seconds", type=float, default=Limits().seconds, help="that a run may take")
-    parser.add_argument("--resume", action="store_true", help="keep the runs that are in the folder")
-    parser.add_argument("--no-warm-up", action="store_true")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
-    parser.add_argument(
-        "--results", type=Path, help="default: docs/benchmarks for a whole run, else --folder"
-    )
-    parser.add_argument(
-        "--peers-python",
-        default=os.environ.get(
-            "HIPSLAKE_CUBE_PEERS_PYTHON", str(ROOT / ".venv-peers-cube" / "bin" / "python")
-        ),
+    here = str(ROOT / ".venv-peers-cube" / "bin" / "python")
+    sweep.add_options(
+        parser,
+        Limits(),
+        repeats=f"runs of each; default: {REPEATS}, but 1 above {format_count(REPEATED_CELLS)} cells",
+        peers_python=os.environ.get("HIPSLAKE_CUBE_PEERS_PYTHON", here),
     )
     options: Any = parser.parse_args(argv)
-    options.folder = options.folder.resolve()
     options.limits = Limits(ceiling=options.ceiling, seconds=options.seconds)
     if options.quick:
         options.cells, options.repeats = QUICK, 1
     whole = (options.cells, options.tasks, options.systems) == (SIZES, list(TASKS), list(SYSTEMS))
-    if options.results is None:
-        options.results = ROOT / "docs" / "benchmarks" if whole else options.folder / "results"
+    sweep.settle_folders(options, whole=whole)
     return options
 
 

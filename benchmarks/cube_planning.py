@@ -6,6 +6,8 @@ planning reads none of them. Each query is planned in a process of its own, from
 the list of what is read; its memory is that of the whole process. The bar is 20 s and 4 GB.
 
     python -m benchmarks.cube_planning                  results go to docs/benchmarks/cube_planning.md
+
+`make bench-cube` runs it after the comparison with kartothek.
 """
 
 from __future__ import annotations
@@ -119,7 +121,7 @@ def report(found: Sequence[dict[str, Any]], files: int) -> tuple[str, bool]:
         f"{datetime.now(UTC):%Y-%m-%d}, {about['processor']}, {about['cores']} cores. Queries of a cube of "
         f"two datasets of {format_count(files)} files each, planned from its opening to the list of what is "
         "read: no data file is opened. Each in a process of its own, whose memory is told. Made by "
-        "`python -m benchmarks.cube_planning`.",
+        "`make bench-cube`.",
         "",
         "| query | partitions | groups | files to open | seconds | peak GB |",
         "|---|---:|---:|---:|---:|---:|",

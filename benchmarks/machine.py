@@ -44,7 +44,7 @@ def _processor() -> str:
 
 
 def _versions_in(python: str, names: Sequence[str]) -> dict[str, str]:
-    if python == sys.executable:
+    if python == sys.executable or not os.access(python, os.X_OK):  # without peers, ours are measured alone
         return {}
     code = (
         "import json; from importlib.metadata import version; "

@@ -9,20 +9,16 @@ A whole run takes hours. Each run is kept in the folder as it ends, and `--resum
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from benchmarks import clustering_quality as quality
-from benchmarks import machine, table_page
+from benchmarks import machine, sweep, table_page
 from benchmarks.bars import Verdict
 from benchmarks.processes import ROOT
-from benchmarks.runs import run_all
 from benchmarks.sizes import format_count, parse_count
 from benchmarks.table_bars import verdicts
 from benchmarks.table_runs import CLUSTER, HERE, HERE_ROWS, SINK, SYSTEMS, UPSERT, Bench, Limits, title
@@ -70,22 +66,11 @@ def clustering_quality() -> tuple[str, list[Verdict]]:
 
 def main(argv: list[str] | None = None) -> int:
     options = _options(argv)
-    os.sched_setaffinity(
-        0, sorted(os.sched_getaffinity(0))[: options.limits.cores]
-    )  # all that is started has it
     folder: Path = options.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    need, free = max(options.rows) * DISK_BYTES_PER_ROW, shutil.disk_usage(folder).free
-    if free < need:
-        raise SystemExit(
-            f"{folder}: {free / 1e9:.0f} GB are free and {need / 1e9:.0f} are needed; use --folder"
-        )
+    sweep.prepare(folder, options.limits.cores, max(options.rows) * DISK_BYTES_PER_ROW)
     bench = Bench(folder, options.peers_python, options.limits)
     file = folder / "table_runs.json"
-    kept = json.loads(file.read_text()) if options.resume and file.exists() else []
-    if not options.no_warm_up:
-        warm_up(bench, options)
-    runs = run_all(cells(options), bench.run, title, kept, file)
+    runs = sweep.swept(file, cells(options), bench.run, title, lambda: warm_up(bench, options), options)
     judged = list(verdicts(runs))
     if CLUSTER in options.tasks:
         page, bars = clustering_quality()
@@ -98,16 +83,11 @@ def main(argv: list[str] | None = None) -> int:
         "runs": runs,
         "verdicts": [verdict._asdict() for verdict in judged],
     }
-    table_page.write(result, options.results)
-    print(table_page.markdown(result))
-    print(f"Kept in {options.results}: {table_page.NAME}.json, {table_page.NAME}.md, {table_page.NAME}.png")
-    return 0 if all(verdict["passed"] for verdict in result["verdicts"]) else 1
+    return sweep.conclude(table_page, result, options.results)
 
 
 def _options(argv: list[str] | None) -> Any:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = sweep.parser_of(__doc__)
     everybody = list(dict.fromkeys(system for systems in SYSTEMS.values() for system in systems))
     sizes = ", ".join(map(format_count, SIZES))
     parser.add_argument("--rows", type=parse_count, nargs="+", default=SIZES, help=f"default: {sizes}")
@@ -116,28 +96,15 @@ def _options(argv: list[str] | None) -> Any:
     )
     parser.add_argument("--tasks", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--systems", nargs="+", choices=everybody, help="default: all")
-    parser.add_argument(
-        "--repeats",
-        type=int,
-        help=f"runs of each cell; default: {REPEATS}, but 1 of sweeps above {format_count(SHORT_ROWS)} rows",
-    )
     parser.add_argument("--quick", action="store_true", help="2M rows, upsert into 1M, one run of each")
-    parser.add_argument(
-        "--ceiling", type=parse_count, default=Limits().ceiling, help="bytes of memory, of each"
-    )
-    parser.add_argument("--seconds", type=float, default=Limits().seconds, help="that a run may take")
-    parser.add_argument("--resume", action="store_true", help="keep the runs that are in the folder")
-    parser.add_argument("--no-warm-up", action="store_true")
-    parser.add_argument("--folder", type=Path, default=ROOT / ".data" / "bench", help="for data and outputs")
-    parser.add_argument(
-        "--results", type=Path, help="default: docs/benchmarks for a whole run, else --folder"
-    )
-    parser.add_argument(
-        "--peers-python",
-        default=os.environ.get("HIPSLAKE_PEERS_PYTHON", str(ROOT / ".venv-peers" / "bin" / "python")),
+    here = str(ROOT / ".venv-peers" / "bin" / "python")
+    sweep.add_options(
+        parser,
+        Limits(),
+        repeats=f"runs of each; default: {REPEATS}, but 1 of sweeps above {format_count(SHORT_ROWS)} rows",
+        peers_python=os.environ.get("HIPSLAKE_PEERS_PYTHON", here),
     )
     options: Any = parser.parse_args(argv)
-    options.folder = options.folder.resolve()
     options.limits = Limits(ceiling=options.ceiling, seconds=options.seconds)
     if options.quick:
         options.rows, options.upsert_rows, options.repeats = QUICK, QUICK_UPSERT, 1
@@ -147,8 +114,7 @@ def _options(argv: list[str] | None) -> Any:
         list(SYSTEMS),
         None,
     )
-    if options.results is None:
-        options.results = ROOT / "docs" / "benchmarks" if whole else options.folder / "results"
+    sweep.settle_folders(options, whole=whole)
     return options
 
 

@@ -44,7 +44,7 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
     it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
     """
     if (
-        request.path.parent.name not in ("catalog", "dags", "steps", "upgrade")
+        request.path.parent.name not in ("catalog", "dags", "docs", "steps", "upgrade")
         or request.path.name == "test_skymap.py"
     ):
         yield
@@ -55,6 +55,13 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
         patch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
         patch.setattr(skymap, "_DPI", skymap._DPI // 10)
         yield
+
+
+@pytest.fixture(scope="session")
+def airflow() -> Path:
+    """The Airflow home, with its database made."""
+    airflow_home.migrate()
+    return airflow_home.HOME
 
 
 @pytest.fixture(scope="session")

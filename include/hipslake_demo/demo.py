@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hipslake.cube.store.layout import cube_uri
-from hipslake.errors import HipslakeError
 from hipslake.specs.environment import expand
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RUNS
 
+from hipslake_demo.command import DagRunError, exit_code, say
 from hipslake_demo.landing import write_landing
 from hipslake_demo.outcome import Outcome, outcome_of, why_it_failed
-from hipslake_demo.scheduler import Run, Scheduler, SchedulerError, running
+from hipslake_demo.scheduler import Run, Scheduler, running
 from hipslake_demo.summary import aligned, cube_at, how_to_open, reuse, table, table_of_iceberg
 
 INGESTS = ("catalog_ingest__gaia_dr3", "catalog_ingest__hipparcos", "catalog_ingest__hipparcos_hats")
@@ -38,10 +38,6 @@ _PARSED_WITHIN = 180.0  # seconds for the DAG files to be read
 _ENDS_WITHIN = 1200.0  # seconds for the chain, on a slow machine
 _QUIET = 15.0  # seconds without a run: the scheduler has made all that events ask for
 _TICK = 2.0
-
-
-class DagRunError(Exception):
-    """A DAG run failed, or the chain did not end."""
 
 
 def run_demo() -> list[Outcome]:
@@ -113,11 +109,6 @@ def started_by(scheduler: Scheduler, run: Run) -> str:
     return ", ".join(scheduler.started_by(run)) if run.kind == "asset_triggered" else "hand"
 
 
-def say(message: str) -> None:
-    """Print one line of progress, at once."""
-    print(f"hipslake: {message}", flush=True)
-
-
 def _tell(scheduler: Scheduler, runs: Iterable[Run], told: set[tuple[str, str, str]]) -> None:
     """Print each task once, as it has ended, and each run once, as it has started."""
     for run in runs:
@@ -143,18 +134,5 @@ def _until(condition: Callable[[], bool], seconds: float, otherwise: str) -> Non
         time.sleep(_TICK)
 
 
-def main() -> int:
-    """Run the demo; one line on standard error if it fails."""
-    try:
-        run_demo()
-    except (DagRunError, SchedulerError, HipslakeError) as error:
-        print(f"hipslake: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("hipslake: stopped; nothing half done is visible, and the next run cleans up", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(run_demo))

@@ -13,19 +13,15 @@ import sys
 import time
 from pathlib import Path
 
-from hipslake.errors import HipslakeError
 from hipslake.specs.environment import expand
 
+from hipslake_demo.command import DagRunError, exit_code, say
 from hipslake_demo.landing import write_landing
 from hipslake_demo.outcome import Outcome, outcome_of, why_it_failed
 from hipslake_demo.summary import how_to_open, reuse, table
 
 CATALOGS = ("gaia_dr3", "hipparcos", "hipparcos_hats")
 _TASK_STARTS = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")
-
-
-class DagRunError(Exception):
-    """A DAG run failed."""
 
 
 def run_ingests() -> list[Outcome]:
@@ -82,23 +78,5 @@ def run_dag(dag_id: str, warehouse: str) -> None:
         raise DagRunError(f"{dag_id} failed: {why}\nlog: {log_file}")
 
 
-def say(message: str) -> None:
-    """Print one line of progress, at once."""
-    print(f"hipslake: {message}", flush=True)
-
-
-def main() -> int:
-    """Run the demo; one line on standard error if it fails."""
-    try:
-        run_ingests()
-    except (DagRunError, HipslakeError) as error:
-        print(f"hipslake: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("hipslake: stopped; nothing half done is visible, and the next run cleans up", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(run_ingests))

@@ -1,4 +1,4 @@
-"""What the documentation site has beside docs/: the README, the reference, and files that pages link to.
+"""What the documentation site has beside docs/: README, reference, files that pages link to, diagrams.
 
 Hooks of MkDocs, which finds them by their names.
 """
@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = {"hipslake": ROOT / "include/hipslake", "hipslake_airflow": ROOT / "plugins/hipslake_airflow"}
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
+MERMAID = "mermaid/mermaid.tiny.js"
+FROM_ELSEWHERE = re.compile(r'<(?:script|img|iframe|link)\b[^>]*\s(?:src|href)="(?:https?:)?//[^>]*>')
 LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".sh": "bash"}
 
 
@@ -56,6 +59,22 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".") + (match[2] or "")
 
     return LINK.sub(turned, markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give pages with diagrams the script that draws them, which the theme would fetch from elsewhere.
+
+    Raises
+    ------
+    PluginError
+        If a page would load anything from another host.
+    """
+    if found := FROM_ELSEWHERE.search(output):
+        raise PluginError(f"{page.file.src_uri} loads something from elsewhere: {found[0]}")
+    if 'class="mermaid"' not in output:
+        return output
+    script = posixpath.relpath(MERMAID, posixpath.dirname(page.file.dest_uri) or ".")
+    return output.replace("</head>", f'<script src="{script}"></script></head>', 1)
 
 
 def _uri(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -20,16 +20,13 @@ def failure_to_raise(failure: Failure) -> AirflowException:
     return AirflowException(message) if failure.retryable else AirflowFailException(message)
 
 
-def summary_of(step: Callable[[], Report], log: Any) -> dict[str, Any]:
-    """Run a step and return the summary of its report; errors that cannot pass end the task at once."""
+def report_of(step: Callable[[], Report]) -> Report:
+    """Run a step and return its report; errors that cannot pass end the task at once."""
     from hipslake.errors import HipslakeError
 
     try:
-        report = step()
+        return step()
     except HipslakeError as error:
         if error.retryable:
             raise
         raise AirflowFailException(f"{type(error).__name__}: {error}") from error
-    summary = report.summary()
-    log.info("Step %s: %s", report.step, summary)
-    return summary

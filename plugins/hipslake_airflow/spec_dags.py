@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from airflow.sdk import DAG
+from hipslake.specs.base import NamedSpec
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec, load_cube_spec
 
+from hipslake_airflow.alerts import alert
 from hipslake_airflow.invalid_specs import invalid_spec_dag
 
-Spec = TypeVar("Spec")
+Spec = TypeVar("Spec", bound=NamedSpec | CubeSpec)
 
 
 def spec_dags(
@@ -58,9 +60,12 @@ def dags_of(
     dags = {}
     for path in paths:
         try:
-            dag = build(load(path), path)
+            spec = load(path)
+            dag = build(spec, path)
+            if dag is not None:
+                alert(dag, spec.deadline_minutes)
         except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
-            dag = invalid_spec_dag(pipeline, path, error)
+            dag = alert(invalid_spec_dag(pipeline, path, error))
         if dag is not None:
             dags[dag.dag_id] = dag
     return dags

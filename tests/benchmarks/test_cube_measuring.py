@@ -16,7 +16,9 @@ from benchmarks.cube_page import draw, markdown
 from benchmarks.cube_rows import rows_of, write_rows
 from benchmarks.cube_runs import DASK, EAGER, HERE, OURS, Bench, Limits
 from benchmarks.cube_task import BUILD, DATASETS, EPOCHS, FRAME, FULL, QUERIES, SELECTIVE
-from benchmarks.runs import DONE, OVER
+from benchmarks.runs import DONE
+from tests.benchmarks import records
+from tests.benchmarks.records import ended, failures, record
 
 CELLS = 2000
 M = 1_000_000
@@ -78,31 +80,9 @@ def test_ours_build_and_answer_and_are_right(tmp_path: Path) -> None:
 
 
 def done(task: str, system: str, rows: int, seconds: float, **more: Any) -> dict[str, Any]:
-    return {
-        "task": task,
-        "system": system,
-        "rows": rows,
-        "repeat": 0,
-        "at": "2026-11-22 10:00",
-        "outcome": DONE,
-        "seconds": seconds,
-        "whole_seconds": seconds + (5 if system == OURS else 1),
-        "cpu_seconds": seconds,
-        "peak_bytes": 2**30,
-        "disk_bytes": 10**8,
-        "phases": {},
-        "files": 48,
-        "bytes": 10**8,
-        "right": True,
-        **more,
-    }
-
-
-def ended(task: str, system: str, rows: int) -> dict[str, Any]:
-    return {key: done(task, system, rows, 0)[key] for key in ("task", "system", "rows", "repeat", "at")} | {
-        "outcome": OVER,
-        "told": "held 4.10 GiB after 9 s",
-    }
+    """A run that went well; starting Spark took five seconds besides, and the others one."""
+    more = {"whole_seconds": seconds + (5 if system == OURS else 1), "files": 48} | more
+    return records.done(task, system, rows, seconds, **more)
 
 
 RUNS = [
@@ -115,12 +95,8 @@ RUNS = [
 ]
 
 
-def failures(runs: list[dict[str, Any]]) -> list[str]:
-    return [verdict.what for verdict in verdicts(runs) if not verdict.passed]
-
-
 def test_a_sound_benchmark_clears_all_bars_though_the_peer_fails() -> None:
-    assert failures(RUNS) == []
+    assert failures(verdicts, RUNS) == []
     assert faster_from(RUNS, BUILD, OURS, "seconds") == 2 * M
     assert faster_from(RUNS, BUILD, OURS, "whole_seconds") == 20 * M
 
@@ -137,25 +113,11 @@ def test_a_sound_benchmark_clears_all_bars_though_the_peer_fails() -> None:
     ],
 )
 def test_every_bar_can_be_missed(run: dict[str, Any], what: str) -> None:
-    assert any(what in failure for failure in failures([*RUNS, run]))
+    assert any(what in failure for failure in failures(verdicts, [*RUNS, run]))
 
 
 def test_the_page_tells_runs_that_failed_and_the_sweep_is_drawn(tmp_path: Path) -> None:
-    result = {
-        "machine": {
-            "processor": "some processor",
-            "cores": 2,
-            "memory_bytes": 8 * 2**30,
-            "system": "Linux 6",
-            "python": "3.11.7",
-            "java": "openjdk 17",
-            "versions": {"pyarrow": "26"},
-            "peer_versions": {"kartothek": "5.3.0"},
-        },
-        "limits": Limits()._asdict(),
-        "runs": RUNS,
-        "verdicts": [verdict._asdict() for verdict in verdicts(RUNS)],
-    }
+    result = record(verdicts, RUNS, limits=Limits()._asdict())
     page = markdown(result)
     assert "| 20M | kartothek, eager; **over the ceiling of 4 GiB: held 4.10 GiB after 9 s** |" in page
     assert "| 20M | kartothek, dask | 21.0 | 20.00 | 20.0 | 1.00 | 48 | 100.0 |" in page

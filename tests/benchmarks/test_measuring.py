@@ -12,6 +12,7 @@ import pytest
 from benchmarks.bars import LIMIT, OURS, PEER, verdicts
 from benchmarks.processes import ProgramError, run_measured, weigh
 from benchmarks.reporting import draw, markdown, phases_of
+from tests.benchmarks.records import record
 
 MIB = 2**20
 BEFORE_AND_AFTER_FORK = """
@@ -102,23 +103,7 @@ def test_growth_memory_and_unequal_output_have_bars() -> None:
 
 def test_the_page_names_machine_runs_and_bars_and_the_plot_is_drawn(tmp_path: Path) -> None:
     runs = [run(OURS, 20_000_000, 1, 12.0), run(LIMIT, 20_000_000, 1, 10.0)]
-    result = {
-        "date": "2026-11-21",
-        "machine": {
-            "processor": "some processor",
-            "cores": 2,
-            "memory_bytes": 8 * 2**30,
-            "system": "Linux 6",
-            "python": "3.11.7",
-            "java": "openjdk 17",
-            "versions": {"pyarrow": "26"},
-            "peer_versions": {"hats": "0.11.1"},
-        },
-        "threshold_rows": 1_000_000,
-        "runs": runs,
-        "verdicts": [verdict._asdict() for verdict in verdicts(runs)],
-        "step_cost": [],
-    }
+    result = record(verdicts, runs, date="2026-11-21", threshold_rows=1_000_000, step_cost=[])
     page = markdown(result)
     assert "some processor, 2 cores, 8 GiB" in page
     assert "| 20M | 1 | hipslake | 12.0 | 22.0 |" in page

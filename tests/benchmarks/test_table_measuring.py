@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from benchmarks.table_runs import (
     Limits,
 )
 from benchmarks.table_task import KEY
+from tests.benchmarks.records import done, ended, failures, record
 
 MIB = 2**20
 SHARED = """
@@ -228,33 +228,6 @@ def test_pyicebergs_upsert_is_right_and_timed_also_over_the_ceiling(
         assert run["seconds"] > 0
 
 
-def done(task: str, system: str, rows: int, seconds: float, **more: Any) -> dict[str, Any]:
-    return {
-        "task": task,
-        "system": system,
-        "rows": rows,
-        "repeat": 0,
-        "at": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        "outcome": DONE,
-        "seconds": seconds,
-        "whole_seconds": seconds + 5,
-        "cpu_seconds": seconds,
-        "peak_bytes": 2**30,
-        "disk_bytes": 10**8,
-        "phases": {},
-        "files": 144,
-        "bytes": 10**8,
-        "right": True,
-        **more,
-    }
-
-
-def ended(task: str, system: str, rows: int) -> dict[str, Any]:
-    run = done(task, system, rows, 0)
-    kept = {key: run[key] for key in ("task", "system", "rows", "repeat", "at")}
-    return kept | {"outcome": OVER, "told": "held 4.10 GiB after 9 s"}
-
-
 RUNS = [
     done(SINK, OURS, 2_000_000, 20),
     done(SINK, PYARROW, 2_000_000, 3),
@@ -268,12 +241,8 @@ RUNS = [
 ]
 
 
-def failures(runs: list[dict[str, Any]]) -> list[str]:
-    return [verdict.what for verdict in verdicts(runs) if not verdict.passed]
-
-
 def test_a_sound_benchmark_clears_all_bars_though_peers_fail() -> None:
-    assert failures(RUNS) == []
+    assert failures(verdicts, RUNS) == []
 
 
 @pytest.mark.parametrize(
@@ -288,25 +257,11 @@ def test_a_sound_benchmark_clears_all_bars_though_peers_fail() -> None:
     ],
 )
 def test_every_bar_can_be_missed(run: dict[str, Any], what: str) -> None:
-    assert any(what in failure for failure in failures([*RUNS, run]))
+    assert any(what in failure for failure in failures(verdicts, [*RUNS, run]))
 
 
 def test_the_page_tells_runs_that_failed_and_the_sweep_is_drawn(tmp_path: Path) -> None:
-    result = {
-        "machine": {
-            "processor": "some processor",
-            "cores": 2,
-            "memory_bytes": 8 * 2**30,
-            "system": "Linux 6",
-            "python": "3.11.7",
-            "java": "openjdk 17",
-            "versions": {"pyarrow": "26"},
-            "peer_versions": {"polars": "2"},
-        },
-        "limits": Limits()._asdict(),
-        "runs": RUNS,
-        "verdicts": [verdict._asdict() for verdict in verdicts(RUNS)],
-    }
+    result = record(verdicts, RUNS, limits=Limits()._asdict())
     page = markdown(result)
     assert "some processor, 2 cores, 8 GiB" in page
     assert "| 80M | pyarrow `write_dataset`; **over the ceiling of 4 GiB: held 4.10 GiB after 9 s** |" in page

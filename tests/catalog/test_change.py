@@ -59,7 +59,7 @@ def change_of(write_id: str, night: dict[int, str], standing: pa.Table) -> Group
     return GroupChange(removed, files(write_id, added), files(write_id, beside))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(nights=NIGHTS, most=st.integers(1, 9))
 def test_sidecars_hold_what_one_table_would(
     tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, str]], most: int

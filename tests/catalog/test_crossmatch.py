@@ -17,7 +17,7 @@ from hipslake.catalog.joining.stretch_plan import plan_stretches
 from hipslake.errors import RegionError, SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.crossmatch import MatchOptions
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.little import sky
@@ -51,7 +51,7 @@ def two_tables(rng: np.random.Generator, centre: tuple[float, float] | None) -> 
     neighbours=st.sampled_from([1, 3, None]),
     least=st.sampled_from([0.0, 0.5]),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20)
 def test_a_match_equals_brute_force(
     seed: int,
     centre: tuple[float, float] | None,
@@ -210,7 +210,7 @@ def test_only_row_groups_that_come_near_are_read(
 
 
 @given(seed=st.integers(0, 2**20), both=st.booleans(), years=st.sampled_from([-40.0, 24.75, 100.0]))
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6)
 def test_rows_that_move_over_borders_are_found(seed: int, both: bool, years: float) -> None:
     """Stars as fast as Barnard's in small leaves: what was stored in one leaf matches in another."""
     rng = np.random.default_rng(seed)

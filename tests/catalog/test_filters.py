@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.filters import parse_filter
 from hipslake.errors import FilterError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 MAG = [11.5, None, 12.0, float("nan"), 14.25, -3.0]
@@ -77,7 +77,6 @@ def test_the_meaning_of_filters(text: str, expected: list[int]) -> None:
     assert ids(text) == expected
 
 
-@settings(deadline=None)
 @given(low=st.floats(-5, 20), high=st.floats(-5, 20), number=st.integers(-2, 7))
 def test_numbers_are_taken_as_they_are(low: float, high: float, number: int) -> None:
     found = ids(f"mag between {low!r} and {high!r} or id = {number}")
@@ -137,7 +136,6 @@ def test_what_is_no_filter_is_told_with_its_place(text: str, message: str) -> No
 WORDS = ["mag", "id", "flag", "and", "or", "not", "is", "null", "in", "between", "<", "=", *"(),", "1", "'x'"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12))
 def test_any_words_are_a_filter_or_an_error_of_ours(words: list[str]) -> None:
     try:
@@ -146,7 +144,6 @@ def test_any_words_are_a_filter_or_an_error_of_ours(words: list[str]) -> None:
         return
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text_is_a_filter_or_an_error_of_ours(text: str) -> None:
     try:
@@ -155,7 +152,6 @@ def test_any_text_is_a_filter_or_an_error_of_ours(text: str) -> None:
         return
 
 
-@settings(deadline=None)
 @given(
     values=st.lists(st.decimals(-(10**30), 10**30, places=4), min_size=1, max_size=5),
     text=st.decimals(-(10**37), 10**37, places=8),

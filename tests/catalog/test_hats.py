@@ -161,7 +161,7 @@ def test_collection_names_the_newest_write_its_margins_and_extensions(little: Ca
 cells = st.sets(st.integers(0, 12 * 4**3 - 1), min_size=1, max_size=60)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(pixels=cells, fill=st.booleans())
 def test_healpy_reads_the_map_back(
     tmp_path_factory: pytest.TempPathFactory, pixels: set[int], fill: bool

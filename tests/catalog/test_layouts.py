@@ -9,7 +9,7 @@ import pytest
 from hipslake.catalog.layouts import HATS, HATS_FOLDERS, HIPSCAT, LayoutPaths, layout_paths
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.pixels import Pixel
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 WRITE = "20261121T0330-7f3a"
@@ -36,7 +36,6 @@ def test_paths_are_those_of_the_formats() -> None:
 writes = st.sampled_from([WRITE, WRITE + "0", "w", "20261122T0330-é"])
 
 
-@settings(deadline=None)
 @given(leaves=st.lists(st.tuples(writes, pixels), max_size=9), cut=st.integers(0, 9))
 def test_files_of_other_writes_keep_their_place_in_the_tree(
     leaves: list[tuple[str, Pixel]], cut: int

@@ -139,7 +139,7 @@ def test_options_pickle_and_give_the_same_bytes_in_another_process() -> None:
     assert encode_leaf([TABLE.slice(0, 3000), TABLE.slice(3000)], SCHEMA, again) == ENCODED
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(cuts=st.lists(st.integers(0, ROWS), max_size=6))
 def test_bytes_do_not_depend_on_how_rows_came_in_chunks(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), ROWS]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.errors import FilterError, SchemaMismatchError, SpecError, VerificationError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.little import sky
@@ -55,7 +55,7 @@ def having(told: np.ndarray, left: pa.Array, right: pa.Array) -> np.ndarray:
     neighbours=st.sampled_from([1, 2, None]),
     limits=st.tuples(st.sampled_from([9.0, 11.0, 15.0, 21.0]), st.sampled_from([9.0, 11.0, 15.0, 21.0])),
 )
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6)
 def test_filtered_sides_equal_brute_force(
     seed: int, thresholds: tuple[int, int], neighbours: int | None, limits: tuple[float, float]
 ) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.merging import keys_of, merged_row_groups, within
 from hipslake.sphere.curve import curve_order
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 KEYS = st.lists(st.integers(0, 5) | st.integers(0, 12 * 4**29 - 1), max_size=60)
@@ -80,7 +80,6 @@ def test_curve_order_tells_a_crowd_on_a_wide_sky_apart(crowded: int) -> None:
     assert np.array_equal(curve_order(keys), np.argsort(keys, kind="stable"))
 
 
-@settings(deadline=None)
 @given(ROWS, st.lists(st.integers(0, 60), max_size=5), st.integers(1, 25))
 def test_row_groups_are_the_stable_sort_of_all_rows(
     keys: list[int], cuts: list[int], row_group_rows: int

@@ -81,7 +81,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Published:
     return publish(tmp_path_factory.mktemp("crowd"), rows=6000, **SHAPES["hipscat, two groups"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(region=REGIONS, at=st.integers(0, 5999), with_filter=st.booleans())
 def test_any_region_gives_the_rows_of_the_brute_force_cut(
     crowd: Published, region: Region, at: int, with_filter: bool

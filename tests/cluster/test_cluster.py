@@ -46,6 +46,7 @@ services:
     image: ours
     restart: unless-stopped
     command: [bash, -c, "sleep 1000 & exec sleep 1001"]
+    stop_grace_period: 1s  # it leaves a process behind, which is killed then
     depends_on: [s3]
 volumes:
   data:

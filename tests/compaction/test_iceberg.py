@@ -1,11 +1,9 @@
-"""Compaction of Iceberg tables, in this process: one snapshot, and what others do meanwhile."""
+"""Compaction of Iceberg tables, in this process: one snapshot that holds the same rows in better files."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from contextlib import closing
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,47 +11,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
-from hipslake.compaction import iceberg_table
-from hipslake.compaction.iceberg_table import IcebergRewrite
-from hipslake.errors import ConflictError, FilterError, PlanError, SpecError, StorageError
-from hipslake.spark import table_compaction
-from hipslake.spark.table_compaction_planning import open_compacted, planned
+from hipslake.errors import PlanError, SpecError
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
+from hipslake.steps.compact_table import CompactTableReport
 from hipslake.tables.data_files import live_files
-from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, parse_transform
 from pyiceberg.types import LongType, NestedField, StructType
 
 from tests.compaction import compacting
 from tests.compaction.compacting import compact, stars
-from tests.tables.row_deletes import delete_rows, delete_values
+from tests.compaction.iceberg import CATALOG, content, request, table_of
 from tests.tables.sinking import Lake
-
-CATALOG = "sqlite:///{root}/state/iceberg.db"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    """A table of 6 appends."""
-    lake = Lake(tmp_path)
-    for night in range(6):
-        lake.sink(lake.spec(), stars(500, seed=night))
-    return lake
-
-
-def request(lake: Lake, **given: Any) -> CompactTableRequest:
-    iceberg = {"uri": CATALOG.format(root=lake.root)}
-    return compacting.request(lake.root, table="survey.sample", iceberg=iceberg, **given)
-
-
-def table_of(lake: Lake) -> Table:
-    return lake.table(lake.spec())
-
-
-def content(lake: Lake) -> tuple[int, int]:
-    rows = table_of(lake).scan().to_arrow()
-    return rows.num_rows, row_checksum(rows)
 
 
 def test_small_files_become_few_in_one_replacing_snapshot(lake: Lake) -> None:
@@ -205,123 +173,6 @@ def test_files_of_an_older_partition_spec_are_counted_and_left_alone(lake: Lake)
     assert content(lake) == before
 
 
-@pytest.fixture
-def by_name(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path)
-    spec = lake.spec(partition=["name", "bucket[2](id)"])
-    for night in range(4):
-        rows = stars(300, seed=night)
-        names = pa.array(["a" if n % 2 else None for n in range(300)])
-        lake.sink(spec, rows.set_column(rows.schema.get_field_index("name"), "name", names))
-    return lake
-
-
-def test_partitions_are_kept_apart_and_chosen_by_a_filter(by_name: Lake) -> None:
-    before = content(by_name)
-    report = compact(request(by_name, mode="zorder", columns=["ra"], partitions="name = 'a'"))
-    assert (report.partitions, report.removed.files, report.added.files) == (2, 8, 2)
-    assert content(by_name) == before
-    files = live_files(table_of(by_name))
-    assert sorted((file.partition[0] or "", file.partition[1]) for file in files) == sorted(
-        [("a", 0), ("a", 1)] + [("", 0)] * 4 + [("", 1)] * 4
-    )
-    nothing = compact(request(by_name, partitions="name = 'b'"))
-    assert "no file matches the filter; nothing to do" in nothing.text
-
-
-DAY = dt.datetime(2026, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("values", "field", "filters"),
-    [
-        (
-            pa.array([Decimal("-1.50"), Decimal("2.00"), Decimal("7.25"), None], pa.decimal128(38, 2)),
-            "v",
-            {"v < 0": [0], "v in (2, 7.25)": [1, 2], "v between -2 and 2.001": [0, 1], "v is null": [3]},
-        ),
-        (
-            pa.array([dt.date(1969, 12, 31), dt.date(2026, 1, 1), dt.date(2026, 2, 1), None]),
-            "v",
-            {"v >= '2026'": [1, 2], "v = '1969-12-31'": [0], "v > '2026-01-01T12:00'": [2]},
-        ),
-        (
-            pa.array([DAY, DAY + dt.timedelta(microseconds=1), DAY.replace(year=1960), None]),
-            "v",
-            {"v > '2026-01-01'": [1], "v <= '2026-01-01T00:00:00'": [0, 2], "v < '1970'": [2]},
-        ),
-        (
-            pa.array([DAY, DAY + dt.timedelta(hours=1), None, None], pa.timestamp("us", "UTC")),
-            "v",
-            {"v = '2026-01-01'": [0], "v >= '2026-01-01T03:00:00+02:00'": [1], "v is null": [2, 3]},
-        ),
-        (
-            pa.array([DAY, DAY + dt.timedelta(hours=1), DAY.replace(month=2), DAY.replace(year=1969)]),
-            "hour(v)",
-            {"v_hour = '2026-01-01T01:00'": [1], "v_hour < '1970'": [3]},
-        ),
-        (
-            pa.array([DAY, DAY.replace(month=2), DAY.replace(year=1969, month=12), None]),
-            "month(v)",
-            {"v_month = '2026-02'": [1], "v_month < '1970-01-01'": [2], "v_month > '2025'": [0, 1]},
-        ),
-        (
-            pa.array([DAY, DAY.replace(year=1969), None, None]),
-            "year(v)",
-            {"v_year >= '2026'": [0], "v_year < '1970'": [1]},
-        ),
-        (pa.array([True, False, None, True]), "v", {"v": [0, 3], "v = false": [1], "not v": [1]}),
-        (
-            pa.array(["", "it's", "銀", None]),
-            "v",
-            {"v = 'it''s'": [1], "v > 'z'": [2], "v in ('', '銀')": [0, 2]},
-        ),
-        (pa.array([b"", b"\xff", b"a", None]), "v", {"v = 'ff'": [1], "v in ('', '61')": [0, 2]}),
-        (
-            pa.array([1, -(2**63), 2**63 - 1, None], pa.int64()),
-            "v",
-            {"v < 0": [1], "v > 1.5": [2]},
-        ),
-        (pa.array([dt.time(1), dt.time(2, 30), None]), "v", {"v < '02:00'": [0], "v = '02:30:00'": [1]}),
-    ],
-)  # fmt: skip
-def test_partitions_of_every_type_are_chosen_by_a_filter(
-    tmp_path: Path, values: pa.Array, field: str, filters: dict[str, list[int]]
-) -> None:
-    lake = Lake(tmp_path)
-    rows = pa.table({"id": pa.array(range(len(values)), pa.int64()), "v": values})
-    lake.sink(lake.spec(partition=[field]), rows)
-    for text, expected in filters.items():
-        asked = request(lake, partitions=text, full=True)
-        with closing(open_compacted(asked)) as table:
-            chosen = planned(asked, table).considered
-        found = {row["id"] for file in chosen for row in pq.read_table(file.path).to_pylist()}
-        assert sorted(found) == expected, text
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("v = 3", "column 'v' is of type date32.*; compare it with a 'date', not with 3"),
-        ("v = 'yesterday'", "write 'yesterday' as one, such as '2026-11-01'"),
-        ("v = true", "compare it with a 'date', not with true"),
-        ("v is nan", "no kernel"),
-        ("w = 1", "there is no column 'w'"),
-    ],
-)
-def test_partition_filters_of_other_types_are_told(tmp_path: Path, text: str, message: str) -> None:
-    lake = Lake(tmp_path)
-    lake.sink(lake.spec(partition=["v"]), pa.table({"id": [1], "v": [dt.date(2026, 1, 1)]}))
-    with pytest.raises(FilterError, match=message):
-        compact(request(lake, partitions=text))
-
-
-def test_clustering_by_a_partition_column_is_told(by_name: Lake) -> None:
-    with pytest.raises(SpecError, match=r"table survey\.sample is partitioned by name"):
-        compact(request(by_name, mode="zorder", columns=["ra", "name"]))
-    assert compact(request(by_name, mode="zorder", columns=["id"])).added.files == 4  # a bucket has many ids
-
-
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -335,142 +186,9 @@ def test_unknown_tables_are_told(lake: Lake, table: str, message: str) -> None:
         compact(compacting.request(lake.root, table=table, iceberg=iceberg))
 
 
-def with_others_first(monkeypatch: pytest.MonkeyPatch, others: Any) -> None:
-    """Let something happen between the writing of files and their commit."""
-    commit = IcebergRewrite.commit
-
-    def second(self: IcebergRewrite, *told: Any) -> str:
-        monkeypatch.setattr(IcebergRewrite, "commit", commit)
-        others()
-        return commit(self, *told)
-
-    monkeypatch.setattr(IcebergRewrite, "commit", second)
-
-
-def test_an_append_that_comes_first_survives(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_others_first(monkeypatch, lambda: lake.sink(lake.spec(), stars(700, seed=50)))
-    report = compact(request(lake, target_file_size="1 MiB"))
-    rows = lake.rows(lake.spec())
-    assert (report.rows_out, rows.num_rows) == (3000, 3700)
-    assert rows["id"].to_pylist() == sorted(
-        number for seed in range(6) for number in stars(500, seed)["id"].to_pylist()
-    ) + sorted(stars(700, 50)["id"].to_pylist())
-    assert len(live_files(table_of(lake))) == 2
-
-
-def test_a_change_of_the_same_files_is_a_conflict_and_leaves_nothing(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pyiceberg.expressions import LessThan
-
-    with_others_first(monkeypatch, lambda: table_of(lake).delete(LessThan("ra", 100.0)))
-    with pytest.raises(ConflictError, match="changed by another writer: 6 files that were read are gone"):
-        compact(request(lake))
-    table = table_of(lake)
-    assert {Path(file.file_path) for file in live_files(table)} <= set(lake.files(lake.spec()))
-    assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
-    before = content(lake)
-    compact(request(lake))  # as a retry
-    assert content(lake) == before
-
-
-@pytest.mark.parametrize("kind", ["positions", "equal values"])
-def test_rows_that_another_engine_deletes_meanwhile_do_not_come_back(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    table, files = table_of(lake), set(lake.live(lake.spec()))
-    first = min(files)
-    gone = pq.read_table(first)["id"].to_pylist()[:2]
-
-    def delete() -> None:
-        if kind == "positions":
-            delete_rows(table, str(first), [0, 1])
-        else:
-            delete_values(table, "id", pa.array(gone))
-
-    with_others_first(monkeypatch, delete)
-    with pytest.raises(PlanError, match=r"has delete files, which another engine wrote; a compaction needs"):
-        compact(request(lake))
-    assert set(lake.live(lake.spec())) == files
-    assert not [path for path in lake.files(lake.spec()) if "group-" in path.name]
-    snapshot = table_of(lake).current_snapshot()
-    assert snapshot is not None
-    assert [manifest.content.name for manifest in snapshot.manifests(table.io)].count("DELETES") == 1
-    if kind == "positions":  # pyiceberg reads no deletes of values
-        assert set(gone).isdisjoint(table_of(lake).scan().to_arrow()["id"].to_pylist())
-    with pytest.raises(PlanError, match="has delete files"):
-        compact(request(lake))
-
-
-def test_two_compactions_at_once_do_not_both_stand(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = content(lake)
-    with_others_first(monkeypatch, lambda: compact(request(lake)))
-    with pytest.raises(ConflictError, match="are gone"):
-        compact(request(lake))
-    assert content(lake) == before
-
-
-def test_a_rerun_after_the_commit_finds_it(lake: Lake) -> None:
-    asked = request(lake, run="by hand")
-    first = compact(asked)
-    snapshots = len(table_of(lake).snapshots())
-    again = table_compaction.run(asked, compacting.ThisProcess(2))
-    assert again.version == first.version
-    assert len(table_of(lake).snapshots()) == snapshots
-
-
-def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = content(lake)
-    asked = request(lake, run="by hand")
-    with open_compacted(asked).rewriting() as killed:
-        name = "group-00000-00000-left"
-        killed.access.write(table_of(lake).scan().to_arrow().slice(0, 5), repr(()), name, None)
-        monkeypatch.setattr(iceberg_table, "finish", lambda *told: None)
-        assert [path for path in lake.files(lake.spec()) if "-left" in path.name]
-        monkeypatch.undo()
-        compact(asked)
-        assert content(lake) == before
-    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
-    monkeypatch.setenv("HIPSLAKE_RESTING_SECONDS", "0")
-    compact(request(lake, dry_run=True))
-    assert not [path for path in lake.files(lake.spec()) if "-left" in path.name]
-    assert content(lake) == before
-
-
-@pytest.mark.parametrize("when", ["at the answer", "after it"])
-def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str
-) -> None:
-    before, asked = content(lake), request(lake, run="by hand")
-    commit, finish = IcebergRewrite.commit, iceberg_table.finish
-
-    def interrupted(self: IcebergRewrite, *told: Any) -> str:
-        commit(self, *told)
-        raise KeyboardInterrupt
-
-    def cut_off(table: Table, write_id: str, kept: Any, **told: Any) -> None:
-        monkeypatch.setattr(iceberg_table, "finish", finish)
-        raise StorageError("the store does not answer")
-
-    if when == "after it":
-        monkeypatch.setattr(IcebergRewrite, "commit", interrupted)
-    else:
-        monkeypatch.setattr(iceberg_table, "finish", cut_off)
-    with pytest.raises((KeyboardInterrupt, StorageError)):
-        compact(asked)
-    monkeypatch.undo()
-    assert content(lake) == before
-    assert compact(asked).text.startswith("An earlier attempt has committed")
-    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
-    compact(request(lake, dry_run=True))  # sweeps
-    assert content(lake) == before
-
-
 def test_a_night_that_was_compacted_with_others_is_sunk_again_by_its_interval_only(tmp_path: Path) -> None:
     def night(number: int, count: int) -> pa.Table:
-        when = DAY + dt.timedelta(days=number)
+        when = dt.datetime(2026, 1, 1) + dt.timedelta(days=number)
         return pa.table({"id": [100 * number + n for n in range(count)], "ts": [when] * count})
 
     lake, append = Lake(tmp_path), Lake(tmp_path).spec()

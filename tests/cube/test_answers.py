@@ -1,4 +1,4 @@
-"""The answer to a query as files has the rows of the answer in memory, in its order."""
+"""What tasks make of a query has the rows of the answer in memory, in its order."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hipslake.cube.conditions import C
-from hipslake.cube.store.answers import write_answer
+from hipslake.cube.store.answers import AnswerTasks
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import build
-from hipslake.errors import CubeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 
@@ -30,8 +28,15 @@ def cube(tmp_path: Path) -> Cube:
     return Cube.open(place.uri())
 
 
+def tables_of(cube: Cube, **query: Any) -> list[pa.Table]:
+    """What tasks for two cores read and join, task by task; those without rows are left out."""
+    work = AnswerTasks.of(cube.storage, cube.plan(**query), cores=2)
+    found = [table for task in range(len(work.tasks)) for table in work.tables(task)]
+    return [table for table in found if table.num_rows]
+
+
 @pytest.mark.parametrize(
-    ("query", "files"),
+    ("query", "tables"),
     [
         ({}, 30),
         ({"conditions": C("w") >= 10.0, "columns": ["i"]}, None),
@@ -40,26 +45,25 @@ def cube(tmp_path: Path) -> Cube:
         ({"conditions": C("x") > 1000}, 0),
     ],
 )
-def test_files_hold_the_rows_of_the_answer_in_its_order(
-    cube: Cube, tmp_path: Path, query: dict[str, Any], files: int | None
+def test_tasks_have_the_rows_of_the_answer_in_its_order(
+    cube: Cube, query: dict[str, Any], tables: int | None
 ) -> None:
-    target = Storage.at(tmp_path / "answer")
-    written = write_answer(cube, target, **query)
-    expected = cube.query(**query)
-    assert files is None or written.num_rows == files
-    tables = [pq.read_table(tmp_path / "answer" / path) for path in written["__path"].to_pylist()]
-    assert [table.num_rows for table in tables] == written["__rows"].to_pylist()
-    found = pa.concat_tables([expected.slice(0, 0), *tables])
-    assert found.equals(expected)  # partitions follow each other as x does
+    expected, found = cube.query(**query), tables_of(cube, **query)
+    assert tables is None or len(found) == tables
+    assert pa.concat_tables([expected.slice(0, 0), *found]).equals(
+        expected
+    )  # partitions follow each other as x does
 
 
-def test_each_group_has_a_file_of_its_own(cube: Cube, tmp_path: Path) -> None:
-    written = write_answer(cube, Storage.at(tmp_path / "answer"), partition_by="i")
-    groups = [pq.read_table(tmp_path / "answer" / path)["i"] for path in written["__path"].to_pylist()]
-    assert [group.unique().to_pylist() for group in groups] == [[number] for number in range(7)]
+def test_each_group_is_a_table_of_its_own(cube: Cube) -> None:
+    groups = [table["i"].unique().to_pylist() for table in tables_of(cube, partition_by="i")]
+    assert groups == [[number] for number in range(7)]
 
 
-def test_a_query_that_the_cube_cannot_answer_writes_nothing(cube: Cube, tmp_path: Path) -> None:
-    with pytest.raises(CubeError, match="no column 'z'"):
-        write_answer(cube, Storage.at(tmp_path / "answer"), ["z"])
-    assert not (tmp_path / "answer").exists()
+def test_tasks_are_some_for_each_core_and_no_group_is_in_two(cube: Cube) -> None:
+    plain = AnswerTasks.of(cube.storage, cube.plan(), cores=2)
+    assert [len(reads) for reads in plain.tasks] == [4] * 7 + [2]
+    grouped = AnswerTasks.of(cube.storage, cube.plan(partition_by="i"), cores=2)
+    groups = [{read.group for read in reads} for reads in grouped.tasks]
+    assert set.union(*groups) == set(range(7))
+    assert sum(map(len, groups)) == 7

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import fsspec
 import pyarrow as pa
-import pytest
 from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
@@ -29,12 +27,7 @@ def numbers(xs: list[int], start: int = 0, **more: Any) -> pa.Table:
     return pa.table({"p": [x // 10 for x in xs], "x": xs, "v": [start + x for x in xs], **more})
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Storage:
-    return Storage.at(tmp_path / "cube")
-
-
-@settings(max_examples=25, deadline=None, phases=UNSHRUNK)
+@settings(max_examples=25, phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_stored_cube_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
     random = Random(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,14 +10,14 @@ from typing import Any
 import pytest
 
 from tests import airflow_home
+from tests.dags.pauses import without_pauses
 from tests.steps import in_process
 
 
-@pytest.fixture(scope="session")
-def airflow() -> Path:
-    """The Airflow home, with its database made."""
-    airflow_home.migrate()
-    return airflow_home.HOME
+@pytest.fixture(autouse=True)
+def prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run DAGs without the pauses of Airflow's test loop."""
+    monkeypatch.setattr(time, "sleep", without_pauses(time.sleep))
 
 
 @pytest.fixture

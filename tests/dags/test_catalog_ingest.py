@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.airflow_home import PROJECT
+from tests.receivers import alerted, statsd
 from tests.steps import in_process
 
 Load = Callable[[], dict[str, Any]]
@@ -22,6 +24,19 @@ STEPS = ["resolve", "wait", "inputs", "histogram", "plan", "write", "verify", "p
 
 def states(run: Any) -> dict[str, str]:
     return {instance.task_id: str(instance.state) for instance in run.get_task_instances()}
+
+
+def links(run: Any, dag: Any) -> dict[str, dict[str, str]]:
+    """The links of each task that has any, as the UI's API gives them of the stored DAG."""
+    from airflow.serialization.serialized_objects import DagSerialization
+
+    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag))
+    found = {}
+    for instance in run.get_task_instances():
+        task = stored.get_task(instance.task_id)
+        told = {name: task.get_extra_links(instance, name) for name in task.extra_links}
+        found[instance.task_id] = {name: link for name, link in told.items() if link}
+    return {task_id: told for task_id, told in found.items() if told}
 
 
 def ingests(dags: dict[str, Any]) -> set[str]:
@@ -136,12 +151,26 @@ def test_every_param_has_help(load: Load, stars: Path) -> None:
 class TestRuns:
     """Whole DAG runs, without Spark."""
 
-    def test_the_task_of_a_broken_spec_fails_with_the_message(
-        self, airflow: Path, load: Load, specs: Path, caplog: pytest.LogCaptureFixture, capsys: Any
+    def test_the_task_of_a_broken_spec_fails_with_the_message_and_a_webhook_is_told(
+        self,
+        airflow: Path,
+        load: Load,
+        specs: Path,
+        caplog: pytest.LogCaptureFixture,
+        capsys: Any,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
-        run = load()["catalog_ingest__broken"].test()
+        with alerted(monkeypatch) as webhook:
+            run = load()["catalog_ingest__broken"].test()
         assert states(run) == {"read_spec": "failed"}
+        [(path, posted)] = webhook.posted
+        assert (path, list(posted)) == ("/hooks/s3cret/part", ["text"])
+        failed = (
+            f"catalog_ingest__broken: task read_spec of run {run.run_id} has failed: AirflowFailException: "
+        )
+        assert posted["text"].startswith(failed)
+        assert "did you mean 'source'" in posted["text"].lower()
         out = capsys.readouterr()
         assert "did you mean 'source'" in (out.out + out.err + caplog.text).lower()
 
@@ -165,11 +194,16 @@ class TestRuns:
         out = capsys.readouterr()
         assert f"No file matched {tmp_path}/nowhere/*.parquet" in out.out + out.err + caplog.text
 
-    def test_unchanged_input_skips_the_run_but_still_shows_the_version(
+    def test_unchanged_input_skips_the_run_says_so_and_still_shows_the_version(
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path
     ) -> None:
+        from airflow.sdk.exceptions import AirflowSkipException
+        from hipslake_airflow.operators.run import FreezeInputsOperator
+
         in_process.ingest(in_process.start(tmp_path / "warehouse", stars))
-        pointer = tmp_path / "warehouse/catalogs/stars/collection.properties"
+        root = tmp_path / "warehouse/catalogs/stars"
+        pointer = root / "collection.properties"
+        before = (root / "metadata.json").read_bytes(), pointer.read_bytes()
         pointer.unlink()
         run = load()["catalog_ingest__stars"].test()
         skipped = {"inputs", "histogram", "plan", "write", "verify", "publish"}
@@ -178,10 +212,20 @@ class TestRuns:
             **dict.fromkeys(skipped, "skipped"),
         }
         assert str(run.state) == "success"
-        assert pointer.exists()
+        assert ((root / "metadata.json").read_bytes(), pointer.read_bytes()) == before
+        assert [path.name for path in (root / "_versions").glob("*.json")] == ["00000001.json"]
+        pushed: dict[str, Any] = {}
+        ti = SimpleNamespace(xcom_push=lambda key, value: pushed.__setitem__(key, value))
+        [folder] = (tmp_path / "warehouse/_runs/catalog_ingest__stars").glob("manual*")
+        again = FreezeInputsOperator(task_id="inputs", run_uri=str(folder))
+        with pytest.raises(
+            AirflowSkipException, match=r"made of exactly these files.* there is nothing to do"
+        ):
+            again.execute({"ti": ti})
+        assert pushed["return_value"]["unchanged_version"] == 1
 
-    def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset(
-        self, airflow: Path, load: Load, stars: Path, tmp_path: Path
+    def test_a_run_whose_spark_steps_are_done_is_published_with_its_asset_and_its_metrics(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Every step takes over what an earlier attempt at the same run left, so no Spark is started."""
         from airflow.models.asset import AssetEvent, AssetModel
@@ -196,8 +240,17 @@ class TestRuns:
         for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
             step(folder)
         write_id = folder.run().write_id
-        run = load()["catalog_ingest__stars"].test(logical_date=at, run_after=at)
+        dag = load()["catalog_ingest__stars"]
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://sky.example.org/airflow/")
+        with statsd(monkeypatch) as receiver:
+            run = dag.test(logical_date=at, run_after=at)
+            metrics = receiver.received()
         assert states(run) == dict.fromkeys(STEPS, "success")
+        assert metrics["airflow.hipslake.catalog.stars.rows"] == ["3000|g"]
+        assert metrics["airflow.hipslake.step.catalog_ingest__stars.publish.rows_out"] == ["3000|c"]
+        assert "airflow.hipslake.step.catalog_ingest__stars.write.rows_out" not in metrics  # as it was done
+        page = "https://sky.example.org/airflow/dags/catalog_ingest__stars/plugin/catalog"
+        assert links(run, dag) == {step: {"Catalogs page": page} for step in STEPS if step != "wait"}
         assert folder.run().write_id == write_id
         with create_session() as session:
             query = select(AssetModel.uri, AssetEvent.extra).join(

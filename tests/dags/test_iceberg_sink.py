@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.specs.table import TableSpec
 from hipslake.specs.yaml_file import load_table_spec
-from hipslake.steps.run import run_uri
+from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink import SinkReport
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files
@@ -286,6 +286,8 @@ class TestRuns:
         run = dags["iceberg_sink__there"].test()
         assert states(run)["sink"] == "success"
         assert "session" in report_of(tables, run).seconds
+        folder = RunFolder(run_uri(str(tables.parents[1] / "warehouse"), run.dag_id, run.run_id))
+        assert folder.application("sink").startswith("local-")  # as Spark itself names what runs here
         here, there = (table_of(tables, name).scan().to_arrow().sort_by("id") for name in ("here", "there"))
         assert here.num_rows == 400
         assert there.equals(here)

@@ -13,7 +13,7 @@ from astropy.table import Table
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.fits import FitsTables
 from hipslake.exports.model import Origin
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.reading import read, source
@@ -129,7 +129,6 @@ def test_no_rows_are_a_table_without_rows() -> None:
     assert (len(found), found.colnames) == (0, table.column_names)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.one_of(st.none(), st.integers(-128, 127)), max_size=20),
     st.lists(st.one_of(st.none(), st.text(ASCII, max_size=5)), max_size=20),

@@ -14,6 +14,7 @@ from hipslake_airflow.operators.partitions import (
     PlanPixelsOperator,
     WritePartitionsOperator,
 )
+from hipslake_airflow.operators.retention import CleanUpCubeOperator, VacuumCatalogOperator
 from hipslake_airflow.operators.run import FreezeInputsOperator, ResolveRunOperator
 from hipslake_airflow.operators.tables import (
     FreezeSinkFilesOperator,
@@ -23,7 +24,6 @@ from hipslake_airflow.operators.tables import (
 from hipslake_airflow.operators.versions import (
     PublishCatalogOperator,
     RollbackCatalogOperator,
-    VacuumCatalogOperator,
     VerifyCatalogOperator,
 )
 
@@ -60,6 +60,7 @@ def test_operators_are_mapped_over_runs(kind: type[BaseOperator], arguments: dic
         (ResolveRunOperator, {"spec_file": "stars.yaml", "warehouse": "s3://sky"}, []),
         (ResolveSinkOperator, {"spec_file": "stars.yaml"}, []),
         (VacuumCatalogOperator, {"catalog": "stars"}, []),
+        (CleanUpCubeOperator, {"cube": "stars"}, []),
     ],
 )
 def test_stored_operators_keep_their_templates_and_outlets(

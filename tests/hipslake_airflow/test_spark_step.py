@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import zipfile
@@ -9,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from hipslake.errors import CorruptFileError, StorageError
 from hipslake.steps.report import Report, failure_of
-from hipslake.steps.run import RunFolder
+from hipslake.steps.run import RunFolder, StartedJob
 from hipslake_airflow.hooks.library import build_library_archive
+from hipslake_airflow.links.spark import spark_page
 from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
 
 from tests.steps import in_process
@@ -22,6 +25,10 @@ SUBMIT = """\
 #!{python}
 import os, sys
 report = [a for a in sys.argv if a.startswith("--report=")][0].removeprefix("--report=")
+if "{application}":
+    job = report.replace("/reports/", "/jobs/")
+    os.makedirs(os.path.dirname(job), exist_ok=True)
+    open(job, "w").write('{{"application": "{application}"}}')
 if "{text}":
     open(report, "w").write(open("{text}").read())
 sys.exit({code})
@@ -42,14 +49,19 @@ def submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Put a program named spark-submit on the path, which leaves a report (or none) and exits with a code."""
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[2,4]"}')
 
-    def put(report: Report | None, code: int) -> None:
+    def put(report: Report | None, code: int, application: str = "") -> None:
         text = tmp_path / "report.json"
         if report is not None:
             text.write_text(report.model_dump_json())
         program = tmp_path / "bin" / "spark-submit"
         program.parent.mkdir(exist_ok=True)
         program.write_text(
-            SUBMIT.format(python=sys.executable, text=text if report is not None else "", code=code)
+            SUBMIT.format(
+                python=sys.executable,
+                text=text if report is not None else "",
+                code=code,
+                application=application,
+            )
         )
         program.chmod(0o755)
 
@@ -60,6 +72,28 @@ def run(folder: RunFolder, tmp_path: Path) -> Any:
     path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
     operator = HistogramCatalogOperator(task_id="histogram", run_uri=folder.uri, env_vars={"PATH": path})
     return operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+
+
+class Pushed:
+    """A task instance that keeps what is pushed."""
+
+    def __init__(self) -> None:
+        self.links: list[str] = []
+
+    def xcom_push(self, key: str, value: str) -> None:
+        assert key == "_link_SparkLink"
+        self.links.append(value)
+
+
+def shown(folder: RunFolder, tmp_path: Path) -> tuple[list[str], str]:
+    """What a job that ends without a report links to: while it runs and when it has ended; and at last."""
+    path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+    operator = HistogramCatalogOperator(task_id="histogram", run_uri=folder.uri, env_vars={"PATH": path})
+    pushed = Pushed()
+    with pytest.raises(AirflowException, match="ended without a report"):
+        operator.execute.__wrapped__(operator, {"ti": pushed})  # type: ignore[attr-defined]
+    (link,) = [each for each in operator.operator_extra_links if each.name == "Spark"]
+    return pushed.links, link.get_link(operator, ti_key=None)  # type: ignore[arg-type]
 
 
 def failed(error: Exception) -> Report:
@@ -117,3 +151,59 @@ def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:
     report = operator.outcome({})
     assert (report.ok, report.rows_out) == (True, 3000)
     assert in_process.check(folder).ok
+
+
+def test_a_task_links_to_its_job_while_it_runs_and_when_it_died(
+    folder: RunFolder, submit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(None, 137, "app-20261122120000-0001")
+    assert shown(folder, tmp_path) == ([], "")  # nobody has said where Spark shows anything
+    told = {"conn_type": "spark", "host": "spark://master", "port": 7077}
+    for extra, running, ended in [
+        (
+            {"ui-url": "http://master:8081"},
+            "http://master:8081",
+            "http://master:8081/app/?appId=app-20261122120000-0001",
+        ),
+        (
+            {"ui-url": "http://master:8081", "history-url": "https://history.example.org/spark/"},
+            "https://history.example.org/spark",
+            "https://history.example.org/spark/history/app-20261122120000-0001/",
+        ),
+    ]:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({**told, "extra": extra}))
+        assert shown(folder, tmp_path) == ([running, ended], ended)
+
+
+def test_a_job_of_an_earlier_attempt_is_not_linked_to(
+    folder: RunFolder, submit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.write(RunFolder.job_path("histogram"), StartedJob(application="app-of-yesterday"))
+    submit(None, 1)
+    extra = {"history-url": "http://history:18080"}
+    told = {"conn_type": "spark", "host": "local[2,4]", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(told))
+    assert shown(folder, tmp_path) == (["http://history:18080"], "http://history:18080")
+
+
+@pytest.mark.parametrize(
+    ("host", "there"),
+    [
+        ("yarn", "http://ui:8088/cluster/app/application_1_2"),
+        ("spark://master", "http://ui:8088/app/?appId=application_1_2"),
+        ("k8s://https://kubernetes:6443", "http://ui:8088"),
+    ],
+)
+def test_each_cluster_shows_applications_at_an_address_of_its_own(host: str, there: str) -> None:
+    connection = Connection(
+        conn_id="spark", conn_type="spark", host=host, extra='{"ui-url": "http://ui:8088/"}'
+    )
+    assert spark_page(connection, "application_1_2") == there
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "history:18080", "//history", ["http://x"], 7])
+def test_a_link_leads_nowhere_but_to_the_web(url: object) -> None:
+    extra = json.dumps({"history-url": url})
+    connection = Connection(conn_id="spark", conn_type="spark", host="yarn", extra=extra)
+    with pytest.raises(AirflowFailException, match="history-url"):
+        spark_page(connection)

@@ -35,7 +35,7 @@ def separations(left: Positions, right: Positions) -> np.ndarray:
 
 
 @given(two_sides(), st.sampled_from([0.0, 0.2, 0.9]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_all_pairs_within_the_limits_equal_brute_force(
     sides: tuple[Positions, Positions, float], share: float
 ) -> None:
@@ -54,7 +54,7 @@ def test_all_pairs_within_the_limits_equal_brute_force(
 
 
 @given(two_sides(), st.integers(1, 4), st.sampled_from([0.0, 0.4]), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_nearest_are_the_first_of_all_pairs(
     sides: tuple[Positions, Positions, float], neighbours: int, share: float, crowded: bool
 ) -> None:
@@ -69,7 +69,7 @@ def test_the_nearest_are_the_first_of_all_pairs(
 
 
 @given(two_sides())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[Positions, Positions, float]) -> None:
     left, right, radius = sides
     whole = all_matches(left, right, radius_arcsec=radius, neighbours=None)
@@ -80,7 +80,7 @@ def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[Positions, Posit
 
 
 @given(two_sides())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_order_of_the_keys_is_no_matter(sides: tuple[Positions, Positions, float]) -> None:
     """Rows that have moved are not along the curve any more."""
     left, right, radius = sides

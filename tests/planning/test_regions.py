@@ -63,7 +63,7 @@ def positions(seed: int, rows: int, clustered: bool) -> np.ndarray:
     threshold=st.integers(1, 80),
     lowest=st.integers(0, 2),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_regions_are_what_certainly_needs_no_division(
     seed: int, old: int, new: int, clustered: tuple[bool, bool], threshold: int, lowest: int
 ) -> None:

@@ -25,7 +25,7 @@ values = st.text(alphabet='ab1 .;"\t', max_size=6) | st.integers().map(str)
 tables = st.lists(st.lists(values, min_size=3, max_size=3), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     tables,
     st.integers(1, 60),

@@ -246,7 +246,7 @@ def compressed(path: Path, suffix: str) -> None:
     path.with_name(path.name + suffix).write_bytes(made)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=3),
     st.integers(1, 3000),

@@ -203,7 +203,7 @@ def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 8639), st.binary(min_size=1, max_size=12))
 def test_damage_anywhere_in_the_headers_never_ends_in_another_error(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes

@@ -86,7 +86,7 @@ def test_selected_columns_come_alone_also_with_dots_in_their_names(tmp_path: Pat
         read(source(tmp_path), columns=["nope"])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=4),
     st.integers(1, 20),

@@ -175,7 +175,7 @@ def binary_row(
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 60), st.integers(1, 5000), st.integers(0, 1000))
 def test_bytes_become_values_in_pieces_of_any_size(
     tmp_path_factory: pytest.TempPathFactory, rows: int, chunk_bytes: int, seed: int
@@ -361,7 +361,7 @@ def test_bytes_that_end_within_a_row_are_told(tmp_path: Path) -> None:
         binary_table(tmp_path, BINARY_FIELDS, negative)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.floats(0, 1))
 def test_a_file_that_ends_anywhere_is_named(tmp_path_factory: pytest.TempPathFactory, share: float) -> None:
     folder = tmp_path_factory.mktemp("cut")

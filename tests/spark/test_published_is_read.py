@@ -32,7 +32,7 @@ SKY = st.lists(st.one_of(PLACES, ANYWHERE), min_size=1, max_size=60)
     row_group_rows=st.integers(1, 30),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_published_is_read_in_minimal_leaves(
     sky: list[tuple[float, float]],
     threshold: int,

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.steps import in_process
+from tests.steps.nights import Survey
+from tests.steps.sinks import Lake
 
 
 @pytest.fixture
@@ -35,3 +37,15 @@ def root(warehouse: Path, spec_file: Path, tmp_path: Path) -> Path:
         in_process.write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold=threshold)
         in_process.ingest(in_process.start(warehouse, spec_file, run_id))
     return warehouse / "catalogs" / "stars"
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A warehouse with one table spec."""
+    return Lake(tmp_path)
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Survey:
+    """A catalog that takes a night at a time; none yet."""
+    return Survey(tmp_path)

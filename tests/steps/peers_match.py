@@ -1,4 +1,4 @@
-"""The pairs that LSDB finds, as JSON. For its interpreter: `peers_match.py LEFT RIGHT RADIUS NEIGHBOURS`."""
+"""The pairs that LSDB finds, as JSON; for its interpreter: `peers_match.py LEFT RIGHT RADIUS:NEIGHBOURS`."""
 
 from __future__ import annotations
 
@@ -20,4 +20,9 @@ def main(left: str, right: str, radius: float, neighbours: int) -> list[list[flo
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]))))
+    left, right, *asked = sys.argv[1:]
+    found = {}
+    for each in asked:
+        radius, _, neighbours = each.partition(":")
+        found[each] = main(left, right, float(radius), int(neighbours))
+    print(json.dumps(found))

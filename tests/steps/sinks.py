@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +12,18 @@ from hipslake.spark import sink_step
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps import resolve_sink, sink, sink_files
 from hipslake.steps.report import perform
-from hipslake.steps.run import RunFolder, run_uri
+from hipslake.steps.run import RunFolder, Window, run_uri
 from hipslake.tables.catalogs import find_table, open_catalog
 from pyiceberg.table import Table
 
+from tests.steps.nights import FIRST, Survey
+
 DAG = "iceberg_sink__stars"
+COLUMNS = ("id", "ra", "dec", "mag", "night")
+"""Of the nights of a survey."""
+
+INCREMENTS = 'source: {catalog: stars, rows: increment}\npartition: ["healpix[2]", night]\n'
+"""A spec that sinks them as they come."""
 
 
 @dataclass
@@ -92,3 +100,14 @@ class Lake:
 def told(folder: RunFolder) -> sink.FrozenOrders:
     """What a run is to sink."""
     return sink.SinkRequest(run_uri=folder.uri).orders()
+
+
+def landed(survey: Survey, *numbers: int) -> pa.Table:
+    """What the nights brought."""
+    return pa.concat_tables([survey.landed[number] for number in numbers]).sort_by("id").combine_chunks()
+
+
+def interval(number: int, nights: int = 1, origin: str = "data_interval") -> Window:
+    """Nights of a run, counted from the first."""
+    start = FIRST + timedelta(days=number)
+    return Window.model_validate({"start": start, "end": start + timedelta(days=nights), "origin": origin})

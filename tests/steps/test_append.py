@@ -21,11 +21,6 @@ LAYOUTS = ["hats", "hipscat"]
 ADD_FILE = "append: add_file"
 
 
-@pytest.fixture
-def survey(tmp_path: Path) -> Survey:
-    return Survey(tmp_path)
-
-
 @pytest.fixture(params=LAYOUTS)
 def gathering(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
     """A survey whose leaves gather files."""

@@ -14,11 +14,6 @@ from hipslake.steps.hats_view import show_newest
 from tests.steps.nights import SPEC, Survey, night_rows
 
 
-@pytest.fixture
-def survey(tmp_path: Path) -> Survey:
-    return Survey(tmp_path)
-
-
 def without_type(table: pa.Table) -> pa.Table:
     """The table with magnitudes that are all null, and of no type."""
     return table.set_column(3, "mag", pa.nulls(len(table)))

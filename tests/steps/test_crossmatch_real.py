@@ -19,6 +19,7 @@ from tests.steps import in_process
 from tests.steps.real_skies import SPECS, publish_real_catalogs
 
 SPEC = SPECS / "joins" / "gaia_x_hipparcos.yaml"
+ASKED = [(1.0, 1), (200.0, 3)]  # radius in arcseconds, most neighbours
 MOTION = {"pmra": "pmRA", "pmdec": "pmDE", "parallax": "Plx"}
 
 
@@ -105,17 +106,30 @@ def test_the_brightest_rows_of_gaia_are_at_its_epoch_and_stay_there(
     assert pc.sum(pc.less(without["source_id"], 0)).as_py() == 28
 
 
-@pytest.mark.peers
-@pytest.mark.parametrize(("radius", "neighbours"), [(1.0, 1), (200.0, 3)])
-def test_lsdb_finds_the_same_pairs(
-    warehouse: Path, gaia: Catalog, hipparcos: Catalog, peers_python: str, radius: float, neighbours: int
-) -> None:
+@pytest.fixture(scope="module")
+def lsdb_pairs(warehouse: Path, peers_python: str) -> dict[str, list[tuple[int, int, float]]]:
+    """What LSDB, in one process of its own, finds within each radius."""
     script = Path(__file__).with_name("peers_match.py")
     sides = [str(warehouse / "catalogs" / name) for name in ("gaia_dr3", "hipparcos_hats")]
-    command = [peers_python, str(script), *sides, str(radius), str(neighbours)]
+    asked = [f"{radius}:{neighbours}" for radius, neighbours in ASKED]
+    command = [peers_python, str(script), *sides, *asked]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
-    told = {(star, number): distance for star, number, distance in json.loads(done.stdout)}
+    found: dict[str, list[tuple[int, int, float]]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(("radius", "neighbours"), ASKED)
+def test_lsdb_finds_the_same_pairs(
+    gaia: Catalog,
+    hipparcos: Catalog,
+    lsdb_pairs: dict[str, list[tuple[int, int, float]]],
+    radius: float,
+    neighbours: int,
+) -> None:
+    pairs_there = lsdb_pairs[f"{radius}:{neighbours}"]
+    told = {(star, number): distance for star, number, distance in pairs_there}
     found = gaia.crossmatch(
         hipparcos,
         radius_arcsec=radius,

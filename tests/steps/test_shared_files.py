@@ -16,11 +16,6 @@ from tests.steps import in_process
 from tests.steps.nights import FIRST, SPEC, Survey, night_rows
 
 
-@pytest.fixture
-def survey(tmp_path: Path) -> Survey:
-    return Survey(tmp_path)
-
-
 def start(survey: Survey, moment: datetime) -> RunFolder:
     """A counted run of the day that begins then."""
     survey.runs += 1

@@ -50,11 +50,6 @@ class RestCatalog:
         return {"conn_type": "http", "host": self.uri, "login": _CLIENT, "password": _SECRET}
 
     @property
-    def token_connection(self) -> dict[str, Any]:
-        """The Airflow connection of who was given a token."""
-        return {"conn_type": "http", "host": self.uri, "password": self.token()}
-
-    @property
     def properties(self) -> dict[str, str]:
         """The properties by which pyiceberg reaches it."""
         return {"type": "rest", "uri": self.uri, "credential": f"{_CLIENT}:{_SECRET}", "warehouse": WAREHOUSE}

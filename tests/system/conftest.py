@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import airflow_home
 from tests.steps.real_skies import publish_real_catalog
 from tests.system.dag_runs import Lake
 
@@ -18,13 +17,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.system)
             if "peers_python" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.peers)
-
-
-@pytest.fixture(scope="session")
-def airflow() -> Path:
-    """The Airflow home, with its database made."""
-    airflow_home.migrate()
-    return airflow_home.HOME
 
 
 @pytest.fixture(scope="session")
@@ -45,10 +37,11 @@ def plain_gaia(tmp_path_factory: pytest.TempPathFactory, landing: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory, landing: Path, airflow: Path) -> Lake:
-    """The three catalogs that ship, each ingested by its DAG on local Spark."""
+    """The three catalogs that ship: one of each layout ingested by its DAG on local Spark, the third here."""
     place = tmp_path_factory.mktemp("lake")
     (place / "logs").mkdir()
     lake = Lake(landing, place / "warehouse", place / "logs")
-    for name in ("gaia_dr3", "hipparcos", "hipparcos_hats"):
+    for name in ("gaia_dr3", "hipparcos"):
         lake.ingest(name)
+    publish_real_catalog("hipparcos_hats", landing, lake.warehouse)
     return lake

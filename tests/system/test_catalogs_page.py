@@ -20,10 +20,9 @@ from tests.steps.nights import Survey, night_rows
 from tests.steps.real_skies import publish_real_catalog
 from tests.system.environment import environment
 from tests.system.standalone import free_port
-from tests.web.browser import Sky, chromium, elsewhere, find_chromium, watched
+from tests.web.browser import PICTURES, Sky, chromium, elsewhere, find_chromium, watched
 
 PLEIADES = (56.75, 24.12)
-PICTURES = PROJECT / "build" / "screenshots"
 USER, PASSWORD = "astronomer", "a-password-of-the-test"
 SPECS = PROJECT / "include" / "specs"
 

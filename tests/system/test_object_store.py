@@ -51,7 +51,7 @@ class Ingest:
 
 
 def dag_command() -> list[str]:
-    return [sys.executable, "-m", "airflow", "dags", "test", f"catalog_ingest__{CATALOG}"]
+    return [sys.executable, "-m", "tests.system.run_dag", f"catalog_ingest__{CATALOG}"]
 
 
 def upload(server: S3Server, bucket: str, folder: Path) -> None:

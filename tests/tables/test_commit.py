@@ -11,7 +11,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
 from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
-from hipslake.tables import catalogs
+from hipslake.tables import fitting
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
 from hipslake.tables.data_files import bounds_table, live_files
@@ -62,14 +62,14 @@ def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.sink(lake.spec(), rows(0, 5))
-    found, asked = catalogs.find_table, 0
+    found, asked = fitting.find_table, 0
 
     def not_there_yet(*given: Any) -> Table | None:
         nonlocal asked
         asked += 1  # first by the sink, then by who would make the table
         return None if asked <= 2 else found(*given)
 
-    monkeypatch.setattr(catalogs, "find_table", not_there_yet)
+    monkeypatch.setattr(fitting, "find_table", not_there_yet)
     monkeypatch.setattr(sink, "find_table", not_there_yet)
     lake.sink(lake.spec(), rows(5, 5))
     monkeypatch.undo()

@@ -12,14 +12,21 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.airflow_home import PROJECT
+
+PICTURES = Path(os.environ.get("HIPSLAKE_ARTEFACTS") or PROJECT / "build") / "screenshots"
+"""Where pictures of the page are kept, for people to look at."""
+
 _ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 _PATIENCE = 180_000  # milliseconds: machines are shared
 # Notes when the sky was on the screen, in milliseconds since the page was asked for.
 _WATCH = """
-window.readyAt = new Promise((done) => {
+window.readyAt = new Promise((done, fail) => {
   const look = () => {
     if (document.querySelector("[data-ready]")) {
       requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now())));
+    } else if (document.querySelector(".problem")) {
+      fail(new Error(document.querySelector(".problem").textContent));
     } else requestAnimationFrame(look);
   };
   look();
@@ -109,7 +116,10 @@ class Sky:
     asked: list[str] = field(default_factory=list)
 
     def show(self, address: str, name: str) -> float:
-        """Open a catalog; milliseconds until its sky is on the screen."""
+        """Open a catalog; milliseconds until its sky is on the screen.
+
+        An error if the page shows a problem instead.
+        """
         self.page.goto("about:blank")
         self.page.goto(f"{address}#/{name}")
         return float(self.page.evaluate("window.readyAt"))

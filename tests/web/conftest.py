@@ -7,16 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import airflow_home
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
-
-
-@pytest.fixture(scope="session")
-def airflow() -> Path:
-    """The Airflow home, with its database made."""
-    airflow_home.migrate()
-    return airflow_home.HOME
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 from hipslake.sphere.cells import Footprint, gather
@@ -105,7 +105,7 @@ def serving(skies: dict[str, Footprint]) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            path = urlsplit(self.path).path
+            path = unquote(urlsplit(self.path).path)
             name = path.removeprefix("/") or "index.html"
             if path in encoded:
                 self.answer(encoded[path], "application/json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healpy
 import numpy as np
-from hipslake.sphere.cells import Footprint
+from hipslake.sphere.cells import Footprint, gather
 from hipslake.sphere.pixels import Pixel
 
 ROTATIONS: dict[str, tuple[float, float, float]] = {
@@ -55,15 +55,20 @@ def places(count: int, seed: int = 11) -> list[list[float]]:
 
 
 def disagreeing(picks: list[list[int]], at: list[list[float]], sky: Footprint) -> int:
-    """How many picks are not the pixel of their order that healpy finds, or miss a leaf that there is."""
+    """How many picks are not the pixel of their order that healpy finds, or miss a cell that there is.
+
+    Of more leaves than a map shows, the cells are those that the server gathers.
+    """
     found, positions = np.array(picks), np.array(at)
     index = healpy.ang2pix(1 << 29, positions[:, 0], positions[:, 1], nest=True, lonlat=True)
-    leaf = np.searchsorted(sky.start, index, side="right") - 1
-    size = np.int64(1) << 2 * (29 - sky.order[leaf].astype(np.int64))
-    there = (leaf >= 0) & (index < sky.start[leaf] + size)
+    cells = gather(sky)
+    shift = 2 * (29 - cells.order.astype(np.int64))
+    start = cells.npix << shift
+    cell = np.searchsorted(start, index, side="right") - 1
+    there = (cell >= 0) & (index < start[cell] + (np.int64(1) << shift[cell]))
     order, npix = found[:, 0], found[:, 1]
     expected = index >> 2 * (29 - np.maximum(order, 0))
-    right = np.where(there, (order >= 0) & (npix == expected), order == -1)
+    right = np.where(there, (order == cells.order[cell]) & (npix == expected), order == -1)
     return int((~right).sum())
 
 

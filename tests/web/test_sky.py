@@ -9,14 +9,11 @@ import pytest
 from hipslake.sphere.cells import Footprint
 from playwright.sync_api import Browser
 
-from tests.airflow_home import PROJECT
 from tests.web import made_up
-from tests.web.browser import Sky, chromium, elsewhere, find_chromium, watched
+from tests.web.browser import PICTURES, Sky, chromium, elsewhere, find_chromium, watched
 from tests.web.oracle import DEEP, PROJECTIONS, ROTATIONS, deep_sky, disagreeing, places, shares, whole_sky
 
 pytestmark = pytest.mark.system
-
-PICTURES = PROJECT / "build" / "screenshots"
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.filter_values import Number, Value, comparable
 from hipslake.errors import FilterError
+from hipslake.membership import is_one_of
 
 MAX_LENGTH = 10_000
 _MAX_DEPTH = 50
@@ -210,7 +211,7 @@ class _Parser:
         turned = self._took("not")
         if self._took("in"):
             subject, values = self._comparable(column, self._values(), start)
-            found = _is_one_of(subject, values)
+            found = is_one_of(subject, _array(values))
         elif self._took("between"):
             low = self._literal()
             self._need("and")
@@ -284,19 +285,10 @@ def _scalar(value: Any) -> pc.Expression:
     return pc.scalar(value)
 
 
-def _is_one_of(subject: pc.Expression, values: list[Any]) -> pc.Expression:
-    """The value is one of some.
-
-    Statistics of a row group that is all 0.0 say -0.0, which `isin` takes for another number and leaves the
-    rows out; a comparison does not.
-    """
-    if any(isinstance(value, pa.Scalar) for value in values):
-        typed = next(value for value in values if isinstance(value, pa.Scalar)).type
-        plain = [value.as_py() if isinstance(value, pa.Scalar) else value for value in values]
-        return subject.isin(pa.array(plain, typed))
-    found = subject.isin(values)
-    zeros = [value for value in values if value == 0]
-    return found | (subject == zeros[0]) if zeros else found
+def _array(values: list[Any]) -> pa.Array:
+    """Values of one type, of which some may be Arrow's scalars and say which."""
+    typed = next((value.type for value in values if isinstance(value, pa.Scalar)), None)
+    return pa.array([value.as_py() if isinstance(value, pa.Scalar) else value for value in values], typed)
 
 
 def _name(token: _Token) -> str:

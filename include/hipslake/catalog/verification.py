@@ -6,9 +6,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -22,8 +20,11 @@ from hipslake.catalog.checks.findings import (
 )
 from hipslake.catalog.checks.indices import index_problems
 from hipslake.catalog.checks.leaves import LeafRules, verify_partition
+from hipslake.catalog.checks.margins import MarginChecks
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.engine.model import Stage
+from hipslake.engine.progress import Progress
 from hipslake.engine.this_process import ThisProcess
 from hipslake.storage import Storage
 
@@ -38,10 +39,6 @@ __all__ = [
     "verify_catalog",
     "verify_partition",
 ]
-
-log = logging.getLogger(__name__)
-
-_PROGRESS_SECONDS = 10.0
 
 
 def verify_catalog(
@@ -83,7 +80,7 @@ def verify_catalog(
     seen = verification.bitmaps()
     threads = workers or os.cpu_count() or 1
     with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
-        progress = _Progress(verification.files)
+        progress = _Reading(metadata, verification.files)
         waiting: deque[Future[LeafFindings]] = deque()
         try:
             for rules, partition in verification.work():
@@ -92,11 +89,10 @@ def verify_catalog(
                     _settle(waiting.popleft(), verification, progress)
             while waiting:
                 _settle(waiting.popleft(), verification, progress)
+            progress.end()
             checks = verification.margin_checks()
             if checks is not None:
-                for found in pool.map(checks.check, range(checks.leaves)):
-                    verification.add_margins(found)
-                verification.conclude_margins()
+                _check_margins(checks, verification, pool)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -108,32 +104,32 @@ def verify_catalog(
     return verification.report(seen)
 
 
-def _settle(future: Future[LeafFindings], verification: Verification, progress: _Progress) -> None:
+def _settle(future: Future[LeafFindings], verification: Verification, progress: _Reading) -> None:
     found = future.result()
     verification.add(found)
     progress.count(found)
 
 
-class _Progress:
-    """Says in the log how far a verification is."""
+def _check_margins(checks: MarginChecks, verification: Verification, pool: ThreadPoolExecutor) -> None:
+    progress = Progress("margins", total=checks.leaves, unit="leaves")
+    for done, found in enumerate(pool.map(checks.check, range(checks.leaves)), start=1):
+        verification.add_margins(found)
+        progress.tell(done)
+    verification.conclude_margins()
+    progress.end(checks.leaves)
 
-    def __init__(self, files: int) -> None:
-        self._files = files
-        self._done = self._rows = 0
-        self._started = self._said = time.monotonic()
+
+class _Reading:
+    """Says in the log how many rows have been read."""
+
+    def __init__(self, metadata: CatalogMetadata, files: int) -> None:
+        self._files, self._done, self._rows = files, 0, 0
+        self._progress = Progress("verify", total=sum(each.rows for each in metadata.with_files))
 
     def count(self, found: LeafFindings) -> None:
         self._done += 1
         self._rows += found.rows
-        now = time.monotonic()
-        if now - self._said < _PROGRESS_SECONDS:
-            return
-        self._said = now
-        seconds = now - self._started
-        log.info(
-            "Verified %d of %d files, %d rows/s, about %d s left.",
-            self._done,
-            self._files,
-            self._rows / seconds,
-            seconds * (self._files - self._done) / self._done,
-        )
+        self._progress.tell(self._rows, [Stage("", self._done, self._files)])
+
+    def end(self) -> None:
+        self._progress.end(self._rows)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hipslake.cube.literals import plain, typed
 from hipslake.errors import ConditionError, ConditionTypeError
+from hipslake.membership import is_one_of
 
 _OPERATORS: dict[str, Callable[[Any, Any], pc.Expression]] = {
     "==": operator.eq,
@@ -166,11 +167,7 @@ class IsIn(Condition):
     def expression(self, field: pa.Field) -> pc.Expression:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         scalars = [_typed(value, field, self).as_py() for value in self.values]
-        found = pc.field(field.name).isin(pa.array(scalars, kind))
-        # Arrow 26 looks floats up by their bits, and takes a row group that is all 0.0 for one of -0.0.
-        if pa.types.is_floating(kind) and 0.0 in scalars:
-            found = found | (pc.field(field.name) == pc.scalar(pa.scalar(0.0, kind)))
-        return found
+        return is_one_of(pc.field(field.name), pa.array(scalars, kind))
 
     def __str__(self) -> str:
         return f"{self.column} in [{', '.join(map(repr, self.values))}]"

@@ -42,6 +42,14 @@ class Counter(Protocol):
         """The sum so far, for whoever started the tasks."""
 
 
+class Stage(NamedTuple):
+    """Tasks that run side by side, and how many of them are done."""
+
+    name: str  # "" where there is no other
+    done: int
+    tasks: int
+
+
 @dataclass(frozen=True)
 class Scratch:
     """Where blocks may wait for their reduce task, if all tasks run on this machine.
@@ -73,7 +81,7 @@ class Engine(Protocol):
         """A number that starts at 0."""
 
     def progress(
-        self, what: str, *, tasks: int, rows: int | None, done: Counter
+        self, what: str, *, rows: int | None = None, done: Counter | None = None
     ) -> AbstractContextManager[None]:
         """Log how far the tasks in the block are; parameters as for `hipslake.engine.progress.reported`."""
 

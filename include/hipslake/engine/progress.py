@@ -1,45 +1,161 @@
-"""How far the tasks of a step are, said in the task log while they run."""
+"""How far a long piece of work is, said in the task log while it runs: done of how much, rate, time left."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from hipslake.engine.model import Counter
+from hipslake.engine.model import Counter, Stage
 
 log = logging.getLogger(__name__)
 
-INTERVAL_SECONDS = 5.0
+INTERVAL_SECONDS = 10.0
+
+Clock = Callable[[], float]
+
+
+class _Mark(NamedTuple):
+    """How much was done at a moment."""
+
+    seconds: float
+    done: int
+
+
+class Progress:
+    """Says how far some work is, at most once in an interval.
+
+    The rate counts from the last look that found nothing done: what came before (Spark that starts, a stage
+    that only routes rows) would make the time left look longer than it is.
+
+    Parameters
+    ----------
+    what : str
+        What is being done, say "write".
+    total : int, optional
+        What will be done at the end; None if that is what the work finds out.
+    unit : str
+        What is counted.
+    clock : callable
+        Seconds since any moment.
+    interval : float
+        Seconds between two lines, at least.
+    say : callable
+        Takes a line.
+
+    Examples
+    --------
+    >>> seconds = iter([0.0, 10.0, 20.0, 30.0])
+    >>> progress = Progress("write", total=3000, clock=lambda: next(seconds), say=print)
+    >>> progress.tell(500)
+    write: 500 of 3,000 rows (17%), 50 rows/s, about 50 s left
+    >>> progress.tell(1500, [Stage("stage 3", 2, 4)])
+    write: 1,500 of 3,000 rows (50%), 75 rows/s, about 20 s left; stage 3: 2 of 4 tasks
+    >>> progress.end(3000)
+    write: 3,000 rows in 30.0 s, 100 rows/s
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        total: int | None = None,
+        unit: str = "rows",
+        clock: Clock = time.monotonic,
+        interval: float = INTERVAL_SECONDS,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self._what, self._total, self._unit = what, total, unit
+        self._clock, self._interval = clock, interval
+        self._say = say or (lambda line: log.info("%s", line))
+        self._start = self._said = clock()
+        self._idle = _Mark(self._start, 0)
+        self._stages: dict[str, _Mark] = {}  # how each was first seen
+
+    def tell(self, done: int, stages: Sequence[Stage] = ()) -> None:
+        """Say how far the work is, if the last line is old enough.
+
+        Parameters
+        ----------
+        done : int
+            Of the total.
+        stages : sequence of Stage
+            What is being worked on, where tasks do it.
+        """
+        now = self._clock()
+        if done <= 0:
+            self._idle = _Mark(now, 0)
+        for stage in stages:
+            self._stages.setdefault(stage.name, _Mark(now, stage.done))
+        if now - self._said < self._interval:
+            return
+        self._said = now
+        own = self._of_all(done, now)
+        # What the whole still takes is known better than what a stage of it takes.
+        parts = [self._of_stage(stage, now, alone=self._total is None or done <= 0) for stage in stages]
+        self._say(f"{self._what}: {'; '.join([*own, *parts]) or 'starting'}")
+
+    def end(self, done: int) -> None:
+        """Say how much was done, and how fast."""
+        seconds = max(self._clock() - self._start, 1e-9)
+        counted = f"{done:,} {self._unit} in " if done > 0 else ""
+        rate = f", {done / seconds:,.0f} {self._unit}/s" if done > 0 else ""
+        self._say(f"{self._what}: {counted}{seconds:.1f} s{rate}")
+
+    def _of_all(self, done: int, now: float) -> list[str]:
+        if done <= 0:
+            return []
+        rate = done / max(now - self._idle.seconds, 1e-9)
+        told = f"{rate:,.0f} {self._unit}/s"
+        if not self._total:
+            return [f"{done:,} {self._unit}, {told}"]
+        left = max(self._total - done, 0)
+        share = min(done / self._total, 1.0)
+        return [f"{done:,} of {self._total:,} {self._unit} ({share:.0%}), {told}, {_left(left / rate)}"]
+
+    def _of_stage(self, stage: Stage, now: float, *, alone: bool) -> str:
+        told = f"{stage.done:,} of {stage.tasks:,} tasks"
+        told = f"{stage.name}: {told}" if stage.name else told
+        first = self._stages[stage.name]
+        came = stage.done - first.done
+        if not alone or came <= 0 or now <= first.seconds:
+            return told
+        return f"{told}, {_left((stage.tasks - stage.done) * (now - first.seconds) / came)}"
 
 
 @contextmanager
 def reported(
-    what: str, *, tasks: int, rows: int | None, done: Counter, stages: Callable[[], str]
+    what: str,
+    *,
+    rows: int | None,
+    done: Counter | None,
+    stages: Callable[[], Sequence[Stage]],
 ) -> Iterator[None]:
-    """Log the progress of the work in the block: tasks done of how many, rows per second, time left.
+    """Log the progress of the work in the block, by a thread that looks at it from time to time.
 
     Parameters
     ----------
     what : str
         What is being done, say "histogram".
-    tasks : int
-        Tasks that do the counting.
     rows : int or None
-        Rows that they will have handled at the end; None if that is what they find out.
-    done : Counter
-        Rows handled so far; the tasks add to it.
+        Rows that the tasks will have handled at the end; None if that is what they find out.
+    done : Counter or None
+        Rows handled so far; the tasks add to it. None: only tasks are counted.
     stages : callable
-        Says how many tasks are done, "" before the first has started.
+        Says which tasks are done; none before the first has started.
     """
     stop = threading.Event()
-    start = time.monotonic()
+    progress = Progress(what, total=rows)
+
+    def so_far() -> int:
+        return done.value if done is not None else 0
 
     def watch() -> None:
         while not stop.wait(INTERVAL_SECONDS):
-            log.info("%s", _line(what, stages(), rows, done.value, time.monotonic() - start))
+            progress.tell(so_far(), stages())
 
     watcher = threading.Thread(target=watch, name="progress", daemon=True)
     watcher.start()
@@ -48,19 +164,12 @@ def reported(
     finally:
         stop.set()
         watcher.join()
-    seconds = max(time.monotonic() - start, 1e-9)
-    log.info(
-        "%s: %d tasks done, %d rows in %.1f s, %.0f rows/s",
-        what,
-        tasks,
-        done.value,
-        seconds,
-        done.value / seconds,
-    )
+    progress.end(so_far())
 
 
-def _line(what: str, stages: str, rows: int | None, done: int, seconds: float) -> str:
-    line = f"{what}: {stages or 'starting'}; {done} rows, {done / seconds:.0f} rows/s"
-    if rows and done:
-        line += f", {done / rows:.0%}, about {seconds * (rows - done) / done:.0f} s left"
-    return line
+def _left(seconds: float) -> str:
+    if seconds < 120:
+        return f"about {seconds:.0f} s left"
+    if seconds < 7200:
+        return f"about {seconds / 60:.0f} min left"
+    return f"about {seconds / 3600:.1f} h left"

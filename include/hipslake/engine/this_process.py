@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import pyarrow as pa
 
 from hipslake.engine.blocks import cut
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Task
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task
 from hipslake.engine.progress import reported
 
 _SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
@@ -30,7 +30,8 @@ class ThisProcess:
 
     def __init__(self, cores: int | None = None) -> None:
         self._cores = cores or os.cpu_count() or 1
-        self._done = 0
+        self._stage = Stage("", 0, 0)
+        self._counting = threading.Lock()
 
     @property
     def cores(self) -> int:
@@ -44,12 +45,12 @@ class ThisProcess:
         return _Counter()
 
     def progress(
-        self, what: str, *, tasks: int, rows: int | None, done: Counter
+        self, what: str, *, rows: int | None = None, done: Counter | None = None
     ) -> AbstractContextManager[None]:
-        return reported(what, tasks=tasks, rows=rows, done=done, stages=lambda: f"{self._done} tasks done")
+        return reported(what, rows=rows, done=done, stages=self._stages)
 
     def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
-        return self._together(lambda number: list(task(number)), list(range(tasks)), result)
+        return self._together("", lambda number: list(task(number)), list(range(tasks)), result)
 
     def exchange(
         self,
@@ -76,19 +77,23 @@ class ThisProcess:
             blocks.sort(key=lambda block: block.source)
             return list(reducer(target, blocks))
 
-        self._together(route, list(range(sources)), pa.schema([]))
+        self._together("routing", route, list(range(sources)), pa.schema([]))
         assert all(0 <= target < targets for target in waiting), "a target that was not announced"
-        return self._together(gather, sorted(waiting), result)
+        return self._together("gathering", gather, sorted(waiting), result)
+
+    def _stages(self) -> list[Stage]:
+        return [self._stage] if self._stage.tasks else []
 
     def _together(
-        self, work: Callable[[int], list[pa.RecordBatch]], numbers: list[int], schema: pa.Schema
+        self, name: str, work: Callable[[int], list[pa.RecordBatch]], numbers: list[int], schema: pa.Schema
     ) -> pa.Table:
         def counted(number: int) -> list[pa.RecordBatch]:
             found = work(number)
-            self._done += 1
+            with self._counting:
+                self._stage = self._stage._replace(done=self._stage.done + 1)
             return found
 
-        self._done = 0
+        self._stage = Stage(name, 0, len(numbers))
         with ThreadPoolExecutor(self._cores, thread_name_prefix="task") as pool:
             try:
                 found = list(pool.map(counted, numbers))

@@ -175,7 +175,7 @@ def _changes(
     rows = len(groups) * counted.rows_out
     with (
         run.phases("merge"),
-        engine.progress("append", tasks=task.state.targets, rows=rows, done=task.merged),
+        engine.progress("append", rows=rows, done=task.merged),
         blocks_in_write(run.catalog, attempt.write_id, size) as scratch,
     ):
         files = engine.exchange(

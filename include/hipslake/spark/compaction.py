@@ -100,7 +100,7 @@ def _compact(
     rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
     with Heartbeat(catalog, write_id, rest=False) as heartbeat, Pin(catalog, write_id) as pin:
         pin.hold(base.version)
-        with phases("merge"), engine.progress("compact", tasks=task.tasks, rows=rows, done=task.done):
+        with phases("merge"), engine.progress("compact", rows=rows, done=task.done):
             files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
         changes = {}
         for group, removed in work.items():

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.cube import Cube
-from hipslake.cube.store.results import WRITTEN, ResultTasks, cut_by_bytes, sizes_of_reads
+from hipslake.cube.store.partition_tasks import TASKS_PER_CORE, shares_of_weight
+from hipslake.cube.store.results import WRITTEN, ResultTasks, sizes_of_reads
 from hipslake.engine.model import Engine
 from hipslake.steps.cube_query import (
     FATES,
@@ -29,7 +30,6 @@ from hipslake.steps.tables import write_table
 from hipslake.storage import Storage
 from hipslake.versions.pins import pinning
 
-_TASKS_PER_CORE = 4
 _LEAST_TASK_BYTES = 8 << 20
 
 
@@ -53,7 +53,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             plan = planned(request, cube)
             sizes = sizes_of_reads(cube.storage, cube.metadata, plan)
             share = _task_bytes(request, int(sizes.sum()), engine.cores)
-            tasks = tuple(map(tuple, cut_by_bytes(plan, sizes.tolist(), share)))
+            tasks = shares_of_weight(plan, list(plan.reads()), sizes.tolist(), share)
             explained, fates = told(plan), partition_fates(plan)
             write_table(request.folder.storage, FATES, fates)
         folder = folder_of(request)
@@ -67,7 +67,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             origin=origin_of(request, cube),
         )
         try:
-            with phases("read"):
+            with phases("read"), engine.progress("query"):
                 written = (
                     engine.run(work, tasks=len(tasks), result=WRITTEN) if tasks else WRITTEN.empty_table()
                 )
@@ -122,7 +122,7 @@ def _opened(request: CubeQueryRequest) -> Iterator[Cube]:
 
 def _task_bytes(request: CubeQueryRequest, planned: int, cores: int) -> int:
     """Of the files that one task reads, about: so that all cores have some tasks, but files are not tiny."""
-    return min(request.task_bytes, max(_LEAST_TASK_BYTES, planned // (cores * _TASKS_PER_CORE)))
+    return min(request.task_bytes, max(_LEAST_TASK_BYTES, planned // (cores * TASKS_PER_CORE)))
 
 
 def _empty(work: ResultTasks) -> pa.Table:

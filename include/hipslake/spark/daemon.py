@@ -59,5 +59,5 @@ def ending_quietly(worker: Worker) -> Worker:
 if __name__ == "__main__":
     prepare()
     daemon = import_module("pyspark.daemon")
-    daemon.worker = ending_quietly(daemon.worker)
+    daemon.__dict__["worker"] = ending_quietly(daemon.worker)
     daemon.manager()

@@ -10,7 +10,7 @@ from pyspark import Accumulator
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hipslake.engine.model import MAX_BLOCK_BYTES, Counter, Mapper, Reducer, Scratch, Task
+from hipslake.engine.model import MAX_BLOCK_BYTES, Counter, Mapper, Reducer, Scratch, Stage, Task
 from hipslake.engine.progress import reported
 from hipslake.spark.exchange import THROUGH_SHUFFLE, collected, exchange, run_tasks
 from hipslake.spark.kernel import bytes_kept_unwritten
@@ -40,9 +40,9 @@ class SparkEngine:
         return self._spark.sparkContext.accumulator(0)
 
     def progress(
-        self, what: str, *, tasks: int, rows: int | None, done: Counter
+        self, what: str, *, rows: int | None = None, done: Counter | None = None
     ) -> AbstractContextManager[None]:
-        return reported(what, tasks=tasks, rows=rows, done=done, stages=self._stages)
+        return reported(what, rows=rows, done=done, stages=self._stages)
 
     def run(self, task: Task, *, tasks: int, result: pa.Schema) -> pa.Table:
         frame = run_tasks(self._spark, sources=tasks, task=task, result=from_arrow_schema(result))
@@ -83,8 +83,8 @@ class SparkEngine:
         with ThroughFiles.freeing(context, scratch.folder, targets, write_out=write_out) as transport:
             yield transport
 
-    def _stages(self) -> str:
+    def _stages(self) -> list[Stage]:
         tracker = self._spark.sparkContext.statusTracker()
         stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         active = [stage for stage in stages if stage is not None]
-        return ", ".join(f"stage {s.stageId}: {s.numCompletedTasks} of {s.numTasks} tasks" for s in active)
+        return [Stage(f"stage {each.stageId}", each.numCompletedTasks, each.numTasks) for each in active]

@@ -36,7 +36,7 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
         tasks = len(task.stretches)
         folder.delete_tree(PIECES)
         if tasks:
-            with phases("read"), engine.progress("export", tasks=tasks, rows=None, done=task.done):
+            with phases("read"), engine.progress("export", done=task.done):
                 engine.run(task, tasks=tasks, result=_RESULT)
         with phases("write"):
             exported = export.write(_rows(folder, tasks))

@@ -170,7 +170,7 @@ def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
 
 def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
     """Run the tasks; give the sum of their parts, and what they met in each split, in source order."""
-    with engine.progress("histogram", tasks=len(task.tasks), rows=None, done=task.done):
+    with engine.progress("histogram", done=task.done):
         texts = engine.run(task, tasks=len(task.tasks), result=RESULT).column(0).to_pylist()
     reports = sorted(
         (SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split

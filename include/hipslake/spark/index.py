@@ -183,7 +183,7 @@ def build_index(
     task = IndexTask(
         parts, schema, bounds, dict(metadata.groups[0].pixels), storage, write_id, engine.counter()
     )
-    with engine.progress("index", tasks=len(parts), rows=metadata.total_rows, done=task.done):
+    with engine.progress("index", rows=metadata.total_rows, done=task.done):
         found = engine.exchange(
             sources=len(parts),
             mapper=task.route,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from hipslake.spark.installed import prefer_installed_pyspark
 from hipslake.spark.kernel import use_small_pages
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
+from hipslake.steps.run import RunFolder, StartedJob
 
 if TYPE_CHECKING:
     from hipslake.spark.engine import SparkEngine
@@ -50,6 +51,8 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
             start = time.perf_counter()
             spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
             engine = SparkEngine(spark)
+            told = StartedJob(application=spark.sparkContext.applicationId)
+            request.folder.write(RunFolder.job_path(request.step), told)
             _start_workers(engine)
             run = step.result()
             seconds = time.perf_counter() - start

@@ -76,7 +76,7 @@ def join(request: JoinRequest, engine: Engine) -> JoinReport:
         log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
         with (
             phases("match"),
-            engine.progress("match", tasks=len(stretches), rows=left_rows, done=task.done),
+            engine.progress("match", rows=left_rows, done=task.done),
         ):
             found = engine.run(task, tasks=len(stretches), result=MATCHED)
         with phases("plan"):
@@ -88,7 +88,7 @@ def join(request: JoinRequest, engine: Engine) -> JoinReport:
         )
         with (
             phases("write"),
-            engine.progress("write", tasks=state.tasks, rows=rows, done=writing.written),
+            engine.progress("write", rows=rows, done=writing.written),
         ):
             files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
         with phases("store"):

@@ -79,7 +79,7 @@ def run_tasks(
     work = task.work
     rows = pc.sum(work.leaves.table["rows"]).as_py() or 0
     with (
-        engine.progress("margin", tasks=work.targets, rows=rows, done=task.read),
+        engine.progress("margin", rows=rows, done=task.read),
         blocks_in_write(catalog, order.write_id, size) as scratch,
     ):
         files = engine.exchange(

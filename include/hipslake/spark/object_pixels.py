@@ -90,13 +90,14 @@ def gather_object_pixels(
             files = ColumnFiles.of(objects.storage, objects.metadata, given.key)
             parts = tuple(files.cut(_TASKS_PER_CORE * engine.cores))
             task = GatherTask(folder.storage, kind, frozen, pieces, parts, small)
-            found = engine.exchange(
-                sources=len(parts),
-                mapper=task.route,
-                targets=pieces,
-                reducer=task.store,
-                result=_RESULT,
-            )
+            with engine.progress("objects"):
+                found = engine.exchange(
+                    sources=len(parts),
+                    mapper=task.route,
+                    targets=pieces,
+                    reducer=task.store,
+                    result=_RESULT,
+                )
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
             f"{error}; it went while this run was at work: clear the run from its first task"
@@ -213,7 +214,8 @@ def _store_wanted(
 ) -> int:
     """Leave the codes of all ids of the source in the run folder, ascending; return how many there are."""
     task = WantedTask(source, tuple(splits), runs_of_splits(len(splits), engine.cores), field)
-    found = engine.run(task, tasks=len(task.tasks), result=_FOUND)
+    with engine.progress("ids"):
+        found = engine.run(task, tasks=len(task.tasks), result=_FOUND)
     codes = np.unique(found["code"].to_numpy().view(np.uint64))
     with folder.open(_WANTED, "wb", durable=False) as file, pa.ipc.new_file(file, _CODES) as writer:
         writer.write_batch(pa.record_batch([codes], schema=_CODES))

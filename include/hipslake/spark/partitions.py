@@ -67,7 +67,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     with (
         phases("write"),
         Heartbeat(catalog, write_id),
-        engine.progress("write", tasks=state.targets, rows=groups * counted.rows_out, done=task.written),
+        engine.progress("write", rows=groups * counted.rows_out, done=task.written),
         blocks_in_write(catalog, write_id, size) as scratch,
     ):
         files = engine.exchange(

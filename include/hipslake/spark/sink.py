@@ -27,16 +27,12 @@ from hipslake.spark.sink_writing import WriteTask, check_files, write_files
 from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
-from hipslake.tables.catalogs import (
-    OpenTable,
-    find_table,
-    fitting_table,
-    in_table,
-    open_catalog,
-)
+from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
+from hipslake.tables.fitting import OpenTable, fitting_table
 from hipslake.tables.keys import check_key
 from hipslake.tables.order import SinkOrder, SinkOutcome
+from hipslake.tables.partitioning import in_table
 from hipslake.tables.positions import NO_POSITIONS
 from hipslake.tables.rows import NoRows, Rows, rows_of
 from hipslake.tables.schemas import arrow_schema, check_written, stored_schema

@@ -87,7 +87,7 @@ def count_rows(
     samples = frozenset(np.linspace(0, max(tasks - 1, 0), min(_SAMPLE_PARTS, tasks)).astype(int).tolist())
     within = Interval.of(order) if order.spec.mode is TableMode.OVERWRITE_INTERVAL else None
     task = CountTask(new, fields, order.spec.key, within, writer, samples, dropped, engine.counter())
-    with engine.progress("count", tasks=tasks, rows=None, done=task.done):
+    with engine.progress("count", done=task.done):
         found = engine.run(task, tasks=tasks, result=_RESULT)
     counts, keys, ranges = [], KeyFilter(), []
     for row in found.to_pylist():

@@ -196,7 +196,8 @@ def _in_interval(
     task = FindInIntervalTask(
         tuple(StoredFile.of(file, standing.table) for file in maybe), within, new.schema
     )
-    found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
+    with engine.progress("find"):
+        found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
     found.sort(key=lambda row: row["number"])
     going = [np.frombuffer(row["positions"], np.int64) for row in found]
     whole, partly, gone = _cut([maybe[row["number"]] for row in found], going)

@@ -44,7 +44,7 @@ def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenF
     rows = int(plan.counts.totals.sum())
     if not rows:
         return []
-    with engine.progress("write", tasks=plan.tasks, rows=rows, done=task.written):
+    with engine.progress("write", rows=rows, done=task.written):
         if not plan.shuffled:
             found = engine.run(task.write_directly, tasks=sources, result=FILES_SCHEMA)
         else:

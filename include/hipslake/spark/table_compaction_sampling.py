@@ -59,7 +59,7 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
     parts = parts_of(plan.groups, engine.cores)
     shares = tuple(_share(spec, group) for group in plan.groups)
     task = SampleTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
-    with engine.progress("sample", tasks=len(parts), rows=None, done=task.done):
+    with engine.progress("sample", done=task.done):
         found = engine.run(task, tasks=len(parts), result=_RESULT)
     by_part = dict(zip(found["part"].to_pylist(), found["rows"].to_pylist(), strict=True))
     empty = pa.schema([table.schema.field(name) for name in spec.columns]).empty_table()

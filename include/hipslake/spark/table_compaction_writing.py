@@ -83,7 +83,7 @@ def write_files(
     )
     rows = sum(group.rows for group in groups)
     size = block_bytes(table.schema, rows, sum(group.bytes for group in groups))
-    with engine.progress("compact", tasks=len(targets), rows=rows, done=reducer.done):
+    with engine.progress("compact", rows=rows, done=reducer.done):
         found = engine.exchange(
             sources=len(parts),
             mapper=mapper,

@@ -213,7 +213,7 @@ def find_old_versions(
     targets = max(engine.cores, -(-rows // _TASK_ROWS))
     task = JoinTask(new, files, key, last_by, targets, work.root, engine.counter())
     sources = len(files) + new.rows.tasks
-    with engine.progress("keys", tasks=sources, rows=None, done=task.done):
+    with engine.progress("keys", done=task.done):
         found = engine.exchange(
             sources=sources,
             mapper=task.route,

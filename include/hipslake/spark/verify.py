@@ -68,9 +68,9 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
         tasks = _write_work(folder, runs)
     rules = {each.name: verification.rules(each.name) for each in metadata.with_files}
     task = VerifyTask(folder, rules, engine.counter())
-    rows = metadata.total_rows * len(metadata.groups)
+    rows = sum(each.rows for each in metadata.with_files)
     log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, metadata.total_bytes, tasks)
-    with phases("verify"), engine.progress("verify", tasks=tasks, rows=rows, done=task.done):
+    with phases("verify"), engine.progress("verify", rows=rows, done=task.done):
         found = engine.run(task, tasks=tasks, result=_RESULT)
         for batch in found.to_batches():
             for text in batch.column(0).to_pylist():
@@ -84,7 +84,7 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     if checks is not None:
         folder.write(_SUBJECT, metadata.to_json())
         margins = MarginTask(folder, catalog, min(checks.leaves, _TASKS_PER_CORE * engine.cores))
-        with phases("margins"):
+        with phases("margins"), engine.progress("margins"):
             for text in engine.run(margins, tasks=margins.tasks, result=_RESULT)["finding"].to_pylist():
                 verification.add_margins(MarginFindings.model_validate_json(text))
         verification.conclude_margins()

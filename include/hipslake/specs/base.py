@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
+_DEADLINE = "deadline_minutes"
+
+Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
+"""A time of up to a year."""
 
 
 class Frozen(BaseModel):
@@ -28,6 +32,7 @@ class NamedSpec(Frozen):
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
+    deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
 
     def with_overrides(self, **given: Any) -> Self:
         """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.
@@ -42,7 +47,7 @@ class NamedSpec(Frozen):
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is written."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude=set(self.of_no_outcome))
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={_DEADLINE, *self.of_no_outcome})
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def _overridden(self, data: dict[str, Any]) -> Self:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen
+from hipslake.specs.base import NAME_PATTERN, Frozen, Minutes
 from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
@@ -131,6 +131,7 @@ class CubeSpec(CubeColumns):
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
     schedule: Following = None  # None: as its datasets have news
+    deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
     conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
     materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)

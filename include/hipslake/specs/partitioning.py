@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field, GetJsonSchemaHandler, model_serializer, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
-from hipslake.specs.base import Frozen
+from hipslake.specs.text_form import TextForm
 
 HEALPIX_SOURCE = "_healpix_29"
 MAX_PARAMETER = 2**31 - 1  # other readers of Iceberg keep it in 32 bits
@@ -52,7 +51,7 @@ _WITH_PARAMETER = (TransformName.BUCKET, TransformName.TRUNCATE, TransformName.H
 _PLURALS = {f"{name}s": name.value for name in _TIMES}  # Spark's words
 
 
-class PartitionField(Frozen):
+class PartitionField(TextForm):
     """A column and the transform that gives its partition value.
 
     Read from and printed as text: `night` (identity), `bucket[16](id)`, `year(ts)`, `healpix[5]`. The last
@@ -69,19 +68,17 @@ class PartitionField(Frozen):
     '_healpix_5'
     """
 
+    about: ClassVar[str] = "A column, or a transform of one."
+    examples: ClassVar[tuple[str, ...]] = ("night", "bucket[16](id)", "year(ts)", "healpix[5]")
+
     transform: TransformName
     parameter: int | None = Field(default=None, ge=0, le=MAX_PARAMETER)  # of bucket, truncate and healpix
     source: str = Field(min_length=1)
 
     @classmethod
-    def parse(cls, text: str) -> PartitionField:
-        """Read a field from its text; `ValueError` (pydantic's) says what is wrong with it."""
-        return cls.model_validate(text)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        return _parse(given) if isinstance(given, str) else given
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return the transform, its parameter and the source that a text names."""
+        return _parse(text)
 
     @model_validator(mode="after")
     def _parameter_fits(self) -> PartitionField:
@@ -96,21 +93,6 @@ class PartitionField(Frozen):
         elif name is not TransformName.HEALPIX and parameter < 1:
             raise ValueError(f"{name}[{parameter}]: the number is 1 or more")
         return self
-
-    @model_serializer
-    def _to_text(self) -> str:
-        return str(self)
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "title": "PartitionField",
-            "description": "A column, or a transform of one.",
-            "examples": ["night", "bucket[16](id)", "year(ts)", "healpix[5]"],
-        }
 
     @property
     def column(self) -> str:
@@ -165,7 +147,7 @@ def _usual(name: TransformName) -> int:
     return {TransformName.BUCKET: 16, TransformName.TRUNCATE: 4}.get(name, 5)
 
 
-class SortField(Frozen):
+class SortField(TextForm):
     """A column, or a transform of one, that rows of a file are sorted by.
 
     Read from and printed as text: `ra`, `ts desc`, `day(ts) desc nulls first`. Nulls come first in ascending
@@ -177,16 +159,17 @@ class SortField(Frozen):
     'ts desc'
     """
 
+    about: ClassVar[str] = "A column, or a transform of one, and in which direction rows are sorted by it."
+    examples: ClassVar[tuple[str, ...]] = ("ra", "ts desc", "day(ts) desc nulls first")
+
     field: PartitionField
     descending: bool = False
     nulls_first: bool = True
 
-    @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        if not isinstance(given, str):
-            return given
-        words = given.split()
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return the field and the directions that a text names."""
+        words = text.split()
         nulls = None
         if len(words) > 2 and words[-2].lower() == "nulls" and words[-1].lower() in ("first", "last"):
             nulls, words = words[-1].lower(), words[:-2]
@@ -197,10 +180,6 @@ class SortField(Frozen):
             raise ValueError("is empty; write a column, such as 'ra' or 'ts desc nulls last'")
         first = not descending if nulls is None else nulls == "first"
         return {"field": " ".join(words), "descending": descending, "nulls_first": first}
-
-    @model_serializer
-    def _to_text(self) -> str:
-        return str(self)
 
     def __str__(self) -> str:
         usual = self.nulls_first is not self.descending

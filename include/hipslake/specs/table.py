@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     Discriminator,
     Field,
     Tag,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -22,6 +21,7 @@ from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.template import is_templated
+from hipslake.specs.text_form import TextForm
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum import VacuumSpec
 
@@ -40,31 +40,27 @@ class TableMode(StrEnum):
     OVERWRITE_INTERVAL = "overwrite-interval"  # replaces all rows whose time lies in the interval
 
 
-class Duplicates(Frozen):
+class Duplicates(TextForm):
     """What several rows of one key in a batch are: an error, or all but the last are left out.
 
     Read from and printed as text: `error`, `last by updated_at`. Among rows of the same value, the last in
     source order stays; a null counts as the smallest value.
     """
 
+    about: ClassVar[str] = "What several rows of one key in a batch are."
+    examples: ClassVar[tuple[str, ...]] = ("error", "last by updated_at")
+
     last_by: Column | None = None  # None: an error
 
-    @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        if not isinstance(given, str):
-            return given
-        text = given.strip()
-        if text.lower() == "error":
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return the column that a text names, if it names one."""
+        if text.strip().lower() == "error":
             return {"last_by": None}
-        match = _LAST_BY.fullmatch(text)
+        match = _LAST_BY.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{given!r} is neither 'error' nor 'last by <column>'")
+            raise ValueError(f"{text!r} is neither 'error' nor 'last by <column>'")
         return {"last_by": match["column"].strip()}
-
-    @model_serializer
-    def _to_text(self) -> str:
-        return str(self)
 
     def __str__(self) -> str:
         return "error" if self.last_by is None else f"last by {self.last_by}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
-from pydantic import Field, GetJsonSchemaHandler, model_serializer, model_validator
-from pydantic_core import CoreSchema
+from pydantic import Field, model_validator
 
-from hipslake.specs.base import Frozen
+from hipslake.specs.text_form import TextForm
 
 _ROWS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 _BYTES = {
@@ -38,7 +37,7 @@ class ThresholdUnit(StrEnum):
     BYTES = "bytes"
 
 
-class Threshold(Frozen):
+class Threshold(TextForm):
     """The largest leaf allowed: rows, or bytes of the finished file on disk.
 
     Read from and printed as text, exactly both ways: `20000 rows`, `1M rows`, `64 MiB`, `200 kB`.
@@ -52,35 +51,23 @@ class Threshold(Frozen):
     '512 KiB'
     """
 
+    about: ClassVar[str] = "The largest leaf allowed, in rows or in bytes of the file on disk."
+    examples: ClassVar[tuple[str, ...]] = ("20000 rows", "1M rows", "64 MiB")
+
     value: int = Field(ge=1)
     unit: ThresholdUnit
 
-    @classmethod
-    def parse(cls, text: str) -> Threshold:
-        """Read a threshold from its text; `ValueError` (pydantic's) says what is wrong with it."""
-        return cls.model_validate(text)
-
     @model_validator(mode="before")
     @classmethod
-    def _from_text(cls, given: Any) -> Any:
+    def _has_a_unit(cls, given: Any) -> Any:
         if isinstance(given, bool | int | float):
             raise ValueError(f"{given!r} has no unit; write it as {_EXAMPLES}")
-        return _parse(given) if isinstance(given, str) else given
-
-    @model_serializer
-    def _to_text(self) -> str:
-        return str(self)
+        return given
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {
-            "type": "string",
-            "title": "Threshold",
-            "description": "The largest leaf allowed, in rows or in bytes of the file on disk.",
-            "examples": ["20000 rows", "1M rows", "64 MiB"],
-        }
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return the number and the unit of a text."""
+        return _parse(text)
 
     def __str__(self) -> str:
         if self.unit is ThresholdUnit.ROWS:

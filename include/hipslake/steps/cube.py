@@ -1,35 +1,35 @@
-"""What all steps of cubes share: the cube that they are about, and how a retry knows what was done."""
+"""What steps that are all of a run share: the cube that they are about, and what they say of it."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from hipslake.cube.store.layout import cube_uri
+from pydantic import AwareDatetime, Field
+
+from hipslake.steps.cube_place import cube_root
 from hipslake.steps.report import Report, Request
+from hipslake.steps.run import now_utc
 from hipslake.storage import Storage
 
 
 class CubeRequest(Request):
-    """What a step that is told of a cube has to do. Where it is all of a run, it holds all that is needed."""
+    """What is done to a cube; the request holds all that is needed."""
 
-    reusable: ClassVar[bool] = False  # what there is to do changes with the cube
+    reads_sources: ClassVar[bool] = False
+    reusable: ClassVar[bool] = False  # what there is to do and to tell changes by the hour
 
     warehouse: str
-    cube: str  # its name
-
-    @property
-    def place(self) -> Storage:
-        """The storage at the cube's root."""
-        return Storage.at(cube_uri(self.warehouse, self.cube))
-
-    @property
-    def mark(self) -> str:
-        """What a version is marked with that the run commits: a retry finds by it what was committed."""
-        return self.run_uri
+    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
+    created: AwareDatetime = Field(default_factory=now_utc)  # ages are counted up to then
 
     def fingerprint(self) -> str:
         """Return the digest of the request; there are no other inputs."""
         return self.digest()
+
+    @property
+    def root(self) -> Storage:
+        """The storage at the cube's root."""
+        return cube_root(self.warehouse, self.cube)
 
 
 class CubeReport(Report):

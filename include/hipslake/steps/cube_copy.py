@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from hipslake.cube.store.committing import committed_before, newest
 from hipslake.cube.store.upkeep import copy
-from hipslake.steps.cube import CubeReport
-from hipslake.steps.cube_place import cube_root, name_of, new_root
-from hipslake.steps.report import Phases, Request
-from hipslake.steps.run import now_utc
+from hipslake.steps.cube import CubeReport, CubeRequest
+from hipslake.steps.cube_place import name_of, new_root
+from hipslake.steps.report import Phases
 
 
-class CopyCubeRequest(Request):
+class CopyCubeRequest(CubeRequest):
     """Copy a cube."""
 
     step: ClassVar[str] = "cube_copy"
-    reads_sources: ClassVar[bool] = False
-    reusable: ClassVar[bool] = False  # what there is to copy changes with the cube
 
-    warehouse: str
-    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
-    target: str = Field(min_length=1, max_length=2000)  # likewise
+    target: str = Field(min_length=1, max_length=2000)  # a name or a URI, as the cube's
     datasets: tuple[str, ...] | None = None
     overwrite: bool = False
-    created: AwareDatetime = Field(default_factory=now_utc)
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no other inputs."""
-        return self.digest()
 
 
 class CopyCubeReport(CubeReport):
@@ -55,7 +45,7 @@ def run(request: CopyCubeRequest) -> CopyCubeReport:
         A file of the cube is missing or damaged; the target is as it was.
     """
     phases = Phases()
-    source = cube_root(request.warehouse, request.cube)
+    source = request.root
     target = new_root(request.warehouse, request.target, source)
     done = committed_before(target, request.run_uri) if newest(target) else None
     if done is None:

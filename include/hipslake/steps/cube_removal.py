@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pyarrow.compute as pc
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 
 from hipslake.cube.condition_text import MAX_LENGTH, parse_conditions
 from hipslake.cube.keys import bounds_of
@@ -24,10 +24,9 @@ from hipslake.cube.store.removal import (
 from hipslake.cube.store.upkeep import stats
 from hipslake.errors import ConflictError, CubeError, SpecError
 from hipslake.specs.base import Frozen
-from hipslake.steps.cube import CubeReport
-from hipslake.steps.cube_place import cube_root, name_of
-from hipslake.steps.report import Phases, Request
-from hipslake.steps.run import now_utc
+from hipslake.steps.cube import CubeReport, CubeRequest
+from hipslake.steps.cube_place import name_of
+from hipslake.steps.report import Phases
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
@@ -35,26 +34,11 @@ STARTED = "cube_delete/started"
 """In the run folder: the write id of the version that was the newest when the cube began to be deleted."""
 
 
-class RemovalRequest(Request):
+class RemovalRequest(CubeRequest):
     """What requests to take something away share."""
 
-    reads_sources: ClassVar[bool] = False
-    reusable: ClassVar[bool] = False  # what there is to do changes with the cube
-
-    warehouse: str
-    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
     datasets: tuple[str, ...] | None = None
     dry_run: bool = True
-    created: AwareDatetime = Field(default_factory=now_utc)
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no other inputs."""
-        return self.digest()
-
-    @property
-    def root(self) -> Storage:
-        """The storage at the cube's root."""
-        return cube_root(self.warehouse, self.cube)
 
 
 class RemovePartitionsRequest(RemovalRequest):

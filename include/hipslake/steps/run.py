@@ -109,6 +109,12 @@ class FrozenInputs(Frozen):
         return sum(file.size for file in self.files)
 
 
+class StartedJob(Frozen):
+    """The Spark job of a step, once its session is open."""
+
+    application: str  # its id, as the cluster's UI and the history server know it
+
+
 @dataclass(frozen=True)
 class RunFolder:
     """The folder of one run, and every path in it (relative to the folder, "/"-separated)."""
@@ -142,6 +148,16 @@ class RunFolder:
     def report_path(step: str) -> str:
         """Path of what the step says it did."""
         return f"reports/{step}.json"
+
+    @staticmethod
+    def job_path(step: str) -> str:
+        """Path of what a step's Spark job says of itself when it starts."""
+        return f"jobs/{step}.json"
+
+    def application(self, step: str) -> str:
+        """Return the id of the Spark application that the last attempt at a step was; "" if it was none."""
+        path = self.job_path(step)
+        return self.read(path, StartedJob).application if self.storage.is_file(path) else ""
 
     def uri_of(self, path: str) -> str:
         """The URI of a path in the folder."""

@@ -5,35 +5,21 @@ from __future__ import annotations
 from contextlib import closing
 from typing import ClassVar
 
-from pydantic import AwareDatetime, Field
-
 from hipslake.specs.table import IcebergSpec
-from hipslake.specs.vacuum import Retention
 from hipslake.steps.old_runs import remove_old_runs_of_dag
-from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.run import now_utc
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.retention import RetentionRequest
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.vacuum import vacuum_table
 
 
-class VacuumTableRequest(Request):
-    """Vacuum a table."""
+class VacuumTableRequest(RetentionRequest):
+    """Vacuum a table; its versions are the snapshots."""
 
     step: ClassVar[str] = "vacuum_table"
-    reads_sources: ClassVar[bool] = False
-    reusable: ClassVar[bool] = False  # what there is to do changes by the hour
 
-    warehouse: str
     iceberg: IcebergSpec = IcebergSpec()
     table: str  # namespace.table
-    keep_versions: int  # snapshots
-    keep_days: float
-    dry_run: bool = True
-    created: AwareDatetime = Field(default_factory=now_utc)  # ages are counted up to then
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there is nothing else."""
-        return self.digest()
 
 
 class VacuumTableReport(Report):
@@ -62,7 +48,7 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
         If the Iceberg catalog or the store do not answer.
     """
     phases = Phases()
-    retention = Retention.of(request.keep_versions, request.keep_days)
+    retention = request.retention()
     with closing(open_catalog(request.iceberg, request.warehouse)) as catalog:
         if find_table(catalog, request.table) is None:
             text = f"There is no table {request.table} yet."

@@ -1,74 +1,36 @@
-"""Iceberg catalogs and tables: opened, and made if they are absent."""
+"""Iceberg catalogs: reached and opened, and the tables in them found."""
 
 from __future__ import annotations
 
-import json
-import logging
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
-    NamespaceAlreadyExistsError,
-    NoSuchTableError,
-    RESTError,
-    TableAlreadyExistsError,
-)
-from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionSpec
-from pyiceberg.partitioning import PartitionField as IcebergField
-from pyiceberg.schema import Schema
+from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, RESTError
 from pyiceberg.table import Table
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortOrder
-from pyiceberg.table.sorting import SortField as IcebergSortField
-from pyiceberg.transforms import parse_transform
 from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
 from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException
-from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
-from hipslake.errors import ConflictError, SchemaMismatchError, SpecError, StorageError
+from hipslake.errors import SpecError, StorageError
 from hipslake.specs.environment import expand
-from hipslake.specs.partitioning import PartitionField, SortField
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
-from hipslake.specs.table import IcebergSpec, TableSpec
-from hipslake.storage import Storage
-from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
-from hipslake.tables.standing_fields import partition_fields
-from hipslake.tables.transforms import result_type
-
-log = logging.getLogger(__name__)
+from hipslake.specs.table import IcebergSpec
 
 TABLES = "tables"
 """The folder of the warehouse in which tables lie."""
 
 SQLITE_FILE = "iceberg.db"
 _LOCK_SECONDS = 120  # that a writer waits for others that write to SQLite
-_TRIES = 20
 _STORE_VARIABLES = {
     "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
 }
-FORMAT_VERSION = "2"
 NEWEST_FORMAT = 2
-LOGGED_METADATA = "20"
-"""So many older metadata files the log of a new table names; a vacuum deletes the others."""
-SHAPED_BY = "hipslake.shaped-by"
-"""Property of a table: the attempt that made it, or gave it its newest columns."""
-
-
-class OpenTable(NamedTuple):
-    """A table that rows fit to."""
-
-    table: Table
-    created: bool
-    columns_added: tuple[str, ...]
 
 
 def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
@@ -211,7 +173,11 @@ def open_table(catalog: Catalog, name: str) -> Table:
     if table is not None:
         return table
     namespace = name.rpartition(".")[0]
-    there = [".".join(other) for other in catalog.list_tables(namespace)] if _has(catalog, namespace) else []
+    there = (
+        [".".join(other) for other in catalog.list_tables(namespace)]
+        if has_namespace(catalog, namespace)
+        else []
+    )
     known = f"there are {', '.join(sorted(there))}" if there else f"namespace {namespace!r} holds no table"
     raise SpecError(f"catalog {catalog.name!r} has no table {name!r}; {known}")
 
@@ -232,192 +198,12 @@ def check_writable(table: Table) -> None:
         )
 
 
-def _has(catalog: Catalog, namespace: str) -> bool:
+def has_namespace(catalog: Catalog, namespace: str) -> bool:
+    """Whether a catalog has a namespace; none has one without a name."""
     return bool(namespace) and catalog.namespace_exists(namespace)
-
-
-def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenTable:
-    """Return the table of a spec: created if absent, with columns added if the rows have more.
-
-    Parameters
-    ----------
-    catalog : Catalog
-    spec : TableSpec
-    stored : pyarrow.Schema
-        The columns of the rows, as a table keeps them.
-
-    Raises
-    ------
-    SchemaMismatchError
-        A column does not fit, or is missing; or the table is partitioned in another way.
-    ConflictError
-        Others kept changing the schema at the same time.
-    """
-    check_fields(spec, stored)
-    for _ in range(_TRIES):
-        table = find_table(catalog, spec.table)
-        attempt = uuid.uuid4().hex
-        if table is None:
-            try:
-                return OpenTable(_create(catalog, spec, stored, attempt), True, ())
-            except TableAlreadyExistsError:  # another run was first
-                _forget(find_table(catalog, spec.table), attempt, 0)
-                continue
-        check_writable(table)
-        missing = missing_columns(spec.table, table.schema(), stored)
-        check_partition(table, spec)
-        if not missing:
-            return OpenTable(table, False, ())
-        try:
-            with reaching(catalog.name), table.transaction() as transaction:
-                transaction.set_properties({SHAPED_BY: attempt})
-                with transaction.update_schema() as update:
-                    for field in missing:
-                        update.add_column(field.name, iceberg_type(field.type, iter(range(1, 10_000))))
-        except CommitFailedException:
-            _forget(table, attempt, version_of(table.metadata_location) + 1)
-            continue
-        names = tuple(field.name for field in missing)
-        log.info("Table %s gets column %s.", spec.table, ", ".join(names))
-        return OpenTable(open_table(catalog, spec.table), False, names)
-    raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
-
-
-def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
-    """Look whether partition, sort order, key and interval name columns of the rows, of types that will do.
-
-    Raises
-    ------
-    SchemaMismatchError
-        There is no such column.
-    SpecError
-        A transform has no meaning for its column's type.
-    """
-    columns = ", ".join(stored.names)
-    fields = [("partition", f) for f in spec.partition] + [("sort", f.field) for f in spec.sort]
-    named = [(what, field.column) for what, field in fields]
-    named += [("key", name) for name in spec.key]
-    named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
-    named += [("interval", name) for name in (spec.interval,) if name]
-    for what, name in named:
-        if name not in stored.names:
-            raise SchemaMismatchError(f"{what}: the rows have no column {name!r}; they have {columns}")
-    if last_by := spec.duplicates.last_by:
-        kind = stored.field(last_by).type
-        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-            raise SpecError(
-                f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
-                "number, a time or a text"
-            )
-    for _, field in fields:
-        result_type(in_table(field), stored.field(field.column).type)
-    for field in spec.partition:
-        if field.name != field.column and field.name in stored.names:
-            raise SchemaMismatchError(
-                f"partition: the field of {field} is called {field.name!r}, and so is a column; rename "
-                "the column"
-            )
-
-
-def in_table(field: PartitionField) -> PartitionField:
-    """A field as the table sees it: a pixel is a column there."""
-    return PartitionField.parse(f"{field.iceberg_transform}({field.column})")
 
 
 def version_of(metadata_file: str) -> int:
     """The number of a metadata file: 0 for a new table, one more with each commit; -1 if it has none."""
     number = metadata_file.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isdigit() else -1
-
-
-def _forget(table: Table | None, attempt: str, version: int) -> None:
-    """Delete the metadata file of an attempt that others were quicker than: no catalog ever named it."""
-    if table is None:
-        return
-    folder = Storage.at(table.location()).sub("metadata")
-    for entry in folder.list():
-        if not entry.path.endswith(".metadata.json") or version_of(entry.path) != version:
-            continue
-        told = json.loads(folder.read(entry.path))
-        if told.get("properties", {}).get(SHAPED_BY) == attempt:
-            folder.delete(entry.path)
-
-
-def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) -> Table:
-    schema = iceberg_schema(stored)
-    namespace = spec.table.rpartition(".")[0]
-    with reaching(catalog.name):
-        if not _has(catalog, namespace):
-            # An SQL catalog tells of another run that was first by its database's error.
-            with suppress(NamespaceAlreadyExistsError, IntegrityError):
-                catalog.create_namespace(namespace)
-    properties = {
-        "format-version": FORMAT_VERSION,
-        "write.target-file-size-bytes": str(spec.target_file_size.value),
-        "commit.manifest-merge.enabled": "true",
-        "write.metadata.previous-versions-max": LOGGED_METADATA,  # each holds what was sunk, of a year
-        SHAPED_BY: attempt,
-        **spec.properties,
-    }
-    with reaching(catalog.name):
-        table = catalog.create_table(
-            spec.table,
-            schema,
-            partition_spec=partition_spec(spec.partition, schema),
-            sort_order=sort_order(spec.sort, schema),
-            properties=properties,
-        )
-    log.info("Created table %s at %s, partitioned by %s.", spec.table, table.location(), table.spec())
-    return table
-
-
-def partition_spec(fields: tuple[PartitionField, ...], schema: Schema) -> PartitionSpec:
-    """The Iceberg partition spec of some fields."""
-    if not fields:
-        return UNPARTITIONED_PARTITION_SPEC
-    return PartitionSpec(
-        *[
-            IcebergField(
-                source_id=schema.find_field(field.column).field_id,
-                field_id=PARTITION_FIELD_ID_START + at,
-                transform=parse_transform(field.iceberg_transform),
-                name=field.name,
-            )
-            for at, field in enumerate(fields)
-        ]
-    )
-
-
-def sort_order(fields: tuple[SortField, ...], schema: Schema) -> SortOrder:
-    """The Iceberg sort order of some fields."""
-    if not fields:
-        return UNSORTED_SORT_ORDER
-    return SortOrder(
-        *[
-            IcebergSortField(
-                source_id=schema.find_field(sort.field.column).field_id,
-                transform=parse_transform(sort.field.iceberg_transform),
-                direction=SortDirection.DESC if sort.descending else SortDirection.ASC,
-                null_order=NullOrder.NULLS_FIRST if sort.nulls_first else NullOrder.NULLS_LAST,
-            )
-            for sort in fields
-        ]
-    )
-
-
-def check_partition(table: Table, spec: TableSpec) -> None:
-    """Look whether a table is partitioned as a spec says.
-
-    Raises
-    ------
-    SchemaMismatchError
-        It is not: a sink does not repartition.
-    """
-    standing = [str(field) for field in partition_fields(table)]
-    wanted = [str(in_table(field)) for field in spec.partition]
-    if standing != wanted:
-        raise SchemaMismatchError(
-            f"table {spec.table} is partitioned by {', '.join(standing) or 'nothing'}, the spec says "
-            f"{', '.join(wanted) or 'nothing'}; write into the spec what the table has, or sink into "
-            "another table"
-        )

@@ -18,7 +18,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.engine.model import Engine
-from hipslake.errors import EmptySourceError, SchemaMismatchError, VersionNotFoundError
+from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, Split, open_source
 from hipslake.sphere.intervals import Intervals
@@ -64,14 +64,6 @@ def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema |
         if standing is None:
             raise
         return NoRows(standing)  # of files that say no columns, such as CSV without a line
-
-
-def row_bytes_in(order: CatalogRows | FileRows) -> int:
-    """How many bytes are read for the rows of an order, as stored; who asks decides where a sink runs."""
-    if isinstance(order, FileRows):
-        return sum(file.size for file in order.files)
-    catalog = Catalog.open(order.uri, order.version)
-    return sum(group.bytes for group in catalog.metadata.groups)
 
 
 @dataclass(frozen=True)
@@ -202,17 +194,3 @@ class _RowsOfCatalog:
                 ordinals = pc.shift_right(table[ROW_COLUMN], ORDINAL_SHIFT)
                 table = table.filter(pc.equal(ordinals, self._ordinal))
             yield from table.to_batches()
-
-
-def check_columns_exist(rows: Rows, columns: Sequence[str] | None) -> None:
-    """Look whether rows have the columns that are wanted.
-
-    Raises
-    ------
-    SchemaMismatchError
-        One is missing.
-    """
-    if missing := sorted(set(columns or ()) - set(rows.schema.names)):
-        raise SchemaMismatchError(
-            f"the source has no column {', '.join(map(repr, missing))}; it has {', '.join(rows.schema.names)}"
-        )

@@ -27,8 +27,8 @@ from pyiceberg.table import Table
 from hipslake.files.dictionaries import repeating_columns
 from hipslake.specs.partitioning import SortField
 from hipslake.storage import Storage
-from hipslake.tables.catalogs import sort_order
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
+from hipslake.tables.partitioning import sort_order
 from hipslake.tables.schemas import NAME_MAPPING, arrow_schema, with_name_mapping
 from hipslake.tables.transforms import partition_values
 

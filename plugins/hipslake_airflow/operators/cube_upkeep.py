@@ -1,9 +1,9 @@
-"""What is done to a cube that stands: partitions and datasets go, it is copied, cleaned up and weighed."""
+"""What is done to a cube that a form names: partitions and datasets go, it is copied and weighed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import AssetAlias, Context
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from hipslake.steps.cube import CubeReport
     from hipslake.steps.cube_copy import CopyCubeReport
     from hipslake.steps.cube_removal import RemovalReport
-    from hipslake.steps.cube_upkeep import CleanUpCubeReport, CubeStatsReport
+    from hipslake.steps.cube_upkeep import CubeStatsReport
+    from hipslake.steps.report import Request
+
+RequestT = TypeVar("RequestT", bound="Request")
+ReportT = TypeVar("ReportT", bound="CubeReport")
 
 CUBES = "cubes"
 """The alias of the assets of all cubes: which of them a task is about is known when its form is filled in."""
@@ -38,8 +42,17 @@ class CubeVersionOperator(CubeFormOperator):
         self.alias = AssetAlias(CUBES)
         super().__init__(outlets=[self.alias, *kwargs.pop("outlets", [])], **kwargs)
 
-    def announce(self, context: Context, report: CubeReport) -> None:
-        """Log what was done; say in the asset event which version there is, if one was made."""
+    def make_version(
+        self,
+        step: Callable[[RequestT], ReportT],
+        request: RequestT,
+        report_type: type[ReportT],
+        context: Context,
+    ) -> ReportT:
+        """Perform the step; log what was done, and say in the asset event which version was made, if any."""
+        from hipslake.steps.report import perform
+
+        report = perform(step, request, report_type)
         self.log.info("%s", report.text)
         if report.version is not None:
             extra: dict[str, Any] = {
@@ -48,6 +61,7 @@ class CubeVersionOperator(CubeFormOperator):
                 "uri": report.cube_uri,
             }
             context["outlet_events"][self.alias].add(cube_asset(report.cube), extra=extra)
+        return report
 
 
 class RemoveCubePartitionsOperator(CubeVersionOperator):
@@ -58,13 +72,10 @@ class RemoveCubePartitionsOperator(CubeVersionOperator):
 
     def perform(self, context: Context) -> RemovalReport:
         from hipslake.steps import cube_removal
-        from hipslake.steps.report import perform
 
         asked = {"conditions": ""} | self.asked(context, "conditions", "datasets", "dry_run")
         request = cube_removal.RemovePartitionsRequest.model_validate(asked)
-        report = perform(cube_removal.remove, request, cube_removal.RemovalReport)
-        self.announce(context, report)
-        return report
+        return self.make_version(cube_removal.remove, request, cube_removal.RemovalReport, context)
 
 
 class DeleteCubeOperator(CubeVersionOperator):
@@ -75,13 +86,10 @@ class DeleteCubeOperator(CubeVersionOperator):
 
     def perform(self, context: Context) -> RemovalReport:
         from hipslake.steps import cube_removal
-        from hipslake.steps.report import perform
 
         asked = {"confirm": ""} | self.asked(context, "datasets", "confirm", "dry_run")
         request = cube_removal.DeleteCubeRequest.model_validate(asked)
-        report = perform(cube_removal.delete, request, cube_removal.RemovalReport)
-        self.announce(context, report)
-        return report
+        return self.make_version(cube_removal.delete, request, cube_removal.RemovalReport, context)
 
 
 class CopyCubeOperator(CubeVersionOperator):
@@ -92,48 +100,10 @@ class CopyCubeOperator(CubeVersionOperator):
 
     def perform(self, context: Context) -> CopyCubeReport:
         from hipslake.steps import cube_copy
-        from hipslake.steps.report import perform
 
         asked = self.asked(context, "target", "datasets", "overwrite")
         request = cube_copy.CopyCubeRequest.model_validate(asked)
-        report = perform(cube_copy.run, request, cube_copy.CopyCubeReport)
-        self.announce(context, report)
-        return report
-
-
-class CleanUpCubeOperator(CubeFormOperator):
-    """Take old versions of a cube away, and every file that no version needs any more.
-
-    Reads the params `keep_versions`, `keep_days` and `dry_run`. A run that the schedule started deletes: who
-    wrote the schedule into the spec has decided. One that was started by hand asks its form.
-
-    Parameters
-    ----------
-    cube : str
-        The cube's name.
-    """
-
-    def __init__(self, *, cube: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.cube = cube
-
-    def perform(self, context: Context) -> CleanUpCubeReport:
-        from hipslake.steps import cube_upkeep
-        from hipslake.steps.report import perform
-
-        params: Mapping[str, Any] = context["params"]
-        warehouse, run_uri = self.place(context)
-        request = cube_upkeep.CleanUpCubeRequest(
-            run_uri=run_uri,
-            warehouse=warehouse,
-            cube=self.cube,
-            keep_versions=int(params["keep_versions"]),
-            keep_days=float(params["keep_days"]),
-            dry_run=bool(params["dry_run"]) and context["dag_run"].run_type != "scheduled",
-        )
-        report = perform(cube_upkeep.clean_up, request, cube_upkeep.CleanUpCubeReport)
-        self.log.info("The cleanup:\n%s", report.text)
-        return report
+        return self.make_version(cube_copy.run, request, cube_copy.CopyCubeReport, context)
 
 
 class CubeStatsOperator(CubeFormOperator):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.spark_form import SparkFormOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.cube_query import CubeQueryReport, CubeQueryRequest
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OPTIONAL = ("version", "columns", "conditions", "partition_by", "dimension_columns", "datasets", "format")
 
 
-class QueryCubeOperator(SparkStepOperator):
+class QueryCubeOperator(SparkFormOperator):
     """Write the outcome of a query of a cube to a new folder; in Spark, if much has to be read.
 
     Reads the params `cube`, `version`, `columns`, `conditions`, `partition_by`, `dimension_columns`,
@@ -31,23 +31,11 @@ class QueryCubeOperator(SparkStepOperator):
 
     job = "query_cube"
     module = "hipslake.spark.cube_query"
-    template_fields: Sequence[str] = ()
-
-    def __init__(
-        self,
-        *,
-        warehouse: str = "${HIPSLAKE_WAREHOUSE}",
-        spark_above_bytes: int = 2 << 30,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
-        self.warehouse = warehouse
-        self._asked: dict[str, Any] = {}
 
     def request(self) -> CubeQueryRequest:
         from hipslake.steps.cube_query import CubeQueryRequest
 
-        return CubeQueryRequest.model_validate(self._asked)
+        return CubeQueryRequest.model_validate(self.told)
 
     def report_type(self) -> type[CubeQueryReport]:
         from hipslake.steps.cube_query import CubeQueryReport
@@ -66,18 +54,9 @@ class QueryCubeOperator(SparkStepOperator):
             self.log.info("%d partitions: %s", each.partitions, each.fate)
         return report
 
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        from hipslake.specs.environment import expand
-        from hipslake.steps.run import run_uri
-
-        params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse = expand(self.warehouse)
-        self._asked = {
-            "run_uri": run_uri(warehouse, run.dag_id, run.run_id),
-            "warehouse": warehouse,
+    def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {
             "cube": params["cube"],
             "output": params["output"],
             **{name: params[name] for name in _OPTIONAL if params.get(name)},
         }
-        return super().execute(context)

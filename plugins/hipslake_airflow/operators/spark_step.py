@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk import BaseHook, Context
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
 from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.outcome import failure_to_raise, summary_of
+from hipslake_airflow.links.page import CatalogsPageLink
+from hipslake_airflow.links.spark import SparkLink, spark_page
+from hipslake_airflow.operators.telling import TellingOperator
+from hipslake_airflow.outcome import failure_to_raise
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report, Request
 
 
-class SparkStepOperator(SparkSubmitOperator):
+class SparkStepOperator(TellingOperator, SparkSubmitOperator):
     """Submit a step's job and read its report, also when the job failed.
 
     A finished report with the same fingerprint is taken over without starting Spark. What the job says is not
@@ -45,6 +48,8 @@ class SparkStepOperator(SparkSubmitOperator):
     module: ClassVar[str]  # the library's, whose `run(request, engine)` is the step
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
+    operator_extra_links = (CatalogsPageLink(), SparkLink())
+    spark_page = ""  # where Spark shows the job
 
     def __init__(
         self,
@@ -72,7 +77,7 @@ class SparkStepOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the step in Spark, or take over what a finished attempt left."""
         use_storage_connection()
-        return summary_of(lambda: self.outcome(context), self.log)
+        return self.tell(lambda: self.outcome(context))
 
     def outcome(self, context: Context) -> Report:
         """Return the report of a step that went well; raise what a failed one says."""
@@ -114,18 +119,21 @@ class SparkStepOperator(SparkSubmitOperator):
 
         folder, report_path = request.folder, RunFolder.report_path(request.step)
         request_uri = folder.write(RunFolder.request_path(request.step), request)
-        if folder.storage.is_file(report_path):
-            folder.storage.delete(report_path)  # of an earlier attempt; it must not stand for this one
+        for path in (report_path, RunFolder.job_path(request.step)):
+            if folder.storage.is_file(path):
+                folder.storage.delete(path)  # of an earlier attempt; it must not stand for this one
         self.application_args = [f"--request={request_uri}", f"--report={folder.uri_of(report_path)}"]
         failure: Exception | None = None
         with tempfile.TemporaryDirectory(prefix="hipslake-") as temporary:
             self.py_files = str(build_library_archive(Path(temporary)))
+            self._show_job(context, "")
             try:
                 super().execute(context)
             except AirflowFailException:
                 raise
             except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
                 failure = error
+        self._show_job(context, folder.application(request.step))
         if folder.storage.is_file(report_path):
             report_type = self.report_type()
             return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
@@ -133,6 +141,16 @@ class SparkStepOperator(SparkSubmitOperator):
             f"The job {self.job} ended without a report: its process or a worker died. Look at the end of "
             "its log above; common causes are too little memory, a lost executor and a full disk"
         ) from failure
+
+    def _show_job(self, context: Context, application: str) -> None:
+        """Let the task link to its job, also while it runs; Airflow itself pushes links when it has ended."""
+        try:
+            page = spark_page(BaseHook.get_connection(self._conn_id), application)
+        except AirflowNotFoundException:
+            return  # whoever submits says so
+        if page != self.spark_page:
+            self.spark_page = page
+            context["ti"].xcom_push(key=SparkLink().xcom_key, value=page)
 
     def _get_hook(self) -> SparkSubmitHook:
         """Return the provider's hook, once the master is known to be the one that the connection names."""

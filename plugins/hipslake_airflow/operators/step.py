@@ -6,16 +6,16 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
 from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.outcome import summary_of
+from hipslake_airflow.operators.telling import TellingOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report
 
 
-class StepOperator(BaseOperator):
+class StepOperator(TellingOperator):
     """Perform one step of a run and push the summary of its report.
 
     Subclasses import the library in `perform`, not at module level: DAG files import nothing heavy.
@@ -40,7 +40,7 @@ class StepOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Perform the step; errors that cannot pass end the task at once."""
         use_storage_connection()
-        return summary_of(lambda: self.perform(context), self.log)
+        return self.tell(lambda: self.perform(context))
 
 
 class FirstStepOperator(StepOperator):
@@ -60,8 +60,13 @@ class FirstStepOperator(StepOperator):
 
     def place(self, context: Context) -> tuple[str, str]:
         """Return the root of the warehouse and the run folder, as URIs."""
-        from hipslake.specs.environment import expand
-        from hipslake.steps.run import run_uri
+        return place_of_run(self.warehouse, context)
 
-        warehouse, run = expand(self.warehouse), context["dag_run"]
-        return warehouse, run_uri(warehouse, run.dag_id, run.run_id)
+
+def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
+    """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
+    from hipslake.specs.environment import expand
+    from hipslake.steps.run import run_uri
+
+    root, run = expand(warehouse), context["dag_run"]
+    return root, run_uri(root, run.dag_id, run.run_id)

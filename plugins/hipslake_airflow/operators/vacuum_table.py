@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
-from hipslake_airflow.operators.step import FirstStepOperator
+from hipslake_airflow.operators.retention import RetentionOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.vacuum_table import VacuumTableReport
 
 
-class VacuumTableOperator(FirstStepOperator):
+class VacuumTableOperator(RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 
-    Reads the params `keep_versions`, `keep_days` and `dry_run`. A run that the schedule started deletes: who
-    wrote the schedule into the spec has decided. One that was started by hand asks its form.
+    Params and what they mean are those of `RetentionOperator`.
 
     Parameters
     ----------
@@ -37,16 +35,8 @@ class VacuumTableOperator(FirstStepOperator):
 
         spec = load_table_spec(self.spec_file)
         use_iceberg_connection(spec.iceberg)
-        params: Mapping[str, Any] = context["params"]
-        warehouse, run_uri = self.place(context)
         request = vacuum_table.VacuumTableRequest(
-            run_uri=run_uri,
-            warehouse=warehouse,
-            iceberg=spec.iceberg,
-            table=spec.table,
-            keep_versions=int(params["keep_versions"]),
-            keep_days=float(params["keep_days"]),
-            dry_run=bool(params["dry_run"]) and context["dag_run"].run_type != "scheduled",
+            iceberg=spec.iceberg, table=spec.table, **self.asked(context)
         )
         report = perform(vacuum_table.run, request, vacuum_table.VacuumTableReport)
         self.log.info("%s", report.text)

@@ -176,7 +176,7 @@ def _suspects(
     for number in range(max(1, passes)):
         now = (number * each, (number + 1) * each)
         task = PairsTask(work, max(1, passes) * each, now, needs_object, engine.counter())
-        with engine.progress("co-partitioning", tasks=each, rows=pairs, done=task.done):
+        with engine.progress("co-partitioning", rows=pairs, done=task.done):
             found.append(
                 engine.exchange(
                     sources=len(work), mapper=task.route, targets=each, reducer=task.compare, result=_RESULT

@@ -95,7 +95,8 @@ def _against_rows(
 ) -> Iterator[Problem]:
     parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(_TASKS_PER_CORE * engine.cores))
     try:
-        sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
+        with engine.progress("verify the index"):
+            sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
     except HipslakeError as error:
         if error.retryable:
             raise

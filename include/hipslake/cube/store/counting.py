@@ -122,21 +122,22 @@ def counted(
     work = Counting(tuple(offers))
     found = work.result.empty_table()
     if work.tasks:
-        found = engine.exchange(
-            sources=work.tasks,
-            mapper=work.send,
-            targets=work.targets[-1],
-            reducer=work.gather,
-            result=work.result,
-            scratch=scratch,
-        )
+        with engine.progress("count the cells"):
+            found = engine.exchange(
+                sources=work.tasks,
+                mapper=work.send,
+                targets=work.targets[-1],
+                reducer=work.gather,
+                result=work.result,
+                scratch=scratch,
+            )
     is_count = pc.is_null(found[HASH])
     _check_cells(work.offers, found.filter(pc.invert(is_count)), engine)
     found = found.filter(is_count).drop_columns([HASH])
     names = [name for name in work.schema.names if name != COUNT]
     total = found.group_by(names, use_threads=False).aggregate([(COUNT, "sum")])
     total = total.select([*names, f"{COUNT}_sum"]).rename_columns([*names, COUNT])
-    present = set(total[DATASET].to_pylist())
+    present = total[DATASET].unique().to_pylist()
     empty = [each.name for number, each in enumerate(offers) if number not in present]
     empty = [name for name in empty if name not in may_be_empty]
     if empty:
@@ -147,7 +148,7 @@ def counted(
 
 def _check_cells(offers: Sequence[Offer], found: pa.Table, engine: Engine) -> None:
     """Look at the cells whose hashes come twice."""
-    for number in sorted(set(found[DATASET].to_pylist())):
+    for number in sorted(found[DATASET].unique().to_pylist()):
         mine = found.filter(pc.equal(found[DATASET], number))
         check_repeated(offers[number], pc.sum(mine[COUNT]).as_py(), mine[HASH].to_numpy(), engine)
 

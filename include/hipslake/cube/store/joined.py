@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +16,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.condition_text import parse_conditions
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.joining import concatenated
 from hipslake.cube.keys import paired_codes, places_in
-from hipslake.cube.outcome import read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan
+from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.datasets import described
-from hipslake.cube.store.files import ABOUT_FILES, PATH, encoded, read_files, read_rows
+from hipslake.cube.store.files import ABOUT_FILES, PATH, encoded, read_files
 from hipslake.cube.store.layout import joined_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
+from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores
 from hipslake.engine.model import Engine
 from hipslake.storage import Storage
 
 JOINED = "_joined"  # no dataset is called so
-_TASKS_PER_CORE = 4
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class JoinTasks:
     cube: Storage
     write_id: str
     plan: QueryPlan
-    tasks: tuple[tuple[PartitionRead, ...], ...]
+    tasks: Shares
     left_out: frozenset[str]
     file_rows: int
 
@@ -83,20 +80,9 @@ class JoinTasks:
         return pa.schema([*(seed.field(name) for name in self.plan.cube.partition_columns), *ABOUT_FILES])
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        plan = self.plan
-
-        def load(
-            dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
-        ) -> pa.Table:
-            return read_rows(self.cube, labels, plan.loaded_schema(dataset), conditions)
-
         said: list[dict[str, Any]] = []
         for read in self.tasks[task]:
-            rows = concatenated(
-                [read_partition(plan, read, load)],
-                plan.intention.dimension_columns,
-                plan.cube.partition_columns,
-            ).drop_columns(sorted(self.left_out))
+            rows = joined_together(self.cube, self.plan, [read]).drop_columns(sorted(self.left_out))
             for start in range(0, rows.num_rows, self.file_rows):
                 data = encoded(rows.slice(start, self.file_rows))
                 path = joined_path(self.write_id, task, len(said))
@@ -126,11 +112,11 @@ def keep_joined(
     schema = pa.schema([field for field in plan.schema if field.name not in query.left_out])
     files, same = _kept(plan, query, schema, before)
     reads = [read for read, stays in zip(plan.reads(), same, strict=True) if not stays]
-    share = max(1, -(-len(reads) // max(1, engine.cores * _TASKS_PER_CORE)))
-    tasks = tuple(tuple(reads[at : at + share]) for at in range(0, len(reads), share))
+    tasks = shares_for_cores(plan, reads, engine.cores)
     work = JoinTasks(now.storage, write_id, plan.without_files(), tasks, query.left_out, query.file_rows)
     if tasks:
-        made = engine.run(work, tasks=len(tasks), result=work.schema)
+        with engine.progress("join the cells"):
+            made = engine.run(work, tasks=len(tasks), result=work.schema)
         files = made if files is None else pa.concat_tables([made, files.cast(work.schema)])
     files = work.schema.empty_table() if files is None else files
     content = hashlib.sha256("\n".join(sorted(files[PATH].to_pylist())).encode()).hexdigest()

@@ -7,9 +7,9 @@ rows; these columns are in the folder's name only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,14 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.joining import concatenated
-from hipslake.cube.outcome import read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan
-from hipslake.cube.store.files import BYTES, PATH, read_files, read_rows
+from hipslake.cube.plan import QueryPlan
+from hipslake.cube.store.files import BYTES, PATH, read_files
 from hipslake.cube.store.layout import value_folders, value_text
 from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.cube.store.partition_tasks import Shares, joined_together, together
 from hipslake.errors import CubeError
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import write_export
@@ -49,8 +47,7 @@ class ResultTasks:
         At the cube's root.
     plan : QueryPlan
         It need not name files.
-    tasks : tuple of tuple of PartitionRead
-        What each task reads; a group is never in two.
+    tasks : Shares
     keys : tuple of dict
         The key of each group.
     target : Storage
@@ -61,7 +58,7 @@ class ResultTasks:
 
     cube: Storage
     plan: QueryPlan
-    tasks: tuple[tuple[PartitionRead, ...], ...]
+    tasks: Shares
     keys: tuple[dict[str, Any], ...]
     target: Storage
     kind: ExportFormat
@@ -75,33 +72,15 @@ class ResultTasks:
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Write the files of a task, and say so."""
         opened: list[int] = []
+        groups = together(self.plan, self.tasks[task])
         if not self.plan.intention.partition_by:
-            yield from self._written(f"part-{task:05d}", self._joined(self.tasks[task], opened), opened)
+            tables = (joined_together(self.cube, self.plan, alone, opened) for alone in groups)
+            yield from self._written(f"part-{task:05d}", tables, opened)
             return
-        for number, reads in groupby(self.tasks[task], key=lambda read: read.group):
-            rows = concatenated(
-                list(self._joined(list(reads), opened)),
-                self.plan.intention.dimension_columns,
-                self.plan.cube.partition_columns,
-            )
-            folders = "/".join(value_folders(self.keys[number]))
+        for group in groups:
+            rows = joined_together(self.cube, self.plan, group, opened)
+            folders = "/".join(value_folders(self.keys[group[0].group]))
             yield from self._written(f"{folders}/part-{task:05d}", iter([rows]), opened)
-
-    def _joined(self, reads: Sequence[PartitionRead], opened: list[int]) -> Iterator[pa.Table]:
-        plan = self.plan
-
-        def load(
-            dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
-        ) -> pa.Table:
-            opened.append(len(labels))
-            return read_rows(self.cube, labels, plan.loaded_schema(dataset), conditions)
-
-        for read in reads:
-            yield concatenated(
-                [read_partition(plan, read, load)],
-                plan.intention.dimension_columns,
-                plan.cube.partition_columns,
-            )
 
     def _written(self, name: str, tables: Iterator[pa.Table], opened: list[int]) -> Iterator[pa.RecordBatch]:
         """Write one file, unless there are no rows for it."""
@@ -157,31 +136,6 @@ def check_group_folders(plan: QueryPlan) -> None:
                     f"partition_by: a value of {column!r}, {text[:40]!r}..., is too long for the name of a "
                     "folder; leave the column out of partition_by"
                 )
-
-
-def cut_by_bytes(plan: QueryPlan, sizes: Sequence[int], task_bytes: int) -> list[list[PartitionRead]]:
-    """The reads of each task: runs of partitions with about as many bytes, and whole groups.
-
-    Parameters
-    ----------
-    plan : QueryPlan
-    sizes : sequence of int
-        Bytes of the files of each read, in the order of `plan.reads()`.
-    task_bytes : int
-        Of the files that one task reads, about.
-    """
-    found: list[list[PartitionRead]] = []
-    full, group = True, -1
-    filled = 0
-    grouped = bool(plan.intention.partition_by)
-    for read, size in zip(plan.reads(), sizes, strict=True):
-        if full and not (grouped and read.group == group):
-            found.append([])
-            filled, full = 0, False
-        found[-1].append(read)
-        filled += size
-        full, group = filled >= task_bytes, read.group
-    return found
 
 
 def sizes_of_reads(cube: Storage, metadata: CubeMetadata, plan: QueryPlan) -> np.ndarray:

@@ -63,7 +63,8 @@ def verify_written(
         return
     share = max(1, -(-files.num_rows // max(1, engine.cores * _TASKS_PER_CORE)))
     parts = tuple(files.slice(at, share) for at in range(0, files.num_rows, share))
-    found = engine.run(CheckFiles(cube, parts), tasks=len(parts), result=_SAID)
+    with engine.progress("verify the cells"):
+        found = engine.run(CheckFiles(cube, parts), tasks=len(parts), result=_SAID)
     problems = sorted(found["problem"].to_pylist())
     if problems:
         raise VerificationError(

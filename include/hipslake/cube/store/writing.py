@@ -313,14 +313,15 @@ def write_offers(
     if not plan.num_rows:
         return _vanished(work)
     targets = int(plan[TARGET].to_numpy().max()) + 1
-    done = engine.exchange(
-        sources=Counting(work.offers).tasks,
-        mapper=work.send,
-        targets=targets,
-        reducer=work.write,
-        result=work.schema,
-        scratch=_scratch(cube, write_id, "rows", _bytes_of(offers, plan)),
-    )
+    with engine.progress("write the cells"):
+        done = engine.exchange(
+            sources=Counting(work.offers).tasks,
+            mapper=work.send,
+            targets=targets,
+            reducer=work.write,
+            result=work.schema,
+            scratch=_scratch(cube, write_id, "rows", _bytes_of(offers, plan)),
+        )
     done = pa.concat_tables([done, _vanished(work)])
     return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])
 

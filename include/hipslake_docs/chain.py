@@ -1,0 +1,115 @@
+"""Who follows whom: the DAGs of the specs, and the assets between them, as Airflow itself sees them.
+
+The DAG files are loaded as a scheduler loads them. What starts a DAG is its schedule, what it publishes are
+the outlets of its tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hipslake.specs.environment import PROJECT_ROOT
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+_HAND = ("rollback", "margin", "index", "build")
+"""Pipelines that somebody starts by hand on what is published already: in the table, not in the picture."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A DAG, the assets whose events start it, and those whose events it emits; all by name, sorted."""
+
+    dag_id: str
+    follows: tuple[str, ...]
+    emits: tuple[str, ...]
+
+    @property
+    def pipeline(self) -> str:
+        """The DAG's pipeline, `catalog_ingest` of `catalog_ingest__gaia_dr3`."""
+        return self.dag_id.split("__")[0]
+
+
+def links(specs: Path) -> list[Link]:
+    """Return the DAGs of a folder of specs that follow or emit an asset, by id.
+
+    Raises
+    ------
+    RuntimeError
+        If a DAG file cannot be loaded.
+    """
+    from airflow.dag_processing.dagbag import DagBag
+
+    before = os.environ.get("HIPSLAKE_SPECS")
+    os.environ["HIPSLAKE_SPECS"] = str(specs)
+    sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
+    try:
+        bag = DagBag(str(PROJECT_ROOT / "dags"))
+    finally:
+        sys.modules.pop("hipslake_airflow.spec_folders", None)
+        os.environ.pop("HIPSLAKE_SPECS")
+        if before is not None:
+            os.environ["HIPSLAKE_SPECS"] = before
+    if bag.import_errors:
+        raise RuntimeError(f"DAG files that cannot be loaded: {bag.import_errors}")
+    found = (Link(dag_id, _follows(dag), _emits(dag)) for dag_id, dag in sorted(bag.dags.items()))
+    return [link for link in found if link.follows or link.emits]
+
+
+def chain_part(specs: Path) -> str:
+    """Return the picture of the chain of a folder of specs, and the table of its assets, as Markdown."""
+    chain = links(specs)
+    return f"{mermaid(chain)}\n\n{table(chain)}"
+
+
+def mermaid(chain: Iterable[Link]) -> str:
+    """Return the flow of DAGs (boxes) and assets (drums) as a mermaid block.
+
+    DAGs that only look after something published, when somebody starts them, are left out.
+    """
+    drawn = [link for link in chain if not link.pipeline.endswith(_HAND)]
+    lines = ["```mermaid", "flowchart LR"]
+    lines += [f'  {link.dag_id}["{link.pipeline}<br/><b>{_name(link)}</b>"]' for link in drawn]
+    assets = sorted({name for link in drawn for name in (*link.follows, *link.emits)})
+    lines += [f'  {_id(name)}[("{name}")]' for name in assets]
+    for link in drawn:
+        lines += [f"  {_id(name)} --> {link.dag_id}" for name in link.follows]
+        lines += [f"  {link.dag_id} -.-> {_id(name)}" for name in link.emits]
+    lines += ["  classDef asset fill:#dbe7f3,stroke:#4a6f96,color:#222"]
+    lines += [f"  class {','.join(map(_id, assets))} asset", "```"]
+    return "\n".join(lines)
+
+
+def table(chain: Iterable[Link]) -> str:
+    """Return a row for each asset: which DAGs emit its events, and which of them start by one."""
+    chain = list(chain)
+    lines = ["| asset | its events come from | and start |", "|---|---|---|"]
+    for name in sorted({name for link in chain for name in (*link.follows, *link.emits)}):
+        emitted = ", ".join(f"`{link.dag_id}`" for link in chain if name in link.emits)
+        started = ", ".join(f"`{link.dag_id}`" for link in chain if name in link.follows)
+        lines.append(f"| `{name}` | {emitted} | {started} |")
+    return "\n".join(lines)
+
+
+def _follows(dag: DAG) -> tuple[str, ...]:
+    condition: Any = getattr(dag.timetable, "asset_condition", None)  # an AssetAny: see `schedules`
+    return tuple(sorted(asset.name for asset in condition.objects)) if condition else ()
+
+
+def _emits(dag: DAG) -> tuple[str, ...]:
+    outlets = (outlet for task in dag.tasks for outlet in task.outlets)
+    return tuple(sorted({outlet.name for outlet in outlets if getattr(outlet, "uri", None)}))
+
+
+def _name(link: Link) -> str:
+    return link.dag_id.split("__", 1)[1]
+
+
+def _id(asset: str) -> str:
+    return asset.replace("/", "_")

@@ -1,0 +1,1 @@
+"""Links from a task in Airflow's UI to where its work is seen."""

@@ -1,0 +1,100 @@
+"""Real receivers of what Airflow sends: StatsD by UDP, a webhook by HTTP; on free ports of this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+
+class Statsd:
+    """A socket that StatsD packets come to."""
+
+    def __init__(self, receiver: socket.socket) -> None:
+        self._receiver = receiver
+
+    def received(self) -> dict[str, list[str]]:
+        """What has come since the last look: per metric `value|kind`, in the order in which it came."""
+        found: dict[str, list[str]] = {}
+        while True:
+            try:
+                data = self._receiver.recv(65536)
+            except BlockingIOError:
+                return found
+            for line in data.decode().splitlines():
+                name, _, told = line.partition(":")
+                found.setdefault(name, []).append(told)
+
+
+@contextmanager
+def statsd(patch: pytest.MonkeyPatch, **more: str) -> Iterator[Statsd]:
+    """Let Airflow's metrics come to a socket, as they do in a task whose configuration says so.
+
+    Parameters
+    ----------
+    patch : MonkeyPatch
+    more : str
+        Further options of Airflow's section `metrics`.
+    """
+    from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
+    from airflow.sdk.observability import stats
+    from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.setblocking(False)
+        options = {"statsd_on": "True", "statsd_host": "127.0.0.1", **more}
+        for name, value in {**options, "statsd_port": str(receiver.getsockname()[1])}.items():
+            patch.setenv(f"AIRFLOW__METRICS__{name.upper()}", value)
+        stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
+        try:
+            yield Statsd(receiver)
+        finally:
+            stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
+
+
+class Webhook:
+    """A web server that keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        kept: list[tuple[str, Any]] = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                kept.append((self.path, json.loads(body)))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *told: object) -> None:
+                pass
+
+        self.posted = kept
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Webhook:
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+@contextmanager
+def alerted(patch: pytest.MonkeyPatch) -> Iterator[Webhook]:
+    """Let alerts come to a webhook, whose address has a secret end."""
+    with Webhook() as webhook:
+        told = {"conn_type": "http", "host": f"{webhook.address}/hooks/", "password": "s3cret/part"}
+        patch.setenv("AIRFLOW_CONN_OPERATORS", json.dumps(told))
+        patch.setenv("HIPSLAKE_ALERTS_CONN", "operators")
+        yield webhook

@@ -1,0 +1,71 @@
+"""Sinks of files in place of a catalog: the table has what the files of an interval hold."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hipslake.errors import SourceNotFoundError, SpecError
+
+from tests.steps.nights import FIRST
+from tests.steps.sinks import Lake, interval
+
+
+def write(tmp_path: Path, name: str, rows: int, start: int = 0) -> None:
+    path = tmp_path / "landing" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    seen = [FIRST + timedelta(seconds=second) for second in range(rows)]
+    columns = {"id": range(start, start + rows), "seen": pa.array(seen, pa.timestamp("us", tz="UTC"))}
+    pq.write_table(pa.table(columns), path)
+
+
+def test_files_without_an_interval_are_what_the_table_has_of_them(lake: Lake, tmp_path: Path) -> None:
+    lake.write_spec(f"source: {{files: {{uri: '{tmp_path}/landing/*.parquet', format: parquet}}}}\n")
+    write(tmp_path, "a.parquet", 10)
+    assert lake.run_files().rows_out == 10
+    assert lake.run_files().snapshot_id is None
+    write(tmp_path, "b.parquet", 5, start=10)
+    assert lake.run_files().rows_updated == 10
+    assert lake.rows("id")["id"].to_pylist() == list(range(15))
+
+
+def test_the_files_of_an_interval_replace_it_and_an_empty_one_has_to_be_allowed(
+    lake: Lake, tmp_path: Path
+) -> None:
+    lake.write_spec(
+        f"source: {{files: {{uri: '{tmp_path}/landing/{{{{ night }}}}.parquet', format: parquet}}}}\n"
+        "mode: overwrite-interval\ninterval: seen\n"
+    )
+    window = interval(0)
+    with pytest.raises(SpecError, match="give window_start and window_end"):
+        lake.resolve()
+    with pytest.raises(SourceNotFoundError):
+        lake.run_files(window=window)
+    assert lake.run_files(window=window, allow_empty=True).snapshot_id is None
+    write(tmp_path, "2026-10-01.parquet", 10)
+    assert lake.run_files(window=window).rows_out == 10
+    write(tmp_path, "2026-10-01.parquet", 4)
+    assert lake.run_files(window=window).rows_updated == 10
+    (tmp_path / "landing" / "2026-10-01.parquet").unlink()
+    gone = lake.run_files(window=window, allow_empty=True)
+    assert (gone.rows_out, gone.rows_updated) == (0, 4)
+    assert lake.rows("id").num_rows == 0
+
+
+def test_files_with_nothing_in_them_empty_their_interval(lake: Lake, tmp_path: Path) -> None:
+    lake.write_spec(
+        f"source: {{files: {{uri: '{tmp_path}/landing/{{{{ night }}}}.csv', format: csv, "
+        "options: {types: {seen: 'timestamp[us]'}}}}\n"
+        "mode: overwrite-interval\ninterval: seen\n"
+    )
+    place = tmp_path / "landing" / "2026-10-01.csv"
+    place.parent.mkdir()
+    place.write_text("id,seen\n1,2026-10-01T01:00:00\n2,2026-10-01T02:00:00\n")
+    assert lake.run_files(window=interval(0)).rows_out == 2
+    place.write_text("")
+    gone = lake.run_files(window=interval(0))
+    assert (gone.rows_out, gone.rows_updated) == (0, 2)
+    assert lake.rows("id").num_rows == 0
