@@ -5,17 +5,36 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
+_MOST = 1 << 63
 
 
 class Frozen(BaseModel):
     """An immutable model that refuses unknown keys: a typing mistake in a file is an error, not a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+def check_plain(given: Any, place: str = "") -> Any:
+    """Return what is given for a model, if machines can hold its numbers and texts; `ValueError` says which not.
+
+    YAML and JSON know integers of any size and texts with zeros; Arrow, Parquet and file systems do not.
+    """
+    if isinstance(given, dict):
+        for key, value in given.items():
+            check_plain(value, f"{place}.{key}" if place else str(key))
+    elif isinstance(given, list | tuple):
+        for at, value in enumerate(given):
+            check_plain(value, f"{place}[{at}]")
+    elif isinstance(given, int) and not -_MOST <= given < _MOST:
+        raise ValueError(f"{place}: is an integer that 64 bits do not hold; write a smaller one")
+    elif isinstance(given, str) and "\0" in given:
+        raise ValueError(f"{place}: holds a zero character; take it out")
+    return given
 
 
 class NamedSpec(Frozen):
@@ -28,6 +47,11 @@ class NamedSpec(Frozen):
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_plain_values(cls, given: Any) -> Any:
+        return check_plain(given)
 
     def with_overrides(self, **given: Any) -> Self:
         """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen
+from hipslake.specs.base import NAME_PATTERN, Frozen, check_plain
 from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
@@ -136,6 +136,11 @@ class CubeSpec(CubeColumns):
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)
     file_rows: int = Field(default=4_000_000, ge=1)  # the most rows of one file
     vacuum: VacuumSpec = VacuumSpec()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_plain_values(cls, given: Any) -> Any:
+        return check_plain(given)
 
     @model_validator(mode="after")
     def _datasets_fit(self) -> CubeSpec:

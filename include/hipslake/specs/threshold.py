@@ -52,7 +52,7 @@ class Threshold(Frozen):
     '512 KiB'
     """
 
-    value: int = Field(ge=1)
+    value: int = Field(ge=1, lt=1 << 63)
     unit: ThresholdUnit
 
     @classmethod

@@ -6,13 +6,14 @@ From the ECSV format, version 1.0: https://github.com/astropy/astropy-APEs/blob/
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
-from astropy.table.meta import YamlParseError, get_header_from_yaml
 
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.header import CsvHeader, read_header
+from hipslake.specs.plain_yaml import Document, PlainLoader
 from hipslake.specs.source import CsvOptions
 
 _TYPES = {
@@ -114,10 +115,9 @@ def _told(lines: list[bytes], uri: str) -> dict[str, Any]:
     """Return what the YAML says: at least `datatype`, a list of columns with name and datatype."""
     try:
         texts = [line.decode().rstrip("\r").removeprefix("#").removeprefix(" ") for line in lines[1:]]
-        told = get_header_from_yaml(texts)
-    except (YamlParseError, UnicodeDecodeError) as error:
-        cause = str(error.__cause__ or error).replace("\n", " ")
-        raise CorruptFileError(f"{uri}: the header is no YAML: {cause}; mend it") from None
+        told = Document(textwrap.dedent("\n".join(texts)), PlainLoader).value()
+    except ValueError as error:
+        raise CorruptFileError(f"{uri}: the header is no YAML: {error}; mend it") from None
     columns = told.get("datatype") if isinstance(told, dict) else None
     if not isinstance(columns, list) or not all(
         isinstance(column, dict) and {"name", "datatype"} <= column.keys() for column in columns

@@ -18,7 +18,8 @@ _BLOCK = 2880
 _CARD = 80
 _END = b"END" + b" " * (_CARD - 3)
 _LONGEST_HEADER = 16 << 20
-_DAMAGE = (KeyError, TypeError, ValueError, VerifyError)  # what astropy raises about cards
+_MOST_BYTES = 1 << 62
+_DAMAGE = (KeyError, TypeError, ValueError, OverflowError, VerifyError)  # what astropy raises about cards
 
 
 class FitsTable(NamedTuple):
@@ -99,7 +100,7 @@ def _hdus(data: FitsBytes, uri: str) -> Iterator[_Hdu]:
 
 def _hdu(number: int, header: fits.Header, start: int) -> _Hdu:
     size = header.data_size
-    if size < 0:
+    if not (isinstance(size, int) and 0 <= size < _MOST_BYTES):
         raise ValueError(f"its data have {size} bytes")
     return _Hdu(
         number=number,

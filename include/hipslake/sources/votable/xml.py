@@ -104,7 +104,7 @@ class VotableParser:
         self._base64 = [text[whole:]]
         try:
             return binascii.a2b_base64(text[:whole], strict_mode=True) if whole else b""
-        except binascii.Error as error:
+        except ValueError as error:  # also of letters that are not ASCII
             raise CorruptFileError(f"{self._uri}: the STREAM is no base64: {error}; replace it") from None
 
     def _parse(self, data: bytes, *, last: bool) -> None:

@@ -1,0 +1,21 @@
+"""The stores that a URI may name. fsspec knows many more schemes, which run commands, log in, or fetch through others."""
+
+from __future__ import annotations
+
+from fsspec.registry import known_implementations, registry
+
+from hipslake.errors import PathError
+
+STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "http", "https", "memory")
+
+
+def check_protocol(protocol: str, uri: str) -> None:
+    """Refuse a scheme that is no store's; one that a program has registered with fsspec is its own affair.
+
+    Raises
+    ------
+    PathError
+    """
+    registered = protocol in registry and protocol not in known_implementations
+    if protocol not in STORES and not registered:
+        raise PathError(f"{uri!r}: {protocol!r} is no store that is read here; there are {', '.join(STORES)}")

@@ -1,0 +1,126 @@
+"""YAML of others, read without trust: plain values only, and no more of them than a file of that size means.
+
+PyYAML's safe loader makes no objects of a tag's choice, but it stumbles over tags that do not fit their value, over
+texts that are nested a thousand times, and over aliases of aliases, which can stand for more than any memory holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MOST_NODES = 1_000_000
+MOST_DEPTH = 60
+# What PyYAML raises where a tag does not fit its value, besides its own errors: `!!int ""`, `!!bool x`.
+_STUMBLES = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
+
+
+class YamlMistake(ValueError):
+    """A text is no YAML, or not such as is read here; `line` and `column` are counted from 1, 0 if unknown."""
+
+    def __init__(self, told: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(told)
+        self.line, self.column = line, column
+
+
+class PlainLoader(yaml.SafeLoader):
+    """Makes plain values, also of what has a tag that nobody knows: a mapping, a list or a text."""
+
+
+class Document:
+    """The YAML of a text: its nodes, which know their lines, and what they stand for.
+
+    Parameters
+    ----------
+    text : str
+    loader : type
+        `yaml.SafeLoader` refuses unknown tags; `PlainLoader` does not look at them.
+
+    Raises
+    ------
+    YamlMistake
+        The text is none, is nested too deep, or its aliases stand for too much or for themselves.
+    """
+
+    def __init__(self, text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> None:
+        try:
+            self._loader = loader(text)
+            self.node: yaml.Node | None = self._loader.get_single_node()
+        except yaml.MarkedYAMLError as error:
+            raise _marked(error) from None
+        except (yaml.YAMLError, UnicodeError) as error:
+            raise YamlMistake(" ".join(str(error).split())) from None
+        except RecursionError:
+            raise YamlMistake(f"it is nested more than {MOST_DEPTH} deep") from None
+        if self.node is not None:
+            _check_size(self.node)
+
+    def value(self) -> Any:
+        """What the text stands for.
+
+        Raises
+        ------
+        YamlMistake
+            A value is none of its tag.
+        """
+        if self.node is None:
+            return None
+        try:
+            return self._loader.construct_document(self.node)
+        except yaml.MarkedYAMLError as error:
+            raise _marked(error) from None
+        except _STUMBLES as error:  # e.g. a date that no calendar has
+            raise YamlMistake(f"a value cannot be read: {error}") from None
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Count the nodes as often as aliases stand for them, without going through them so often."""
+    sizes: dict[int, int] = {}
+    heights: dict[int, int] = {}
+    above: set[int] = set()
+    todo: list[tuple[yaml.Node, str, bool]] = [(root, "", False)]
+    while todo:
+        node, place, done = todo.pop()
+        children = _children(node)
+        if done:
+            above.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child, _ in children)
+            heights[id(node)] = 1 + max((heights[id(child)] for child, _ in children), default=0)
+        elif id(node) in above:
+            line = node.start_mark.line + 1
+            raise YamlMistake(f"{place.removeprefix('.')}: stands for something that it is a part of", line)
+        elif id(node) not in sizes:
+            above.add(id(node))
+            todo.append((node, place, True))
+            todo += [(child, place + part, False) for child, part in children]
+    if heights[id(root)] > MOST_DEPTH:
+        raise YamlMistake(f"it is nested more than {MOST_DEPTH} deep")
+    if sizes[id(root)] > MOST_NODES:
+        raise YamlMistake(f"its aliases stand for more than {MOST_NODES} values")
+
+
+def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:
+    """What a node consists of, each with its place in it."""
+    if isinstance(node, yaml.MappingNode):
+        values = [(value, f".{key.value}" if isinstance(key.value, str) else "") for key, value in node.value]
+        return [*((key, "") for key, _ in node.value), *values]
+    return [(item, f"[{at}]") for at, item in enumerate(node.value)] if isinstance(node, yaml.SequenceNode) else []
+
+
+def _marked(error: yaml.MarkedYAMLError) -> YamlMistake:
+    mark = error.problem_mark or error.context_mark
+    told = str(error.problem or error.context)
+    return YamlMistake(told, mark.line + 1, mark.column + 1) if mark else YamlMistake(told)
+
+
+def _untagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    assert isinstance(node, yaml.ScalarNode), "there is no other node"
+    return loader.construct_scalar(node)
+
+
+PlainLoader.add_multi_constructor("", _untagged)
