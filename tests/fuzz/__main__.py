@@ -19,7 +19,9 @@ from tests.trust.records import FUZZ, note
 def main() -> int:
     """Fuzz all targets, or one; 1 if anything but our errors came out."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--inputs", type=int, default=100_000, help="in all, over the targets by their shares")
+    parser.add_argument(
+        "--inputs", type=int, default=100_000, help="in all, over the targets by their shares"
+    )
     parser.add_argument("--target", choices=TARGETS, help="only this one; it gets all the inputs")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, help="with --target: only the input of this number")

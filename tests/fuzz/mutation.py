@@ -16,13 +16,86 @@ NUMBERS = (
     *("1_000", "1e-400", "00012", "+5", "1.", ".5", "1e", "--1", "0o17", "0b1", "12:30:45", "2026-13-41"),
 )
 TEXTS = (
-    *("", " ", "\t", "\n", "\r", "\x00", "\x1b[31m", "\x7f", "\u0085", "\u2028", "\ufeff", "\ufffe", "\u202e"),
-    *("null", "~", "true", "yes", "NaN", "None", "''", '"', "'", "`", "\\", "\\N", "*", "**", "?", "[", "]", "{"),
-    *("../..", "../../etc/passwd", "/etc/passwd", "/dev/zero", "/proc/self/mem", "~/.ssh/id_rsa", "a/../../b"),
+    *(
+        "",
+        " ",
+        "\t",
+        "\n",
+        "\r",
+        "\x00",
+        "\x1b[31m",
+        "\x7f",
+        "\u0085",
+        "\u2028",
+        "\ufeff",
+        "\ufffe",
+        "\u202e",
+    ),
+    *(
+        "null",
+        "~",
+        "true",
+        "yes",
+        "NaN",
+        "None",
+        "''",
+        '"',
+        "'",
+        "`",
+        "\\",
+        "\\N",
+        "*",
+        "**",
+        "?",
+        "[",
+        "]",
+        "{",
+    ),
+    *(
+        "../..",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "/dev/zero",
+        "/proc/self/mem",
+        "~/.ssh/id_rsa",
+        "a/../../b",
+    ),
     *("file:///etc/passwd", "..%2f..%2f", "C:\\x", "\\\\host\\x", "a\x00b", "${HOME}", "${}", "${", "$(id)"),
-    *("{{ ds }}", "{% raw %}", "{{ 7*7 }}", "{{ night }}", "{{ start:%Y }}", "{{ end:%s%n%t }}", "%s%s%n", "#{1}"),
-    *("--conf", "-rf", "; rm -rf /", "' or 1=1 --", "<script>alert(1)</script>", "&amp;", "]]>", "<!--", "\ud800"),
-    *("é", "名前", "🔭", "e\u0301" * 3, "ﬁ", "İ", "ß", "A" * 300, "a" * 70_000, "(" * 200, "[" * 3000, "- " * 500),
+    *(
+        "{{ ds }}",
+        "{% raw %}",
+        "{{ 7*7 }}",
+        "{{ night }}",
+        "{{ start:%Y }}",
+        "{{ end:%s%n%t }}",
+        "%s%s%n",
+        "#{1}",
+    ),
+    *(
+        "--conf",
+        "-rf",
+        "; rm -rf /",
+        "' or 1=1 --",
+        "<script>alert(1)</script>",
+        "&amp;",
+        "]]>",
+        "<!--",
+        "\ud800",
+    ),
+    *(
+        "é",
+        "名前",
+        "🔭",
+        "e\u0301" * 3,
+        "ﬁ",
+        "İ",
+        "ß",
+        "A" * 300,
+        "a" * 70_000,
+        "(" * 200,
+        "[" * 3000,
+        "- " * 500,
+    ),
 )
 PLAIN: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63) - 1, 2**64, 10**30, 10**400),
@@ -60,7 +133,14 @@ def respelt(random: Random, text: str, words: Sequence[str] = (), most: int = 4)
             continue
         match, other = random.choice(found), random.choice(found)
         put = random.choice(
-            (hostile_text(random, words), random.choice(NUMBERS), "", match[0] * 2, other[0], match[0].upper())
+            (
+                hostile_text(random, words),
+                random.choice(NUMBERS),
+                "",
+                match[0] * 2,
+                other[0],
+                match[0].upper(),
+            )
         )
         text = text[: match.start()] + put + text[match.end() :]
     return text

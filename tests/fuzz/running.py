@@ -155,5 +155,7 @@ def keep(fault: Fault, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{fault.target}-{fault.seed}-{fault.number}{case.ending}"
     place.write_bytes(case.data)
-    place.with_name(f"{place.name}.fault.txt").write_text(f"{fault}\ntold: {json.dumps(case.told)}\n", "utf-8")
+    place.with_name(f"{place.name}.fault.txt").write_text(
+        f"{fault}\ntold: {json.dumps(case.told)}\n", "utf-8"
+    )
     return place

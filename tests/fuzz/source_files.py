@@ -58,7 +58,10 @@ def _read(format_: str) -> Callable[[Case, Path], None]:
 
 
 def _case(
-    corpus: Corpus, ending: str, remade: Callable[[Random, bytes], bytes], options: Callable[[Random], dict[str, Any]]
+    corpus: Corpus,
+    ending: str,
+    remade: Callable[[Random, bytes], bytes],
+    options: Callable[[Random], dict[str, Any]],
 ) -> Callable[[Random], Case]:
     def make(random: Random) -> Case:
         sound = corpus()
@@ -74,7 +77,9 @@ def _case(
                 return Case(spoilt(random, packed) if random.random() < 0.5 else packed, f"{ending}.gz", told)
             case 1:
                 packed = pa.Codec("zstd").compress(data, asbytes=True)
-                return Case(spoilt(random, packed) if random.random() < 0.5 else packed, f"{ending}.zst", told)
+                return Case(
+                    spoilt(random, packed) if random.random() < 0.5 else packed, f"{ending}.zst", told
+                )
         return Case(data, ending, told)
 
     return make
@@ -93,7 +98,9 @@ def _table(random: Random, rows: int) -> pa.Table:
         "list": pa.array([[1.5] * random.randrange(4) for _ in range(rows)]),
         "word": pa.array([random.choice("xyz") for _ in range(rows)]).dictionary_encode(),
         "price": pa.array([random.randrange(10**6) for _ in range(rows)]).cast(pa.decimal128(21, 2)),
-        "pair": pa.array([{"a": 1, "b": None} for _ in range(rows)], pa.struct([("a", pa.int8()), ("b", pa.string())])),
+        "pair": pa.array(
+            [{"a": 1, "b": None} for _ in range(rows)], pa.struct([("a", pa.int8()), ("b", pa.string())])
+        ),
     }
     return pa.table(values)
 
@@ -164,7 +171,13 @@ def _csv_options(random: Random) -> dict[str, Any]:
         given |= {"header": False, "column_names": ["a", "b", "c"][: random.randint(1, 3)]}
     if random.random() < 0.3:
         kinds = ("int8", "uint64", "float32", "bool", "string", "binary", "timestamp[ns, tz=UTC]", "date32")
-        kinds += ("time64[us]", "duration[s]", "decimal128(5, 2)", "timestamp[s, tz=No/Where]", "large_string")
+        kinds += (
+            "time64[us]",
+            "duration[s]",
+            "decimal128(5, 2)",
+            "timestamp[s, tz=No/Where]",
+            "large_string",
+        )
         given["types"] = {random.choice(("id", "a", "ra", "c0")): random.choice(kinds)}
     if random.random() < 0.2:
         given |= {"skip_rows": random.choice((0, 1, 2, 50)), "quoted_nulls": random.random() < 0.5}
@@ -199,10 +212,45 @@ nan,
 """,
 )
 _ECSV_WORDS = (
-    *("datatype", "subtype", "float128", "object", "json", "int8", "uint64", "string", "bool", "float64[null]"),
-    *("int64[0]", "int64[2147483647,2147483647]", "delimiter: 'x'", "delimiter: [1]", "delimiter:", "!!omap", "!!set"),
-    *("!!python/object/apply:os.system ['true']", "!astropy.table.Column {}", "!numpy.ndarray {}", "&a [*a]", "*a"),
-    *("!!timestamp x", "!!int ''", "!!binary '*'", "!!bool x", "<<: *a", "name: [1]", "name: null", "? [a]", "%"),
+    *(
+        "datatype",
+        "subtype",
+        "float128",
+        "object",
+        "json",
+        "int8",
+        "uint64",
+        "string",
+        "bool",
+        "float64[null]",
+    ),
+    *(
+        "int64[0]",
+        "int64[2147483647,2147483647]",
+        "delimiter: 'x'",
+        "delimiter: [1]",
+        "delimiter:",
+        "!!omap",
+        "!!set",
+    ),
+    *(
+        "!!python/object/apply:os.system ['true']",
+        "!astropy.table.Column {}",
+        "!numpy.ndarray {}",
+        "&a [*a]",
+        "*a",
+    ),
+    *(
+        "!!timestamp x",
+        "!!int ''",
+        "!!binary '*'",
+        "!!bool x",
+        "<<: *a",
+        "name: [1]",
+        "name: null",
+        "? [a]",
+        "%",
+    ),
 )
 
 
@@ -211,7 +259,16 @@ def _ecsv_made(random: Random, data: bytes) -> bytes:
     if random.random() < 0.4:
         return _by_words(_ECSV_WORDS)(random, data)
     types = ("int8", "uint64", "float16", "float32", "float64", "bool", "string", "float128", "")
-    shapes = ("float64[null]", "int16[2,2]", "int8[0]", "bool[null,2]", "string[3]", "uint64[2147483647]", "json", "x")
+    shapes = (
+        "float64[null]",
+        "int16[2,2]",
+        "int8[0]",
+        "bool[null,2]",
+        "string[3]",
+        "uint64[2147483647]",
+        "json",
+        "x",
+    )
     columns: list[dict[str, Any]] = []
     for at in range(random.randint(1, 4)):
         column = {"name": random.choice((f"c{at}", *TEXTS[:40])), "datatype": random.choice(types)}
@@ -223,11 +280,26 @@ def _ecsv_made(random: Random, data: bytes) -> bytes:
     comma = random.choice((" ", ","))
     header = {"delimiter": comma, "datatype": columns} if random.random() < 0.9 else {"datatype": columns}
     told = yaml.safe_dump(header, allow_unicode=True, default_flow_style=random.choice((None, True, False)))
-    cells = ("1", "-7", "2.5", "True", "x", "", '""', '"[1,2]"', '"[[1,2],[3,4]]"', '"[null]"', '"{""a"": 1}"', '"["')
+    cells = (
+        "1",
+        "-7",
+        "2.5",
+        "True",
+        "x",
+        "",
+        '""',
+        '"[1,2]"',
+        '"[[1,2],[3,4]]"',
+        '"[null]"',
+        '"{""a"": 1}"',
+        '"["',
+    )
     lines = [comma.join(str(column["name"]) for column in columns)]
     for _ in range(random.randint(0, 5)):
         lines.append(comma.join(random.choice((*cells, *cells, *NUMBERS)) for _ in columns))
-    text = "# %ECSV 1.0\n# ---\n" + "".join(f"# {line}\n" for line in told.split("\n")) + "\n".join(lines) + "\n"
+    text = (
+        "# %ECSV 1.0\n# ---\n" + "".join(f"# {line}\n" for line in told.split("\n")) + "\n".join(lines) + "\n"
+    )
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -270,13 +342,60 @@ def _votable() -> list[bytes]:
 
 
 _VOTABLE_WORDS = (
-    *("<TR>", "</TR>", "<TD>", "</TD>", "<TD/>", "<DATA>", "</DATA>", "<TABLE>", "</TABLE>", "<TABLE ref='x'>"),
-    *("<FIELD name='q' datatype='int'/>", "<FIELD/>", "<VALUES null='0x'/>", "<STREAM href='file:///etc/passwd'>"),
-    *("arraysize='*'", "arraysize='0'", "arraysize='0x*'", "arraysize='99999x99999'", "arraysize='2147483647'"),
-    *("arraysize='3x4*'", "datatype='unicodeChar'", "datatype='bit'", "datatype='floatComplex'", "datatype='x'"),
-    *("<BINARY>", "</BINARY>", "<BINARY2>", "<FITS>", "</STREAM>", "<STREAM encoding='base64'>", "<TABLEDATA>"),
-    *("<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;'>]>", "&b;", "&#0;", "&lt;", "<![CDATA["),
-    *("<!DOCTYPE x SYSTEM 'file:///etc/passwd'>", "<?xml version='1.0' encoding='utf-7'?>", "xmlns:a='b'", "a:TD"),
+    *(
+        "<TR>",
+        "</TR>",
+        "<TD>",
+        "</TD>",
+        "<TD/>",
+        "<DATA>",
+        "</DATA>",
+        "<TABLE>",
+        "</TABLE>",
+        "<TABLE ref='x'>",
+    ),
+    *(
+        "<FIELD name='q' datatype='int'/>",
+        "<FIELD/>",
+        "<VALUES null='0x'/>",
+        "<STREAM href='file:///etc/passwd'>",
+    ),
+    *(
+        "arraysize='*'",
+        "arraysize='0'",
+        "arraysize='0x*'",
+        "arraysize='99999x99999'",
+        "arraysize='2147483647'",
+    ),
+    *(
+        "arraysize='3x4*'",
+        "datatype='unicodeChar'",
+        "datatype='bit'",
+        "datatype='floatComplex'",
+        "datatype='x'",
+    ),
+    *(
+        "<BINARY>",
+        "</BINARY>",
+        "<BINARY2>",
+        "<FITS>",
+        "</STREAM>",
+        "<STREAM encoding='base64'>",
+        "<TABLEDATA>",
+    ),
+    *(
+        "<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;'>]>",
+        "&b;",
+        "&#0;",
+        "&lt;",
+        "<![CDATA[",
+    ),
+    *(
+        "<!DOCTYPE x SYSTEM 'file:///etc/passwd'>",
+        "<?xml version='1.0' encoding='utf-7'?>",
+        "xmlns:a='b'",
+        "a:TD",
+    ),
 )
 
 
@@ -286,24 +405,62 @@ def _votable_made(random: Random, data: bytes) -> bytes:
         return _by_words(_VOTABLE_WORDS)(random, data)
     kinds = ("unsignedByte", "short", "int", "long", "float", "double", "floatComplex", "doubleComplex")
     kinds += ("char", "unicodeChar", "boolean", "bit", "char", "x")
-    sizes = ("", "1", "2", "*", "3*", "2x2", "2x*", "0", "0x*", "5", "2147483647", "65536x65536", "-1", "1x", "16*")
+    sizes = (
+        "",
+        "1",
+        "2",
+        "*",
+        "3*",
+        "2x2",
+        "2x*",
+        "0",
+        "0x*",
+        "5",
+        "2147483647",
+        "65536x65536",
+        "-1",
+        "1x",
+        "16*",
+    )
     fields = []
     for at in range(random.randint(1, 4)):
         size = random.choice(sizes) if random.random() < 0.5 else ""
-        told = {"name": f"c{at}", "datatype": random.choice(kinds[:-1]), **({"arraysize": size} if size else {})}
+        told = {
+            "name": f"c{at}",
+            "datatype": random.choice(kinds[:-1]),
+            **({"arraysize": size} if size else {}),
+        }
         if random.random() < 0.1:
             told[random.choice(("name", "datatype", "arraysize", "unit", "ID"))] = hostile_text(random)
         null = f"<VALUES null={quoteattr(random.choice(NUMBERS))}/>" if random.random() < 0.2 else ""
-        fields.append(f"<FIELD {' '.join(f'{key}={quoteattr(text)}' for key, text in told.items())}>{null}</FIELD>")
+        fields.append(
+            f"<FIELD {' '.join(f'{key}={quoteattr(text)}' for key, text in told.items())}>{null}</FIELD>"
+        )
     form = random.choice(("TABLEDATA", "BINARY", "BINARY2"))
     if form == "TABLEDATA":
-        cells = ("", "1", "0", "true", "?", "1 2", "1 2 3 4", "NaN", "+Inf", "x", "2.5e3", *NUMBERS, *TEXTS[:50])
+        cells = (
+            "",
+            "1",
+            "0",
+            "true",
+            "?",
+            "1 2",
+            "1 2 3 4",
+            "NaN",
+            "+Inf",
+            "x",
+            "2.5e3",
+            *NUMBERS,
+            *TEXTS[:50],
+        )
         rows = [[escape(random.choice(cells)) for _ in fields] for _ in range(random.randint(0, 5))]
         body = "".join(f"<TR>{''.join(f'<TD>{cell}</TD>' for cell in row)}</TR>" for row in rows)
     else:
         lengths = (0, 1, 2, 3, 5, 255, 65536, -1, 2**31 - 1)
         pieces = [
-            random.choice(lengths).to_bytes(4, "big", signed=True) if random.random() < 0.5 else random.randbytes(8)
+            random.choice(lengths).to_bytes(4, "big", signed=True)
+            if random.random() < 0.5
+            else random.randbytes(8)
             for _ in range(random.randint(0, 12))
         ]
         body = f"<STREAM encoding='base64'>{base64.encodebytes(b''.join(pieces)).decode()}</STREAM>"
@@ -337,18 +494,73 @@ def _fits() -> list[bytes]:
         made.append(sink.getvalue())
     sink = io.BytesIO()
     image = fits.CompImageHDU(np.zeros((30, 40), "i2"), name="TILES")
-    fits.HDUList([fits.PrimaryHDU(np.zeros(5, "i2")), image, fits.BinTableHDU.from_columns(columns[:2])]).writeto(sink)
+    fits.HDUList(
+        [fits.PrimaryHDU(np.zeros(5, "i2")), image, fits.BinTableHDU.from_columns(columns[:2])]
+    ).writeto(sink)
     return [*made, sink.getvalue()]
 
 
 _CARDS = (
-    *("NAXIS1", "NAXIS2", "PCOUNT", "GCOUNT", "TFIELDS", "THEAP", "BITPIX", "NAXIS", "XTENSION", "SIMPLE", "EXTEND"),
-    *("TFORM1", "TFORM2", "TFORM4", "TTYPE1", "TTYPE2", "TDIM1", "TDIM7", "TNULL1", "TSCAL1", "TZERO1", "TUNIT1"),
+    *(
+        "NAXIS1",
+        "NAXIS2",
+        "PCOUNT",
+        "GCOUNT",
+        "TFIELDS",
+        "THEAP",
+        "BITPIX",
+        "NAXIS",
+        "XTENSION",
+        "SIMPLE",
+        "EXTEND",
+    ),
+    *(
+        "TFORM1",
+        "TFORM2",
+        "TFORM4",
+        "TTYPE1",
+        "TTYPE2",
+        "TDIM1",
+        "TDIM7",
+        "TNULL1",
+        "TSCAL1",
+        "TZERO1",
+        "TUNIT1",
+    ),
     *("EXTNAME", "ZIMAGE", "GROUPS", "NAXIS3", "CONTINUE", "COMMENT", "HIERARCH", "TCOMM1", "END"),
 )
 _FORMS = (
-    *("1J", "0J", "J", "99999999999999999999J", "2147483647D", "2147483648B", "PJ", "QD(5)", "1PX", "2PJ", "PA(3)"),
-    *("0PJ", "12A4", "12A0", "0A", "3X", "0X", "C", "2M", "L", "9Z", "", "J J", "-1J", "1.5J", "rJ", "16A99999999999"),
+    *(
+        "1J",
+        "0J",
+        "J",
+        "99999999999999999999J",
+        "2147483647D",
+        "2147483648B",
+        "PJ",
+        "QD(5)",
+        "1PX",
+        "2PJ",
+        "PA(3)",
+    ),
+    *(
+        "0PJ",
+        "12A4",
+        "12A0",
+        "0A",
+        "3X",
+        "0X",
+        "C",
+        "2M",
+        "L",
+        "9Z",
+        "",
+        "J J",
+        "-1J",
+        "1.5J",
+        "rJ",
+        "16A99999999999",
+    ),
 )
 
 
@@ -379,7 +591,11 @@ def _fits_options(random: Random) -> dict[str, Any]:
 
 
 def _votable_options(random: Random) -> dict[str, Any]:
-    return {"table": random.choice((0, 1, 5, "x"))} if random.random() < 0.15 else {"nan_is_null": random.random() < 0.5}
+    return (
+        {"table": random.choice((0, 1, 5, "x"))}
+        if random.random() < 0.15
+        else {"nan_is_null": random.random() < 0.5}
+    )
 
 
 def _ecsv_options(random: Random) -> dict[str, Any]:
@@ -388,9 +604,7 @@ def _ecsv_options(random: Random) -> dict[str, Any]:
 
 TARGETS = (
     Target("csv", _case(lambda: list(_CSV), ".csv", _csv_made, _csv_options), _read("csv"), share=12),
-    Target(
-        "ecsv", _case(lambda: list(_ECSV), ".ecsv", _ecsv_made, _ecsv_options), _read("ecsv"), share=8
-    ),
+    Target("ecsv", _case(lambda: list(_ECSV), ".ecsv", _ecsv_made, _ecsv_options), _read("ecsv"), share=8),
     Target("fits", _case(_fits, ".fits", _fits_cards, _fits_options), _read("fits"), share=12),
     Target(
         "votable",

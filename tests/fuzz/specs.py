@@ -20,7 +20,7 @@ from hipslake.specs.yaml_file import (
 )
 from pydantic import BaseModel
 
-from tests.fuzz.mutation import NUMBERS, respelt, reshaped
+from tests.fuzz.mutation import NUMBERS, reshaped, respelt
 from tests.fuzz.target import Case, Target
 
 _CATALOG = """\
@@ -131,17 +131,94 @@ seed: 7
 schedule: 0 4 * * *
 """
 _WORDS = (
-    *("name", "source", "uri", "format", "options", "{{ night }}", "{{ start:%Y-%m-%dT%H }}", "{{ end }}", "{{", "}}"),
-    *("threshold", "0 rows", "1e3 rows", "999999999999999999999999 GiB", "1.5 B", "-1 rows", "²  rows", "@hourly"),
-    *("* * * * *", "*/0 * * * *", "0-99 * * * *", "MON-FRI", "bucket[0](id)", "bucket[99999999999](id)", "void()"),
-    *("healpix[30]", "truncate[-1](x)", "year(year(x))", "last by", "x desc nulls", "https://me:pw@host/?token=x"),
-    *("postgresql://u:p@h/d", "file:///etc/passwd", "s3://", "all", "crossmatch", "equijoin", "compaction", "upsert"),
-    *("&a", "*a", "<<: *a", "<<: [*a, *a]", "!!int ''", "!!bool x", "!!timestamp x", "!!float ''", "!!binary x"),
-    *("!!python/object/apply:os.system ['x']", "!!set {a}", "!!omap [a: 1]", "!x y", "? [a]", "2026-13-41", "1:60"),
-    *("---", "...", "%YAML 9.9", "%TAG ! x", "|", ">-9", "? x", "- - -", "{a: b: c}", "[[[[", "]", "'", '"\\ud800"'),
+    *(
+        "name",
+        "source",
+        "uri",
+        "format",
+        "options",
+        "{{ night }}",
+        "{{ start:%Y-%m-%dT%H }}",
+        "{{ end }}",
+        "{{",
+        "}}",
+    ),
+    *(
+        "threshold",
+        "0 rows",
+        "1e3 rows",
+        "999999999999999999999999 GiB",
+        "1.5 B",
+        "-1 rows",
+        "²  rows",
+        "@hourly",
+    ),
+    *(
+        "* * * * *",
+        "*/0 * * * *",
+        "0-99 * * * *",
+        "MON-FRI",
+        "bucket[0](id)",
+        "bucket[99999999999](id)",
+        "void()",
+    ),
+    *(
+        "healpix[30]",
+        "truncate[-1](x)",
+        "year(year(x))",
+        "last by",
+        "x desc nulls",
+        "https://me:pw@host/?token=x",
+    ),
+    *(
+        "postgresql://u:p@h/d",
+        "file:///etc/passwd",
+        "s3://",
+        "all",
+        "crossmatch",
+        "equijoin",
+        "compaction",
+        "upsert",
+    ),
+    *(
+        "&a",
+        "*a",
+        "<<: *a",
+        "<<: [*a, *a]",
+        "!!int ''",
+        "!!bool x",
+        "!!timestamp x",
+        "!!float ''",
+        "!!binary x",
+    ),
+    *(
+        "!!python/object/apply:os.system ['x']",
+        "!!set {a}",
+        "!!omap [a: 1]",
+        "!x y",
+        "? [a]",
+        "2026-13-41",
+        "1:60",
+    ),
+    *(
+        "---",
+        "...",
+        "%YAML 9.9",
+        "%TAG ! x",
+        "|",
+        ">-9",
+        "? x",
+        "- - -",
+        "{a: b: c}",
+        "[[[[",
+        "]",
+        "'",
+        '"\\ud800"',
+    ),
 )
 _BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
 

@@ -76,6 +76,8 @@ class Target:
             said = str(error)
             assert said.strip(), f"{type(error).__name__} says nothing"
             assert len(said) <= MOST_LETTERS, f"{type(error).__name__} says {len(said)} letters: {said[:200]}"
-            assert said.isprintable() or said.replace("\n", "").isprintable(), f"not printable: {said!r}"[:2000]
+            assert said.isprintable() or said.replace("\n", "").isprintable(), f"not printable: {said!r}"[
+                :2000
+            ]
             return "refused"
         return "read"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.fuzz import source_files, specs, texts
+from tests.fuzz import metadata, source_files, specs, texts
 from tests.fuzz.target import Target
 
-TARGETS: dict[str, Target] = {target.name: target for target in (*source_files.TARGETS, *specs.TARGETS, *texts.TARGETS)}
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (*source_files.TARGETS, *specs.TARGETS, *metadata.TARGETS, *texts.TARGETS)
+}
 
 
 def shares(names: Sequence[str], inputs: int) -> dict[str, int]:

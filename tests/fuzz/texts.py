@@ -56,10 +56,46 @@ _SCHEMA = pa.schema(
     ]
 )
 _NAMES = (*_SCHEMA.names, '"B-V"', "nope", "id2")
-_SIGNS = ("=", "==", "!=", "<>", "<", "<=", ">", ">=", "in", "not in", "is", "is not", "between", "and", "or", "not")
+_SIGNS = (
+    "=",
+    "==",
+    "!=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "in",
+    "not in",
+    "is",
+    "is not",
+    "between",
+    "and",
+    "or",
+    "not",
+)
 _VALUES = (
-    *("1", "2.5", "-7e3", "'a'", "'2026-11-21'", "'2026-11-21T03:30:00Z'", "'21:30'", "true", "false", "null", "nan"),
-    *("(1, 2)", "('a', 'b')", "1 and 2", "0.00000000000000000000000000000000000000000001", "'0000'", "'9999-12-31'"),
+    *(
+        "1",
+        "2.5",
+        "-7e3",
+        "'a'",
+        "'2026-11-21'",
+        "'2026-11-21T03:30:00Z'",
+        "'21:30'",
+        "true",
+        "false",
+        "null",
+        "nan",
+    ),
+    *(
+        "(1, 2)",
+        "('a', 'b')",
+        "1 and 2",
+        "0.00000000000000000000000000000000000000000001",
+        "'0000'",
+        "'9999-12-31'",
+    ),
     *("'2026-02-30'", "'2026-11-21T03:30:00.1234567890123'", "'+12026-01-01'", "1e400", "-1e400", "9" * 60),
 )
 _FILTERS = (
@@ -70,14 +106,52 @@ _FILTERS = (
     "mag is not nan and word = 'x' and big > 18446744073709551615",
 )
 _CONDITIONS = (
-    'ok == True and 9.0 <= mag < 12.0 and HIP in [1, 2] and period is not null',
+    "ok == True and 9.0 <= mag < 12.0 and HIP in [1, 2] and period is not null",
     '(C("ok") == True) & C("B-V").isin([1.5, 2.0]) & C("day").in_interval(date("2026-11-21"), date("2026-11-22"))',
     'name != "x" and ts >= datetime("2026-11-21T03:30:00+00:00")',
 )
 _CONDITION_WORDS = (
-    *("C(", ")", ".isin(", ".in_interval(", ".is_null()", ".not_null()", "date(", "datetime(", "True", "None", "lambda:"),
-    *("__import__('os')", "C('x').__class__", "{1: 2}", "[i for i in x]", "f'{x}'", "1_0", "0o7", "1j", "b'x'", "..."),
-    *("not", "|", "~", "**", "<<", "is", "is not", "in", "not in", ":=", "await x", "*x", "x if y else z", "10**10**10"),
+    *(
+        "C(",
+        ")",
+        ".isin(",
+        ".in_interval(",
+        ".is_null()",
+        ".not_null()",
+        "date(",
+        "datetime(",
+        "True",
+        "None",
+        "lambda:",
+    ),
+    *(
+        "__import__('os')",
+        "C('x').__class__",
+        "{1: 2}",
+        "[i for i in x]",
+        "f'{x}'",
+        "1_0",
+        "0o7",
+        "1j",
+        "b'x'",
+        "...",
+    ),
+    *(
+        "not",
+        "|",
+        "~",
+        "**",
+        "<<",
+        "is",
+        "is not",
+        "in",
+        "not in",
+        ":=",
+        "await x",
+        "*x",
+        "x if y else z",
+        "10**10**10",
+    ),
 )
 _REGIONS = (
     "cone 56.75 24.12 3deg",
@@ -87,8 +161,37 @@ _REGIONS = (
     "pixels 2/5,6 3/100",
 )
 _REGION_WORDS = (
-    *("cone", "box", "polygon", "moc", "pixels", "ra", "dec", "..", "deg", "arcmin", "mas", "29/", "0/0-11", "5/0-12287"),
-    *("90", "-90", "360", "-360", "720", "180", "1e-9", "0", "30/1", "29/3458764513820540927", "90.0000001", "/", ","),
+    *(
+        "cone",
+        "box",
+        "polygon",
+        "moc",
+        "pixels",
+        "ra",
+        "dec",
+        "..",
+        "deg",
+        "arcmin",
+        "mas",
+        "29/",
+        "0/0-11",
+        "5/0-12287",
+    ),
+    *(
+        "90",
+        "-90",
+        "360",
+        "-360",
+        "720",
+        "180",
+        "1e-9",
+        "0",
+        "30/1",
+        "29/3458764513820540927",
+        "90.0000001",
+        "/",
+        ",",
+    ),
 )
 
 
@@ -107,7 +210,9 @@ def _filter_of_all(random: Random) -> Case:
     """A comparison of any column with any value, joined with another."""
     if random.random() < 0.4:
         return _text(_FILTERS, (*_NAMES, *_SIGNS, *_VALUES))(random)
-    parts = [f"{random.choice(_NAMES)} {random.choice(_SIGNS[:13])} {random.choice(_VALUES)}" for _ in range(2)]
+    parts = [
+        f"{random.choice(_NAMES)} {random.choice(_SIGNS[:13])} {random.choice(_VALUES)}" for _ in range(2)
+    ]
     return Case(random.choice((" and ", " or ", " and not ")).join(parts[: random.randint(1, 2)]).encode())
 
 
@@ -167,8 +272,20 @@ def _read_moc(case: Case, folder: Path) -> None:
 
 
 _MOMENTS = (
-    *("2026-11-21", "2026-11-21T03:30:00Z", "2026-11-21 03:30", "0001-01-01", "9999-12-31T23:59:59-14:00", "2026-W47-6"),
-    *("20261121T033000", "0001-01-01T00:00+14:00", "2026-11-21T24:00:00", "2026-11-21T03:30:00.123456789+99:99"),
+    *(
+        "2026-11-21",
+        "2026-11-21T03:30:00Z",
+        "2026-11-21 03:30",
+        "0001-01-01",
+        "9999-12-31T23:59:59-14:00",
+        "2026-W47-6",
+    ),
+    *(
+        "20261121T033000",
+        "0001-01-01T00:00+14:00",
+        "2026-11-21T24:00:00",
+        "2026-11-21T03:30:00.123456789+99:99",
+    ),
 )
 
 
@@ -177,7 +294,9 @@ def _window(random: Random) -> Case:
         respelt(random, text, _MOMENTS, most=2) if random.random() < 0.6 else text
         for text in random.choices(_MOMENTS, k=3)
     ]
-    template = random.choice(("{{ night }}", "{{ start:%Y/%m/%d %H }}", "{{ end:%Y }}", "{{ start:%s%Z%n%%%Q% }}"))
+    template = random.choice(
+        ("{{ night }}", "{{ start:%Y/%m/%d %H }}", "{{ end:%Y }}", "{{ start:%s%Z%n%%%Q% }}")
+    )
     given = [random.choice((moment, None, "")) if random.random() < 0.4 else moment for moment in moments]
     return Case(json.dumps([*given, respelt(random, template, most=1)]).encode())
 
@@ -194,21 +313,46 @@ def _read_window(case: Case, folder: Path) -> None:
 
 def _spec(model: Any, **given: Any) -> Any:
     """A spec, made as runs make it: what is wrong with it is told as ours."""
-    usual: dict[str, Any] = {"name": "s", "source": {"uri": "/x/{{ night }}.csv", "format": "csv"}, "mode": "append"}
+    usual: dict[str, Any] = {
+        "name": "s",
+        "source": {"uri": "/x/{{ night }}.csv", "format": "csv"},
+        "mode": "append",
+    }
     usual |= {"position": {"ra": "ra", "dec": "dec"}}
     if model is CompactionSpec:
         usual = {"name": "s", "type": "compaction", "table": "a.b"}
     return model.model_validate(usual).with_overrides(**given)
 
 
-_CATALOG_KEYS = ("threshold", "layout", "margin", "vacuum", "schedule", "compact", "source", "index", "column_groups")
-_COMPACTION_KEYS = ("partitions", "columns", "mode", "min_files", "target_file_size", "iceberg", "folder", "seed")
+_CATALOG_KEYS = (
+    "threshold",
+    "layout",
+    "margin",
+    "vacuum",
+    "schedule",
+    "compact",
+    "source",
+    "index",
+    "column_groups",
+)
+_COMPACTION_KEYS = (
+    "partitions",
+    "columns",
+    "mode",
+    "min_files",
+    "target_file_size",
+    "iceberg",
+    "folder",
+    "seed",
+)
 
 
 def _param(random: Random) -> Case:
     names = random.choice((_CATALOG_KEYS, _COMPACTION_KEYS))
     given = {random.choice(names): hostile_value(random, (*NUMBERS, "1 rows", "64 MiB", "hats", "0 4 * * *"))}
-    return Case(json.dumps(given).encode(), told={"model": "catalog" if names is _CATALOG_KEYS else "compaction"})
+    return Case(
+        json.dumps(given).encode(), told={"model": "catalog" if names is _CATALOG_KEYS else "compaction"}
+    )
 
 
 def _read_param(case: Case, folder: Path) -> None:
@@ -246,16 +390,36 @@ def _read_options(case: Case, folder: Path) -> None:
 
 
 _PLACES = (
-    *("bright.parquet", "a/b/c.csv", "../catalogs/x.parquet", "/tmp/x.fits", "s3://bucket/key.parquet", "sky"),
-    *("{folder}/exports/x.parquet", "{folder}/catalogs/stars/metadata.json", "file://{folder}/x.csv", "~/x.csv"),
-    *("memory://a/../b", "{folder}//exports/./../cubes/sky/x", "s3://b/../../x", "exports/x/..", "a/%2e%2e/b"),
+    *(
+        "bright.parquet",
+        "a/b/c.csv",
+        "../catalogs/x.parquet",
+        "/tmp/x.fits",
+        "s3://bucket/key.parquet",
+        "sky",
+    ),
+    *(
+        "{folder}/exports/x.parquet",
+        "{folder}/catalogs/stars/metadata.json",
+        "file://{folder}/x.csv",
+        "~/x.csv",
+    ),
+    *(
+        "memory://a/../b",
+        "{folder}//exports/./../cubes/sky/x",
+        "s3://b/../../x",
+        "exports/x/..",
+        "a/%2e%2e/b",
+    ),
 )
 
 
 def _place(random: Random) -> Case:
     text = random.choice(_PLACES)
     if random.random() < 0.8:
-        text = respelt(random, text, (*TEXTS, "..", "/", "//", "://", "file", "memory", "${HOME}", "${NOPE}", "*", "["))
+        text = respelt(
+            random, text, (*TEXTS, "..", "/", "//", "://", "file", "memory", "${HOME}", "${NOPE}", "*", "[")
+        )
     text = text.replace("s3://", "memory://").replace("http", "memory")  # nothing is asked over a network
     return Case(text.encode("utf-8", "surrogatepass"))
 
@@ -291,7 +455,9 @@ def _read_place(case: Case, folder: Path) -> None:
 
 TARGETS = (
     Target("filter", _filter_of_all, _read_filter, share=6),
-    Target("conditions", _text(_CONDITIONS, (*_CONDITION_WORDS, *_NAMES, *_VALUES)), _read_conditions, share=5),
+    Target(
+        "conditions", _text(_CONDITIONS, (*_CONDITION_WORDS, *_NAMES, *_VALUES)), _read_conditions, share=5
+    ),
     Target("region", _text(_REGIONS, _REGION_WORDS), _read_region, share=4),
     Target("moc file", _moc_file, _read_moc, share=2),
     Target("window", _window, _read_window, share=2),

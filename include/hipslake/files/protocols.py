@@ -1,4 +1,7 @@
-"""The stores that a URI may name. fsspec knows many more schemes, which run commands, log in, or fetch through others."""
+"""The stores that a URI may name.
+
+fsspec knows many more schemes: some log in elsewhere, fetch through others, or open archives and notebooks.
+"""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
 
-def check_plain(given: Any, place: str = "") -> Any:
-    """Return what is given for a model, if machines can hold its numbers and texts; `ValueError` says which not.
+def check_plain(given: Any, place: str = "") -> None:
+    """Raise `ValueError` where plain values hold what machines cannot; the message names the place.
 
     YAML and JSON know integers of any size and texts with zeros; Arrow, Parquet and file systems do not.
     """
@@ -34,7 +34,6 @@ def check_plain(given: Any, place: str = "") -> Any:
         raise ValueError(f"{place}: is an integer that 64 bits do not hold; write a smaller one")
     elif isinstance(given, str) and "\0" in given:
         raise ValueError(f"{place}: holds a zero character; take it out")
-    return given
 
 
 class NamedSpec(Frozen):
@@ -48,10 +47,10 @@ class NamedSpec(Frozen):
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _holds_plain_values(cls, given: Any) -> Any:
-        return check_plain(given)
+    @model_validator(mode="after")
+    def _holds_plain_values(self) -> Self:
+        check_plain(self.model_dump(mode="json"))
+        return self
 
     def with_overrides(self, **given: Any) -> Self:
         """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -137,10 +137,10 @@ class CubeSpec(CubeColumns):
     file_rows: int = Field(default=4_000_000, ge=1)  # the most rows of one file
     vacuum: VacuumSpec = VacuumSpec()
 
-    @model_validator(mode="before")
-    @classmethod
-    def _holds_plain_values(cls, given: Any) -> Any:
-        return check_plain(given)
+    @model_validator(mode="after")
+    def _holds_plain_values(self) -> CubeSpec:
+        check_plain(self.model_dump(mode="json"))
+        return self
 
     @model_validator(mode="after")
     def _datasets_fit(self) -> CubeSpec:

@@ -16,7 +16,7 @@ MOST_DEPTH = 60
 _STUMBLES = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
 
 
-class YamlMistake(ValueError):
+class YamlError(ValueError):
     """A text is no YAML, or not such as is read here; `line` and `column` are counted from 1, 0 if unknown."""
 
     def __init__(self, told: str, line: int = 0, column: int = 0) -> None:
@@ -39,7 +39,7 @@ class Document:
 
     Raises
     ------
-    YamlMistake
+    YamlError
         The text is none, is nested too deep, or its aliases stand for too much or for themselves.
     """
 
@@ -50,9 +50,9 @@ class Document:
         except yaml.MarkedYAMLError as error:
             raise _marked(error) from None
         except (yaml.YAMLError, UnicodeError) as error:
-            raise YamlMistake(" ".join(str(error).split())) from None
+            raise YamlError(" ".join(str(error).split())) from None
         except RecursionError:
-            raise YamlMistake(f"it is nested more than {MOST_DEPTH} deep") from None
+            raise YamlError(f"it is nested more than {MOST_DEPTH} deep") from None
         if self.node is not None:
             _check_size(self.node)
 
@@ -61,7 +61,7 @@ class Document:
 
         Raises
         ------
-        YamlMistake
+        YamlError
             A value is none of its tag.
         """
         if self.node is None:
@@ -71,7 +71,7 @@ class Document:
         except yaml.MarkedYAMLError as error:
             raise _marked(error) from None
         except _STUMBLES as error:  # e.g. a date that no calendar has
-            raise YamlMistake(f"a value cannot be read: {error}") from None
+            raise YamlError(f"a value cannot be read: {error}") from None
 
 
 def _check_size(root: yaml.Node) -> None:
@@ -89,15 +89,15 @@ def _check_size(root: yaml.Node) -> None:
             heights[id(node)] = 1 + max((heights[id(child)] for child, _ in children), default=0)
         elif id(node) in above:
             line = node.start_mark.line + 1
-            raise YamlMistake(f"{place.removeprefix('.')}: stands for something that it is a part of", line)
+            raise YamlError(f"{place.removeprefix('.')}: stands for something that it is a part of", line)
         elif id(node) not in sizes:
             above.add(id(node))
             todo.append((node, place, True))
             todo += [(child, place + part, False) for child, part in children]
     if heights[id(root)] > MOST_DEPTH:
-        raise YamlMistake(f"it is nested more than {MOST_DEPTH} deep")
+        raise YamlError(f"it is nested more than {MOST_DEPTH} deep")
     if sizes[id(root)] > MOST_NODES:
-        raise YamlMistake(f"its aliases stand for more than {MOST_NODES} values")
+        raise YamlError(f"its aliases stand for more than {MOST_NODES} values")
 
 
 def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:
@@ -105,13 +105,17 @@ def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:
     if isinstance(node, yaml.MappingNode):
         values = [(value, f".{key.value}" if isinstance(key.value, str) else "") for key, value in node.value]
         return [*((key, "") for key, _ in node.value), *values]
-    return [(item, f"[{at}]") for at, item in enumerate(node.value)] if isinstance(node, yaml.SequenceNode) else []
+    return (
+        [(item, f"[{at}]") for at, item in enumerate(node.value)]
+        if isinstance(node, yaml.SequenceNode)
+        else []
+    )
 
 
-def _marked(error: yaml.MarkedYAMLError) -> YamlMistake:
+def _marked(error: yaml.MarkedYAMLError) -> YamlError:
     mark = error.problem_mark or error.context_mark
     told = str(error.problem or error.context)
-    return YamlMistake(told, mark.line + 1, mark.column + 1) if mark else YamlMistake(told)
+    return YamlError(told, mark.line + 1, mark.column + 1) if mark else YamlError(told)
 
 
 def _untagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Any:

@@ -17,7 +17,7 @@ from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.plain_yaml import Document, YamlMistake
+from hipslake.specs.plain_yaml import Document, YamlError
 from hipslake.specs.secrets import without
 from hipslake.specs.table import TableSpec
 
@@ -120,7 +120,7 @@ def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
             raise SpecError(f"{path}:1: a spec is keys with values, such as 'name: {path.stem}'")
         _mark(path, document.node, (), lines)
         return document.value()
-    except YamlMistake as error:
+    except YamlError as error:
         where = ":".join(str(number) for number in (error.line, error.column) if number) or "1"
         raise SpecError(f"{path}:{where}: not YAML: {error}") from None
 

@@ -267,7 +267,7 @@ class VersionLog:
         try:
             data = self._storage.read(POINTER)
             return int(head(data, POINTER)["version"]), data
-        except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError):
+        except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError, OverflowError):
             return 0, b""
 
     def _newest_after(self, known: int) -> int:
