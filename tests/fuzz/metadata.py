@@ -1,4 +1,4 @@
-"""What lies in a warehouse, spoilt: metadata, version logs, run folders, and what tables say of their sinks."""
+"""What lies in a warehouse, spoilt: metadata, version logs, run folders, and what tables say of sinks."""
 
 from __future__ import annotations
 
@@ -120,7 +120,8 @@ def _read_metadata(case: Case, folder: Path) -> None:
     """Read metadata, and all that readers find in it."""
     storage = Storage.at(folder)
     metadata = CatalogMetadata.from_json(case.data)
-    assert CatalogMetadata.from_json(metadata.to_json()) == metadata, "it comes back as another"
+    written = metadata.to_json()
+    assert CatalogMetadata.from_json(written).to_json() == written, "it comes back as another"
     refused: list[HipslakeError] = []
     for group in metadata.with_files:
         for use in (
@@ -255,8 +256,9 @@ def _read_log(case: Case, folder: Path) -> None:
             use()
         except HipslakeError as error:
             refused.append(error)
-        except FileNotFoundError as error:  # versions that a gap leaves out
-            assert "_versions" in str(error) or WRITE in str(error), error
+        except FileNotFoundError as error:  # a version that a gap leaves out
+            if "_versions" not in str(error):
+                raise
     if refused:
         raise refused[0]
 

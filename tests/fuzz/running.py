@@ -133,7 +133,7 @@ def _lines(process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
 def _said_of(number: int, text: str) -> str:
     """What a worker wrote on its standard error about an input, or at its end."""
     _, found, rest = text.partition(f"input {number}\n")
-    return rest.partition("\ninput ")[0] if found else text[-6000:]
+    return rest.partition("\n\n")[0] if found else text[-6000:]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ source:
   format: csv
   missing_columns: null
   options:
-    {delimiter: ";", quote: "'", null_values: ["", x], skip_rows: 1, types: {id: int64, t: "timestamp[us, tz=UTC]"}}
+    {delimiter: ";", quote: "'", null_values: ["", x], skip_rows: 1, types: {id: int64, t: "timestamp[us]"}}
 position: {ra: ra, dec: dec, unit: deg, frame: icrs, epoch: 2016.0}
 position_from: {catalog: objects, "on": {object_id: id}, unmatched: quarantine, max_fraction: 0.1}
 threshold: 20k rows
@@ -253,7 +253,7 @@ def _dumped(document: Any, *, flow: bool | None) -> str:
 
 
 def _check_frozen(spec: BaseModel) -> None:
-    """A spec that was read can be frozen as JSON, comes back as the same, and holds what machines can hold."""
+    """A spec that was read can be frozen as JSON, comes back, and holds what machines can hold."""
     frozen = spec.model_dump_json()
     assert type(spec).model_validate_json(frozen) == spec, "it comes back as another"
     for value in _plain(json.loads(frozen)):

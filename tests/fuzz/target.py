@@ -48,6 +48,8 @@ class Target:
         How many of all inputs it gets, beside the other targets.
     refusals : tuple of type
         The errors by which it may refuse an input.
+    cpu_seconds : float
+        An input that takes more of the processor hangs.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Target:
     read: Callable[[Case, Path], None]
     share: int = 1
     refusals: tuple[type[Exception], ...] = (HipslakeError,)
+    cpu_seconds: float = 10.0
 
     def case(self, seed: int, number: int) -> Case:
         """The input of a number: the same for the same seed."""
@@ -73,11 +76,11 @@ class Target:
         try:
             self.read(case, folder)
         except self.refusals as error:
-            said = str(error)
-            assert said.strip(), f"{type(error).__name__} says nothing"
-            assert len(said) <= MOST_LETTERS, f"{type(error).__name__} says {len(said)} letters: {said[:200]}"
-            assert said.isprintable() or said.replace("\n", "").isprintable(), f"not printable: {said!r}"[
-                :2000
-            ]
-            return "refused"
-        return "read"
+            refusal = error
+        else:
+            return "read"
+        said, kind = str(refusal), type(refusal).__name__
+        assert said.strip(), f"{kind} says nothing"
+        assert len(said) <= MOST_LETTERS, f"{kind} says {len(said)} letters: {said[:200]}"
+        assert said.replace("\n", "").isprintable(), f"{kind} is not printable: {said[:2000]!r}"
+        return "refused"

@@ -107,7 +107,7 @@ _FILTERS = (
 )
 _CONDITIONS = (
     "ok == True and 9.0 <= mag < 12.0 and HIP in [1, 2] and period is not null",
-    '(C("ok") == True) & C("B-V").isin([1.5, 2.0]) & C("day").in_interval(date("2026-11-21"), date("2026-11-22"))',
+    '(C("ok") == True) & C("B-V").isin([1.5, 2.0]) & C("day").in_interval(date("2026-11-21"), None)',
     'name != "x" and ts >= datetime("2026-11-21T03:30:00+00:00")',
 )
 _CONDITION_WORDS = (

@@ -1,6 +1,6 @@
 """What long runs came to, for docs/reliability.md: the trust suite, and the fuzzing.
 
-`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the tables of the page.
+`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page's tables.
 """
 
 from __future__ import annotations

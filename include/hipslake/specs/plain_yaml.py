@@ -1,7 +1,8 @@
 """YAML of others, read without trust: plain values only, and no more of them than a file of that size means.
 
-PyYAML's safe loader makes no objects of a tag's choice, but it stumbles over tags that do not fit their value, over
-texts that are nested a thousand times, and over aliases of aliases, which can stand for more than any memory holds.
+PyYAML's safe loader makes no objects of a tag's choice, but it stumbles over tags that do not fit their
+value, over texts that are nested a thousand times, and over aliases of aliases, which can stand for more than
+any memory holds.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import yaml
 
 MOST_NODES = 1_000_000
 MOST_DEPTH = 60
+MOST_LETTERS = 8 << 20
 # What PyYAML raises where a tag does not fit its value, besides its own errors: `!!int ""`, `!!bool x`.
 _STUMBLES = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
 
 
 class YamlError(ValueError):
-    """A text is no YAML, or not such as is read here; `line` and `column` are counted from 1, 0 if unknown."""
+    """A text is no YAML that is read here; `line` and `column` are counted from 1, and 0 if unknown."""
 
     def __init__(self, told: str, line: int = 0, column: int = 0) -> None:
         super().__init__(told)
@@ -44,6 +46,8 @@ class Document:
     """
 
     def __init__(self, text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> None:
+        if len(text) > MOST_LETTERS:
+            raise YamlError(f"it has more than {MOST_LETTERS >> 20} million letters")
         try:
             self._loader = loader(text)
             self.node: yaml.Node | None = self._loader.get_single_node()

@@ -155,7 +155,7 @@ def pulse(storage: Storage, folder: str, stale_after: float | None = None) -> bo
         resting = heartbeat["state"] == "resting"
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return False
     limit = stale_seconds() if stale_after is None else stale_after
     return age < (resting_seconds() if resting else limit)

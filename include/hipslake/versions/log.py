@@ -243,7 +243,7 @@ class VersionLog:
 
     def _current(self, data: bytes) -> Pointers:
         write_id = head(data, POINTER).get("write_id")
-        if isinstance(write_id, str) and self._storage.exists(write_id):
+        if isinstance(write_id, str) and write_id and self._storage.exists(write_id):
             return Pointers(links={CURRENT: write_id})
         return Pointers()
 

@@ -157,7 +157,7 @@ def pinned_versions(storage: Storage, *, without: Collection[str] = ()) -> set[i
             pinned |= {int(number) for number in plain_json(storage.read(path))["versions"]}
         except FileNotFoundError:  # removed since it was listed
             continue
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise CatalogFormatError(
                 f"{storage.uri(path)}: not a pin ({error}); delete it once no run of the catalog is at work"
             ) from error

@@ -8,6 +8,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.votable.fields import VotableField, read_field
 
 Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
@@ -71,6 +72,11 @@ class VotableParser:
         self._parse(data, last=False)
         if not self._inside:
             self._text.clear()  # another table's rows may be one text of any size
+        if not self._in_stream and sum(map(len, self._text)) > LONGEST_ROW:
+            raise CorruptFileError(
+                f"{self._uri}: line {self._parser.CurrentLineNumber}: a text of more than "
+                f"{LONGEST_ROW >> 20} MiB does not end; replace it"
+            )
 
     def close(self) -> None:
         """Say that the file ends here.
