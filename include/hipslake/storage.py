@@ -23,7 +23,7 @@ from hipslake.files.entry import Entry, Files
 from hipslake.files.failures import Doing, told
 from hipslake.files.local import LocalFiles
 from hipslake.files.objects import ObjectFiles
-from hipslake.files.protocols import check_protocol
+from hipslake.files.protocols import check_protocol, refuse_secret
 
 __all__ = ["Entry", "Storage"]
 
@@ -49,10 +49,13 @@ class Storage:
         Raises
         ------
         PathError
-            It holds what is no character, or has a scheme of no store.
+            It holds what is no character, or a secret, or has a scheme of no store.
         """
         _check_letters(str(uri))
+        refuse_secret(str(uri))
         protocol, path = split_protocol(str(uri))
+        if protocol is None and "://" in path:  # one letter is a drive to fsspec
+            raise PathError(f"{path!r} names no store; give a path, or a URI such as s3://bucket/folder")
         if protocol in (None, "file", "local"):
             try:
                 return cls(str(Path(path).expanduser().absolute()))
@@ -65,6 +68,7 @@ class Storage:
     def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
         """The storage at the folder of a file, and the file's name in it; `PathError` for a URI of none."""
         text = str(uri)
+        refuse_secret(text)
         path = text.removeprefix("file://") if text.startswith("file:///") else text
         folder, _, name = path.rpartition("/")
         if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket

@@ -70,7 +70,7 @@ target_file_size: 64 MiB
 properties: {format-version: "2"}
 schedule: "@daily"
 """
-_JOIN = """\
+JOIN = """\
 name: s
 type: crossmatch
 left: {catalog: gaia_dr3, version: 2, columns: [a, b], filters: x is not null}
@@ -87,7 +87,7 @@ association: {left: a, right: b}
 threshold: 20000 rows
 layout: hipscat
 """
-_EQUIJOIN = """\
+EQUIJOIN = """\
 name: s
 type: equijoin
 left: {catalog: objects}
@@ -96,7 +96,7 @@ right: {catalog: sources}
 nested: {time: ts, name: lightcurve, keep_empty: false}
 threshold: 10 MiB
 """
-_CUBE = """\
+CUBE = """\
 name: s
 dimension_columns: [source_id]
 partition_columns: [pixel, night]
@@ -272,8 +272,8 @@ def _plain(value: Any) -> Iterator[Any]:
 TARGETS = (
     _target("catalog spec", _CATALOG, load_catalog_spec, share=5),
     _target("table spec", _TABLE, load_table_spec, share=3),
-    _target("crossmatch spec", _JOIN, load_crossmatch_spec, share=2),
-    _target("equijoin spec", _EQUIJOIN, load_equijoin_spec, share=2),
-    _target("cube spec", _CUBE, load_cube_spec, share=3),
+    _target("crossmatch spec", JOIN, load_crossmatch_spec, share=2),
+    _target("equijoin spec", EQUIJOIN, load_equijoin_spec, share=2),
+    _target("cube spec", CUBE, load_cube_spec, share=3),
     _target("compaction spec", _COMPACTION, load_compaction_spec, share=2),
 )

@@ -145,6 +145,14 @@ def test_tags_in_an_ecsv_header_make_no_objects(tmp_path: Path) -> None:
     assert read(source("ecsv", f"{tmp_path}/*"))["a"].to_pylist() == [1]
 
 
+def test_half_a_character_in_yaml_is_told(tmp_path: Path) -> None:
+    assert "half a character" in spec_message(tmp_path, f'{GOOD}description: "\\ud800"\n')
+    header = '# %ECSV 1.0\n# ---\n# datatype:\n# - {name: a, datatype: int64, unit: "\\ud800"}\n'
+    (tmp_path / "a.ecsv").write_text(f"{header}a\n1\n")
+    with pytest.raises(CorruptFileError, match="half a character"):
+        read(source("ecsv", f"{tmp_path}/*.ecsv"))
+
+
 def test_yaml_whose_aliases_stand_for_more_than_any_memory_holds_is_refused_at_once(tmp_path: Path) -> None:
     names = [chr(ord("a") + at) for at in range(20)]
     lines = ["name: &a [x, x, x, x, x, x, x, x, x, x]"]

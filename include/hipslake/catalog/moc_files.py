@@ -72,6 +72,8 @@ def read_moc(uri: str | Path) -> Moc:
         text = _from_json(text) if text.lstrip().startswith("{") else text
         if not text.strip():  # a MOC of nothing still says its order: a file without one was cut short
             raise ValueError("nothing is in it; a MOC without pixels is 0/")
+        if not _INLINE.fullmatch(text):  # what else is in a file is nobody's who may name it in a form
+            raise ValueError("it holds other than orders and pixels")
         return parse_moc(text)
     except (ValueError, RegionError) as error:
         raise RegionError(f"{where} is no MOC in FITS, JSON or text: {error}") from None

@@ -10,6 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
+FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
+"""The same for JSON Schemas: Python's `$` is met before a last line end too."""
 _MOST = 1 << 63
 
 

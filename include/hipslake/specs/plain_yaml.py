@@ -42,7 +42,8 @@ class Document:
     Raises
     ------
     YamlError
-        The text is none, is nested too deep, or its aliases stand for too much or for themselves.
+        The text is none, is nested too deep, holds half characters, or its aliases stand for too much or for
+        themselves.
     """
 
     def __init__(self, text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> None:
@@ -86,6 +87,7 @@ def _check_size(root: yaml.Node) -> None:
     todo: list[tuple[yaml.Node, str, bool]] = [(root, "", False)]
     while todo:
         node, place, done = todo.pop()
+        _check_letters(node)
         children = _children(node)
         if done:
             above.discard(id(node))
@@ -102,6 +104,15 @@ def _check_size(root: yaml.Node) -> None:
         raise YamlError(f"it is nested more than {MOST_DEPTH} deep")
     if sizes[id(root)] > MOST_NODES:
         raise YamlError(f"its aliases stand for more than {MOST_NODES} values")
+
+
+def _check_letters(node: yaml.Node) -> None:
+    """Refuse `"\\ud800"`, half a character, which no file and no message can hold."""
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            node.value.encode()
+        except UnicodeEncodeError:
+            raise YamlError("a text holds half a character", node.start_mark.line + 1) from None
 
 
 def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:

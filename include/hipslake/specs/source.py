@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.secrets import secret_in
 from hipslake.specs.template import fill_template
 
 _PLAIN_TYPES = (
@@ -159,6 +160,15 @@ class SourceSpec(Frozen):
         if isinstance(options, dict):
             options = {**options, "format": given["format"] if known else "parquet"}
         return {**given, "options": options}
+
+    @model_validator(mode="after")
+    def _holds_no_secret(self) -> SourceSpec:
+        if (secret := secret_in(self.uri)) is not None:
+            raise ValueError(
+                f"uri: holds {secret}, and would stand in run folders; credentials come from the environment "
+                "or an Airflow connection (HIPSLAKE_STORAGE_CONN)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _options_fit(self) -> SourceSpec:

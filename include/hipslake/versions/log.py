@@ -300,6 +300,8 @@ class VersionLog:
             return False
 
     def _read(self, number: int) -> bytes:
+        if not 0 < number <= _MOST_VERSIONS:
+            raise self._not_found(number, "is none that there could be")
         try:
             data = self._storage.read(version_path(number))
         except FileNotFoundError:
