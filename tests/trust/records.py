@@ -1,55 +1,76 @@
-"""What the runs of the trust suite came to, for docs/reliability.md.
+"""What long runs came to, for docs/reliability.md: the trust suite, and the fuzzing.
 
-`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page.
+`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page's tables.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.airflow_home import PROJECT
 
-BEGIN, END = "<!-- make test-system: begin -->", "<!-- make test-system: end -->"
-_COLUMNS = ("runs", "tasks", "attempts", "faults", "seconds")
+
+@dataclass(frozen=True)
+class Records:
+    """The results of one command: a line of JSON each, and a row of its table for each key."""
+
+    command: str
+    file: str  # in .data; the variable HIPSLAKE_TRUST_RESULTS names another folder
+    key: str
+    columns: tuple[str, ...]
+
+    @property
+    def place(self) -> Path:
+        """The file that results are kept in."""
+        return Path(os.environ.get("HIPSLAKE_TRUST_RESULTS") or PROJECT / ".data") / self.file
+
+    def table(self) -> str:
+        """Return the newest result of each key as a Markdown table, with sums where there are several."""
+        newest = {}
+        for line in self.place.read_text().splitlines() if self.place.exists() else []:
+            entry = json.loads(line)
+            newest[entry[self.key]] = entry
+        if not newest:
+            return f"No result is noted here yet: `{self.command}` notes them."
+        cells = [[str(entry.get(name, 0)) for name in (self.key, *self.columns)] for entry in newest.values()]
+        lines = [(self.key, *self.columns), ("---", *["---:"] * len(self.columns)), *cells]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def written_into(self, page: str) -> str:
+        """Return a page with the table between its comments; as it was, if it has none."""
+        begin, end = f"<!-- {self.command}: begin -->", f"<!-- {self.command}: end -->"
+        between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        return between.sub(lambda _: f"{begin}\n{self.table()}\n{end}", page)
 
 
-def place() -> Path:
-    """The file that results are kept in, a line of JSON each."""
-    return Path(os.environ.get("HIPSLAKE_TRUST_RESULTS") or PROJECT / ".data" / "trust.jsonl")
+TRUST = Records(
+    "make test-system", "trust.jsonl", "trouble", ("runs", "tasks", "attempts", "faults", "seconds")
+)
+FUZZ = Records(
+    "make fuzz", "fuzz.jsonl", "target", ("inputs", "read", "refused", "faults", "seed", "seconds")
+)
 
 
-def note(trouble: str, **counts: Any) -> None:
-    """Keep a result; only what has passed its checks has one."""
-    place().parent.mkdir(parents=True, exist_ok=True)
-    with place().open("a") as file:
-        file.write(json.dumps({"trouble": trouble, **counts}) + "\n")
-
-
-def table() -> str:
-    """Return the newest result of each trouble as a Markdown table."""
-    newest = {}
-    for line in place().read_text().splitlines() if place().exists() else []:
-        entry = json.loads(line)
-        newest[entry["trouble"]] = entry
-    if not newest:
-        return "No result is noted here yet: `make test-system` notes them."
-    rows = [
-        f"| {entry['trouble']} | " + " | ".join(str(entry.get(name, 0)) for name in _COLUMNS) + " |"
-        for entry in newest.values()
-    ]
-    return "\n".join([f"| trouble | {' | '.join(_COLUMNS)} |", f"|---|{'---:|' * len(_COLUMNS)}", *rows])
+def note(records: Records, key: str, **counts: Any) -> None:
+    """Keep a result."""
+    records.place.parent.mkdir(parents=True, exist_ok=True)
+    with records.place.open("a") as file:
+        file.write(json.dumps({records.key: key, **counts}) + "\n")
 
 
 def main() -> None:
-    """Write the table into the page that the command line names."""
+    """Write the tables into the page that the command line names."""
     page = Path(sys.argv[1])
-    before, _, rest = page.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n{table()}\n{END}{after}")
+    text = page.read_text()
+    for records in (TRUST, FUZZ):
+        text = records.written_into(text)
+    page.write_text(text)
 
 
 if __name__ == "__main__":

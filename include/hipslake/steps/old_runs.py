@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from hipslake.files.plain_json import plain_json
 from hipslake.steps.append import ATTEMPTS
 from hipslake.steps.compact import COMPACTIONS
 from hipslake.steps.run import RUNS, RunFolder, catalog_uri, now_utc
@@ -115,7 +115,7 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
     """What a run says of itself: what it froze, or, where a single step is all of it, what that was told."""
     for name in (RunFolder.RUN, RunFolder.request_path("vacuum"), RunFolder.request_path("export")):
         try:
-            document = json.loads(storage.read(storage.join(folder, name)))
+            document = plain_json(storage.read(storage.join(folder, name)))
         except (FileNotFoundError, ValueError):
             continue
         return document if isinstance(document, dict) else {}
@@ -127,7 +127,7 @@ def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
     requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
     for entry in storage.list(requests):
         try:
-            document = json.loads(storage.read(entry.path))
+            document = plain_json(storage.read(entry.path))
         except (FileNotFoundError, ValueError):
             continue
         if isinstance(document, dict):
