@@ -59,7 +59,7 @@ def states_at_the_end(database: str) -> list[str]:
         with engine.connect() as connection:
             return list(connection.execute(asked).scalars())
 
-    patient_until(lambda: {*states()} <= {"success", "failed"}, seconds=400)
+    patient_until(lambda: {*states()} <= {"success", "failed"}, seconds=600)
     found = states()
     engine.dispose()
     return found
