@@ -9,11 +9,20 @@ Callers do different things about different branches, and about `retryable`:
 
 from __future__ import annotations
 
+_MOST_LETTERS = 8000
+
 
 class HipslakeError(Exception):
-    """Base of every error that hipslake raises on purpose."""
+    """Base of every error that hipslake raises on purpose.
+
+    Messages go to terminals, logs, reports and pages, and quote what files and forms hold. So what cannot be
+    printed is shown escaped, and of a message that is very long the middle is left out.
+    """
 
     retryable: bool = False
+
+    def __str__(self) -> str:
+        return _printable(super().__str__())
 
 
 class SpecError(HipslakeError):
@@ -99,6 +108,10 @@ class NotReadableError(StorageError):
     retryable = False
 
 
+class PathError(HipslakeError, ValueError):
+    """A path leads out of the folder that it belongs into, or is none, or lies in no store that is known."""
+
+
 class CatalogNotFoundError(HipslakeError):
     """No published catalog lies at the URI."""
 
@@ -137,3 +150,15 @@ class VerificationError(HipslakeError):
 
 class StepError(HipslakeError):
     """The run folder lacks a file, has one of another library version, or its write is published already."""
+
+
+def _printable(text: str) -> str:
+    """A text without control characters, other than line ends, and of a length that can be read."""
+    if len(text) > _MOST_LETTERS:
+        half = _MOST_LETTERS // 2
+        text = f"{text[:half]} [... {len(text) - 2 * half} letters ...] {text[-half:]}"
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        letter if letter == "\n" or letter.isprintable() else ascii(letter)[1:-1] for letter in text
+    )

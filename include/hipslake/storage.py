@@ -16,13 +16,14 @@ from typing import Any, BinaryIO, Literal, overload
 
 from fsspec.core import split_protocol
 
-from hipslake.errors import NotWritableError
+from hipslake.errors import NotWritableError, PathError
 from hipslake.files import atomic
 from hipslake.files.atomic import is_unfinished
 from hipslake.files.entry import Entry, Files
 from hipslake.files.failures import Doing, told
 from hipslake.files.local import LocalFiles
 from hipslake.files.objects import ObjectFiles
+from hipslake.files.protocols import check_protocol, refuse_secret
 
 __all__ = ["Entry", "Storage"]
 
@@ -36,27 +37,42 @@ class Storage:
     """A folder and everything under it. Paths are relative to it and separated by `/`; `""` is the folder.
 
     Errors of the file system become `StorageError`s that name the path and the mend; a missing file stays
-    a `FileNotFoundError`. A path that leads out of the folder is a `ValueError`.
+    a `FileNotFoundError`. A path that leads out of the folder is a `PathError`, and so a `ValueError`.
     """
 
     root: str
 
     @classmethod
     def at(cls, uri: str | Path) -> Storage:
-        """The storage rooted at a local path or a URI (`file://`, `s3://`, `memory://`, `https://`)."""
+        """The storage rooted at a local path or a URI (`file://`, `s3://`, `memory://`, `https://`).
+
+        Raises
+        ------
+        PathError
+            It holds what is no character, or a secret, or has a scheme of no store.
+        """
+        _check_letters(str(uri))
+        refuse_secret(str(uri))
         protocol, path = split_protocol(str(uri))
+        if protocol is None and "://" in path:  # one letter is a drive to fsspec
+            raise PathError(f"{path!r} names no store; give a path, or a URI such as s3://bucket/folder")
         if protocol in (None, "file", "local"):
-            return cls(str(Path(path).expanduser().absolute()))
+            try:
+                return cls(str(Path(path).expanduser().absolute()))
+            except RuntimeError as error:  # ~ of nobody
+                raise PathError(f"{str(uri)!r}: {error}; write the path out") from None
+        check_protocol(protocol, str(uri))
         return cls(f"{protocol}://{path.rstrip('/')}")
 
     @classmethod
     def of_file(cls, uri: str | Path) -> tuple[Storage, str]:
-        """The storage at the folder of a file, and the file's name in it; `ValueError` for a URI of none."""
+        """The storage at the folder of a file, and the file's name in it; `PathError` for a URI of none."""
         text = str(uri)
+        refuse_secret(text)
         path = text.removeprefix("file://") if text.startswith("file:///") else text
         folder, _, name = path.rpartition("/")
         if name in ("", ".", "..") or folder.endswith(":/"):  # nothing, a folder, a bucket
-            raise ValueError(f"{text!r} is no file; give its path or URI")
+            raise PathError(f"{text!r} is no file; give its path or URI")
         return cls.at(folder or ("/" if path.startswith("/") else ".")), name
 
     @property
@@ -72,9 +88,10 @@ class Storage:
 
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""
+        _check_letters(path)
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts:
-            raise ValueError(f"{path!r} leads out of {self.root}; give a path below it")
+            raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
         if not parts.parts:
             return self.root
         return self.root + ("" if self.root.endswith("/") else "/") + str(parts)
@@ -287,6 +304,15 @@ class Storage:
         with self._told(path, "read"):
             found = self._files.list(self.uri(path), recursive=recursive)
             return [entry._replace(path=self.join(path, entry.path)) for entry in found]
+
+
+def _check_letters(path: str) -> None:
+    if "\0" in path:
+        raise PathError(f"{path!r} has a zero character, which no name has")
+    try:
+        path.encode(errors="surrogateescape")  # which stand for the bytes of names that are no UTF-8
+    except UnicodeEncodeError as error:
+        raise PathError(f"{path!r} holds half a character at {error.start}, which no name has") from None
 
 
 def _name(entry: Entry) -> str:

@@ -23,9 +23,13 @@ def failure_to_raise(failure: Failure) -> AirflowException:
 def report_of(step: Callable[[], Report]) -> Report:
     """Run a step and return its report; errors that cannot pass end the task at once."""
     from hipslake.errors import HipslakeError
+    from hipslake.specs.base import first_mistake
+    from pydantic import ValidationError
 
     try:
         return step()
+    except ValidationError as error:  # of a request: a param that the form lets pass, and the step does not
+        raise AirflowFailException(f"SpecError: {first_mistake(error, otherwise=error.title)}") from None
     except HipslakeError as error:
         if error.retryable:
             raise

@@ -82,6 +82,8 @@ class Page:
         spark = self._request.getfixturevalue("spark")
         hadoop = spark._jvm.org.apache.hadoop.fs
         files = hadoop.FileSystem.getLocal(spark._jsc.hadoopConfiguration())
+        before = files.getWorkingDirectory()
+        self._request.addfinalizer(lambda: files.setWorkingDirectory(before))
         files.setWorkingDirectory(hadoop.Path(str(self.checkout.root)))
         return spark
 

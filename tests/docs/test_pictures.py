@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import Any
 
 import healpy
 import numpy as np
@@ -57,6 +58,16 @@ def catalogs_read(folder: Path) -> list[tuple[str, str]]:
     return found
 
 
+def test_the_flow_in_the_readme_is_that_of_the_dag(dags: dict[str, Any]) -> None:
+    [flow] = re.findall(r"```mermaid\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    arrows = re.findall(r"^  (\w+)(?:\[.*?\])? --> (\w+)", flow, re.MULTILINE)
+    dag = dags["catalog_ingest__hipparcos_hats"]  # it has a margin, and no index
+    shown = {tuple("margin" if name == "derive" else name for name in arrow) for arrow in arrows}
+    real = {(task.task_id, after) for task in dag.tasks for after in task.downstream_task_ids}
+    real = {arrow for arrow in real if arrow[0] != "resolve" or arrow[1] == "wait"}  # all take its run folder
+    assert shown == real
+
+
 def test_the_counts_of_the_split_pixels_are_healpys(drawn: dict[str, str]) -> None:
     from hipslake_docs.splitting import BASE_PIXEL, THRESHOLD
 
@@ -83,7 +94,7 @@ def test_pixels_lie_as_they_do_on_the_sky() -> None:
 
     numbers = np.arange(BASE_PIXEL * 16, BASE_PIXEL * 16 + 16)
     ra, dec = healpy.pix2ang(4, numbers, nest=True, lonlat=True)
-    x, y = np.array([_place(int(number), 2, 0, 0.5, 0.5) for number in numbers]).T
+    x, y = np.array([_place(int(number), 2, (0, 0), 0.5, 0.5) for number in numbers]).T
     northern = np.abs(dec[:, None] - dec[None, :]) > 1
     assert ((y[:, None] < y[None, :]) == (dec[:, None] > dec[None, :]))[northern].all()
     same = np.abs(dec[:, None] - dec[None, :]) < 1e-9

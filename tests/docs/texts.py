@@ -20,7 +20,8 @@ from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.errors import SpecError
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.yaml_file import load_catalog_spec
-from hipslake.steps.vacuum import VacuumReport, _told
+from hipslake.steps.retention import _told
+from hipslake.steps.vacuum import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 from hipslake_demo.outcome import outcome_of
 from hipslake_demo.summary import reuse, table

@@ -216,11 +216,19 @@ def test_a_name_that_others_ask_for_at_the_same_time_is_asked_for_again(store: S
     assert refused.met == 2
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New clients ask twice, not five times with longer and longer pauses."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_store_that_fails_is_told_and_tried_again(store: Storage, proxy: Proxy) -> None:
     proxy.refuse("PUT", "name", status=500, times=math.inf)
     with pytest.raises(StorageError, match=r"/name: could not be written .*InternalError") as raised:
         store.write("name", b".")
     assert raised.value.retryable
+    assert [asked.method for asked in proxy.asked].count("PUT") == 2
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_told(store: Storage) -> None:
@@ -319,6 +327,7 @@ def _without_credentials(endpoint: str) -> str:
     return "no error"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_store_that_is_not_there_is_told() -> None:
     with (
         asked_as(StoreAccess(key="a", secret="b", endpoint="http://127.0.0.1:9")),

@@ -41,7 +41,7 @@ def main() -> int:
         told = "" if each.bound is None else f"at most {each.bound:.4g}"
         mark = "holds" if each.holds else "GREW"
         print(f"{each.name:40} {each.early:12.4g} {each.late:12.4g} {each.slope:12.4g} {told:18} {mark}")
-    note_soak(nights, verdicts, seconds=time.monotonic() - start)
+    note_soak(len(nights), verdicts, seconds=time.monotonic() - start)
     grew = [each.name for each in verdicts if not each.holds]
     print(json.dumps({"nights": len(nights), "seconds": round(time.monotonic() - start), "grew": grew}))
     print(f"noted; `python -m tests.trust.records {PROJECT / 'docs' / 'reliability.md'}` writes the page")

@@ -1,38 +1,40 @@
-"""What a soak came to, as the part of docs/reliability.md that tells of it."""
+"""What a soak came to, as rows of the tables in docs/reliability.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from tests.soak.verdict import BY_DESIGN, Verdict
-from tests.trust.records import keep_section
-
-SECTION, TEN_NIGHTS = "make soak", "ten nights through Airflow"
+from tests.trust.records import SOAK, TEN_NIGHTS, note
 
 
-def note_soak(nights: Sequence[Mapping[str, float]], verdicts: Sequence[Verdict], *, seconds: float) -> None:
+def note_soak(nights: int, verdicts: Sequence[Verdict], *, seconds: float) -> None:
     """Keep the result of a soak for the page."""
-    held = sum(each.holds for each in verdicts)
-    lines = [
-        f"{len(nights)} nights in {seconds / 60:.0f} minutes. {held} of {len(verdicts)} measures hold.",
-        "",
-        "| measure | second quarter | last quarter | per 100 nights | at most | |",
-        "|---|---:|---:|---:|---:|---|",
-    ]
+    grew = sum(not each.holds for each in verdicts)
+    note(
+        SOAK, "nights", **{"second quarter": "", "last quarter": nights, "per 100 nights": "", "at most": ""}
+    )
+    told = f"{grew} of {len(verdicts)} measures grew" if grew else "nothing grew"
+    minutes = {"last quarter": _number(seconds / 60), "": told}
+    note(SOAK, "minutes", **{"second quarter": "", "per 100 nights": "", "at most": "", **minutes})
     for each in verdicts:
+        numbers = {"second quarter": each.early, "last quarter": each.late, "per 100 nights": each.slope}
+        cells = {name: _number(value) for name, value in numbers.items()}
         bound = "" if each.bound is None else _number(each.bound)
-        told = BY_DESIGN.get(each.name) or ("" if each.holds else "**grew**")
-        numbers = " | ".join(map(_number, (each.early, each.late, each.slope)))
-        lines.append(f"| {each.name} | {numbers} | {bound} | {told} |")
-    keep_section(SECTION, "\n".join(lines))
+        note(SOAK, each.name, **cells, **{"at most": bound, "": _judgement(each)})
 
 
-def note_ten_nights(nights: int, counts: Mapping[str, float], *, seconds: float) -> None:
-    """Keep what nights through Airflow came to, for the page."""
-    told = f"{nights} nights in {seconds / 60:.0f} minutes."
-    rows = [f"| {name} | {_number(value)} |" for name, value in counts.items()]
-    keep_section(TEN_NIGHTS, "\n".join([told, "", "| at the end | |", "|---|---:|", *rows]))
+def note_ten_nights(counts: Mapping[str, float]) -> None:
+    """Keep what ten nights through Airflow came to, for the page."""
+    for name, value in counts.items():
+        note(TEN_NIGHTS, name, **{"at the end": _number(value)})
+
+
+def _judgement(verdict: Verdict) -> str:
+    if verdict.bound is None:
+        return BY_DESIGN[verdict.name]
+    return "holds" if verdict.holds else "**grew**"
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

@@ -119,14 +119,15 @@ def test_ten_nights_leave_nothing_behind(tmp_path: Path) -> None:
     assert orphans(nights.chain) == []
     assert after["open files"] <= before["open files"] + _MORE_FILES
     counts = {
-        "runs": runs,
+        "runs that ended well": runs,
         "database, MiB": size / MIB,
         "open files of Airflow": after["open files"],
         "memory of Airflow, MiB": after["memory, MiB"],
         "orphans": 0,
         **disk(nights.chain),
+        "minutes": (time.monotonic() - start) / 60,
     }
-    note_ten_nights(NIGHTS, counts, seconds=time.monotonic() - start)
+    note_ten_nights(counts)
 
 
 def vacuum(airflow: Standalone, asked: Asked) -> None:
@@ -152,7 +153,10 @@ class Asked:
         )
 
     def going_on(self) -> int:
-        return self._one("select count(*) from dag_run where state in ('running', 'queued')")
+        """How many runs go on, but for that of the schedule, which waits for a night that does not come."""
+        return self._one(
+            "select count(*) from dag_run where state in ('running', 'queued') and run_type != 'scheduled'"
+        )
 
     def failed(self) -> list[tuple[str, str]]:
         with self._engine.connect() as connection:

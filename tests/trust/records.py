@@ -1,79 +1,81 @@
-"""What the runs of the trust suite and of the soak came to, for docs/reliability.md.
+"""What long runs came to, for docs/reliability.md: the trust suite, the fuzzing, and the soak.
 
-`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page: what is
-noted under the name of a command goes between the two comments that name it.
+`python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page's tables.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.airflow_home import PROJECT
 
-TROUBLES = "make test-system"
-_COLUMNS = ("runs", "tasks", "attempts", "faults", "seconds")
+
+@dataclass(frozen=True)
+class Records:
+    """The results of one command: a line of JSON each, and a row of its table for each key."""
+
+    command: str
+    file: str  # in .data; the variable HIPSLAKE_TRUST_RESULTS names another folder
+    key: str
+    columns: tuple[str, ...]
+
+    @property
+    def place(self) -> Path:
+        """The file that results are kept in."""
+        return Path(os.environ.get("HIPSLAKE_TRUST_RESULTS") or PROJECT / ".data") / self.file
+
+    def table(self) -> str:
+        """Return the newest result of each key as a Markdown table, with sums where there are several."""
+        newest = {}
+        for line in self.place.read_text().splitlines() if self.place.exists() else []:
+            entry = json.loads(line)
+            newest[entry[self.key]] = entry
+        if not newest:
+            return f"No result is noted here yet: `{self.command}` notes them."
+        cells = [[str(entry.get(name, 0)) for name in (self.key, *self.columns)] for entry in newest.values()]
+        lines = [(self.key, *self.columns), ("---", *["---:"] * len(self.columns)), *cells]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def written_into(self, page: str) -> str:
+        """Return a page with the table between its comments; as it was, if it has none."""
+        begin, end = f"<!-- {self.command}: begin -->", f"<!-- {self.command}: end -->"
+        between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
+        return between.sub(lambda _: f"{begin}\n{self.table()}\n{end}", page)
 
 
-def place() -> Path:
-    """The file that results are kept in, a line of JSON each."""
-    return Path(os.environ.get("HIPSLAKE_TRUST_RESULTS") or PROJECT / ".data" / "trust.jsonl")
+TRUST = Records(
+    "make test-system", "trust.jsonl", "trouble", ("runs", "tasks", "attempts", "faults", "seconds")
+)
+FUZZ = Records(
+    "make fuzz", "fuzz.jsonl", "target", ("inputs", "read", "refused", "faults", "seed", "seconds")
+)
+SOAK = Records(
+    "make soak", "soak.jsonl", "measure", ("second quarter", "last quarter", "per 100 nights", "at most", "")
+)
+TEN_NIGHTS = Records(
+    "python -m pytest tests/soak/test_ten_nights.py", "ten_nights.jsonl", "ten nights", ("at the end",)
+)
 
 
-def note(trouble: str, **counts: Any) -> None:
-    """Keep a result; only what has passed its checks has one."""
-    place().parent.mkdir(parents=True, exist_ok=True)
-    with place().open("a") as file:
-        file.write(json.dumps({"trouble": trouble, **counts}) + "\n")
-
-
-def table() -> str:
-    """Return the newest result of each trouble as a Markdown table."""
-    newest = {}
-    for line in place().read_text().splitlines() if place().exists() else []:
-        entry = json.loads(line)
-        newest[entry["trouble"]] = entry
-    if not newest:
-        return "No result is noted here yet: `make test-system` notes them."
-    rows = [
-        f"| {entry['trouble']} | " + " | ".join(str(entry.get(name, 0)) for name in _COLUMNS) + " |"
-        for entry in newest.values()
-    ]
-    return "\n".join([f"| trouble | {' | '.join(_COLUMNS)} |", f"|---|{'---:|' * len(_COLUMNS)}", *rows])
-
-
-def keep_section(command: str, text: str) -> None:
-    """Keep what a command came to, as Markdown."""
-    folder = place().parent / "reliability"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{command}.md").write_text(text)
-
-
-def sections() -> dict[str, str]:
-    """Everything that is noted, by the command that notes it."""
-    kept = {path.stem: path.read_text() for path in (place().parent / "reliability").glob("*.md")}
-    return {TROUBLES: table(), **kept} if place().exists() else kept
-
-
-def written_into(page: str, command: str, text: str) -> str:
-    """A page with the section of a command replaced; `ValueError` if it has none."""
-    begin, end = (f"<!-- {command}: {which} -->" for which in ("begin", "end"))
-    before, found, rest = page.partition(begin)
-    _, closed, after = rest.partition(end)
-    if not (found and closed):
-        raise ValueError(f"the page has no section between {begin} and {end}")
-    return f"{before}{begin}\n{text}\n{end}{after}"
+def note(records: Records, key: str, **counts: Any) -> None:
+    """Keep a result."""
+    records.place.parent.mkdir(parents=True, exist_ok=True)
+    with records.place.open("a") as file:
+        file.write(json.dumps({records.key: key, **counts}) + "\n")
 
 
 def main() -> None:
-    """Write what is noted into the page that the command line names."""
+    """Write the tables into the page that the command line names."""
     page = Path(sys.argv[1])
     text = page.read_text()
-    for command, section in sections().items():
-        text = written_into(text, command, section)
+    for records in (TRUST, FUZZ, SOAK, TEN_NIGHTS):
+        text = records.written_into(text)
     page.write_text(text)
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.trust.records import note
+from tests.trust.records import TRUST, note
 from tests.trust.troubles import TROUBLES, upset_the_store
 from tests.trust.workload import Workload
 
@@ -36,4 +36,4 @@ def disturbed(workload: Workload, title: str, troubles: list[str], nights: int) 
         one in KILLS for one in troubles
     )
     assert faults >= len(troubles)
-    note(title, **counts, faults=faults, seconds=round(time.monotonic() - start))
+    note(TRUST, title, **counts, faults=faults, seconds=round(time.monotonic() - start))

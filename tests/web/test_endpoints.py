@@ -77,11 +77,88 @@ def test_the_list_shows_what_the_user_may_read(page: Page, survey: Survey) -> No
 
 
 @pytest.mark.parametrize(
-    "name", ["../stars", "..%2Fstars", "stars%00", "stars'; drop table dag; --", "{{ 1 }}", ".", "a" * 200]
+    "name",
+    [
+        *(
+            "../stars",
+            "..%2Fstars",
+            "..%5Cstars",
+            "%2Fetc%2Fpasswd",
+            "stars%00",
+            "stars%0A",
+            "stars%0D%0Ax: y",
+            ".",
+        ),
+        *(
+            "stars'; drop table dag; --",
+            "{{ 1 }}",
+            "{% raw %}",
+            "--conf",
+            "<script>",
+            "%ED%A0%80",
+            "a" * 200,
+            "é",
+        ),
+    ],
 )
 def test_names_that_are_none_are_refused(page: Page, name: str) -> None:
     answer = page.as_user().get(f"/hipslake/api/catalogs/{name}/versions")
     assert answer.status_code in (404, 422)
+
+
+HOSTILE = (
+    "../../etc/passwd",
+    "%00",
+    "{{ 7*7 }}",
+    "' or 1=1 --",
+    "<script>alert(1)</script>",
+    "-1",
+    "1e309",
+    "nan",
+)
+HOSTILE += ("9" * 400, "%F0%28%8C%28", "1;rm", "http://169.254.169.254/", "a" * 5000)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_hostile_values_of_each_query_parameter_are_refused_or_pass_by(page: Page, address: str) -> None:
+    user = page.as_user()
+    path, _, query = address.partition("?")
+    sound = [pair for pair in query.split("&") if pair]
+    named = {pair.partition("=")[0] for pair in sound} | {
+        "version",
+        "layer",
+        "of",
+        "since",
+        "before",
+        "unknown",
+    }
+    for name in sorted(named):
+        others = [pair for pair in sound if not pair.startswith(f"{name}=")]
+        for value in HOSTILE:
+            answer = user.get(f"{path}?{'&'.join([*others, f'{name}={value}'])}")
+            assert answer.status_code in (200, 404, 422), (name, value)
+            assert "passwd" not in answer.text or answer.headers["content-type"] == "application/json"
+            if answer.status_code == 200:  # of a parameter that the endpoint does not have
+                assert answer.content == user.get(f"{path}?{'&'.join(others)}").content
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_only_reading_is_possible(page: Page, address: str) -> None:
+    user = page.as_user()
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert user.request(method, address).status_code == 405
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_answer_is_taken_for_a_page_that_it_is_not(page: Page, address: str) -> None:
+    """Names and texts that hold markup stay data: JSON that no browser may take for anything else."""
+    answer = page.as_user().get(address)
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    if "/api/" in address:
+        assert answer.headers["content-type"] == "application/json"
+    policy = answer.headers["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "unsafe" not in policy
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tempfile
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hipslake.errors import RegionError
+from hipslake.files.plain_json import plain_json
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Moc, Region, parse_region
 from hipslake.sphere.regions.text import parse_moc
@@ -72,6 +72,8 @@ def read_moc(uri: str | Path) -> Moc:
         text = _from_json(text) if text.lstrip().startswith("{") else text
         if not text.strip():  # a MOC of nothing still says its order: a file without one was cut short
             raise ValueError("nothing is in it; a MOC without pixels is 0/")
+        if not _INLINE.fullmatch(text):  # what else is in a file is nobody's who may name it in a form
+            raise ValueError("it holds other than orders and pixels")
         return parse_moc(text)
     except (ValueError, RegionError) as error:
         raise RegionError(f"{where} is no MOC in FITS, JSON or text: {error}") from None
@@ -79,7 +81,7 @@ def read_moc(uri: str | Path) -> Moc:
 
 def _from_json(text: str) -> str:
     """A MOC in JSON, `{"3": [1, 2], "5": [7]}`, as text."""
-    orders = json.loads(text)
+    orders = plain_json(text)
     if not all(isinstance(pixels, list) for pixels in orders.values()):
         raise ValueError("JSON of a MOC has a list of pixels for each order")
     return " ".join(f"{order}/{','.join(map(str, pixels))}" for order, pixels in orders.items())

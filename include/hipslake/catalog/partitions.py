@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import sidecar_path
 from hipslake.errors import CatalogFormatError
+from hipslake.files.damage import damage_told
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
 from hipslake.storage import Storage
@@ -34,6 +35,7 @@ PARTITION_SCHEMA = pa.schema(
 )
 COVERAGE_SCHEMA = pa.schema([("order", pa.int32()), ("npix", pa.int64()), ("rows", pa.int64())])
 _THREADS = 8
+_MOST_PIXELS = 1 << 25  # as many leaves as no catalog has: a damaged text must not fill the memory
 SOURCE_SCHEMA = pa.schema(
     [
         pa.field("uri", pa.string(), nullable=False),
@@ -63,7 +65,10 @@ class PartitionSidecar(Sidecar):
 def table_of(rows: Sequence[Frozen], schema: pa.Schema) -> pa.Table:
     """Models as a table: a column for each of their fields that the schema names."""
     columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
-    return pa.table(columns, schema=schema)
+    try:
+        return pa.table(columns, schema=schema)
+    except OverflowError as error:
+        raise CatalogFormatError(f"metadata: a number is more than 64 bits hold ({error})") from error
 
 
 def curve_sorted(partitions: pa.Table) -> pa.Table:
@@ -127,6 +132,10 @@ def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
         lengths = last - first + 1
         if np.any(lengths < 1):
             raise CatalogFormatError(f"metadata: pixels of order {order} hold a range that runs backwards")
+        if not 0 <= order <= MAX_ORDER or first.min() < 0 or last.max() >= 12 << (2 * order):
+            raise CatalogFormatError(f"metadata: there are no such pixels of order {order}")
+        if lengths.max() > _MOST_PIXELS or lengths.sum() > _MOST_PIXELS:
+            raise CatalogFormatError(f"metadata: more than {_MOST_PIXELS} pixels of order {order}")
         offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         pixels.append(np.repeat(first, lengths) + offsets)
         orders.append(np.full(len(offsets), order, np.int64))
@@ -262,9 +271,16 @@ def read_sidecar(
         raise CatalogFormatError(
             f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore it or ingest again"
         )
+    with damage_told(storage.uri(sidecar.path)):
+        return _table_of_sidecar(data, storage.uri(sidecar.path), sidecar, schema, columns)
+
+
+def _table_of_sidecar(
+    data: bytes, where: str, sidecar: Sidecar, schema: pa.Schema, columns: Sequence[str] | None
+) -> pa.Table:
     file = pq.ParquetFile(pa.BufferReader(data))
     if file.schema_arrow.names != schema.names or file.metadata.num_rows != sidecar.rows:
-        raise CatalogFormatError(f"{storage.uri(sidecar.path)}: not the table that metadata.json describes")
+        raise CatalogFormatError(f"{where}: not the table that metadata.json describes")
     if columns is None:
         return file.read().cast(schema)
     return file.read(list(columns)).cast(pa.schema([schema.field(name) for name in columns]))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hipslake.errors import ReservedColumnError, SchemaMismatchError
+from hipslake.errors import CatalogFormatError, ReservedColumnError, SchemaMismatchError
 from hipslake.joins.keys import key_kind
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -124,8 +124,19 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def schema_of_text(text: str) -> pa.Schema:
-    """The inverse of `schema_text`."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+    """The inverse of `schema_text`.
+
+    Raises
+    ------
+    CatalogFormatError
+        It is no such text.
+    """
+    try:
+        return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
+    except (ValueError, OSError, pa.ArrowException) as error:
+        raise CatalogFormatError(
+            f"metadata: arrow_schema is no schema ({error}); restore the file"
+        ) from error
 
 
 def check_columns(spec: CatalogSpec, source_schema: pa.Schema) -> dict[str, pa.Schema]:

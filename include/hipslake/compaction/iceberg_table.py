@@ -25,6 +25,7 @@ from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.errors import ConflictError, PlanError
+from hipslake.files.plain_json import plain_json
 from hipslake.specs.partitioning import SortField
 from hipslake.specs.table import IcebergSpec
 from hipslake.storage import Storage
@@ -240,7 +241,7 @@ class IcebergTable:
     def _writes(self) -> list[str]:
         if not self._run.is_file(WRITES_OF_RUN):
             return []
-        return [str(write_id) for write_id in json.loads(self._run.read(WRITES_OF_RUN))]
+        return [str(write_id) for write_id in plain_json(self._run.read(WRITES_OF_RUN))]
 
 
 class IcebergRewrite:

@@ -25,6 +25,7 @@ from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.errors import InputError, SpecError
 from hipslake.files.atomic import sync_folder
 from hipslake.files.dictionaries import repeating_columns
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 
 MARK = b"hipslake.clustering"
@@ -284,7 +285,7 @@ def mark_text(mark: ClusterMark) -> str:
 def mark_from(text: str) -> ClusterMark | None:
     """The inverse of `mark_text`; None for what is none."""
     try:
-        told = json.loads(text)
+        told = plain_json(text)
         return ClusterMark(str(told["curve"]), tuple(told["columns"]), str(told["group"]))
     except (ValueError, TypeError, KeyError):
         return None

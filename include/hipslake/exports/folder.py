@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from hipslake.errors import NotWritableError
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 
 MANIFEST = "_query.json"
@@ -97,7 +98,7 @@ class NewFolder:
         folder = self._parent.sub(self._name)
         if folder.is_file(MANIFEST):
             try:
-                told = json.loads(folder.read(MANIFEST))
+                told = plain_json(folder.read(MANIFEST))
             except ValueError:
                 return False
             return isinstance(told, dict) and told.get("owner") == self._owner

@@ -167,7 +167,7 @@ def _explained(
         raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
     except pa.ArrowNotImplementedError as error:
         raise InputError(f"{file.uri} uses a Parquet feature that pyarrow does not read: {error}") from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is not None:
             raise StorageError(f"{file.uri} cannot be read: {error}; the run will try again") from error
         where = _damaged_part(parquet, groups, names) if parquet else ", or is no Parquet file"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
+FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
+"""The same for JSON Schemas: Python's `$` is met before a last line end too."""
 _DEADLINE = "deadline_minutes"
+_MOST = 1 << 63
 
 Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
 """A time of up to a year."""
@@ -20,6 +23,23 @@ class Frozen(BaseModel):
     """An immutable model that refuses unknown keys: a typing mistake in a file is an error, not a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+def check_plain(given: Any, place: str = "") -> None:
+    """Raise `ValueError` where plain values hold what machines cannot; the message names the place.
+
+    YAML and JSON know integers of any size and texts with zeros; Arrow, Parquet and file systems do not.
+    """
+    if isinstance(given, dict):
+        for key, value in given.items():
+            check_plain(value, f"{place}.{key}" if place else str(key))
+    elif isinstance(given, list | tuple):
+        for at, value in enumerate(given):
+            check_plain(value, f"{place}[{at}]")
+    elif isinstance(given, int) and not -_MOST <= given < _MOST:
+        raise ValueError(f"{place}: is an integer that 64 bits do not hold; write a smaller one")
+    elif isinstance(given, str) and "\0" in given:
+        raise ValueError(f"{place}: holds a zero character; take it out")
 
 
 class NamedSpec(Frozen):
@@ -33,6 +53,11 @@ class NamedSpec(Frozen):
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
     deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
+
+    @model_validator(mode="after")
+    def _holds_plain_values(self) -> Self:
+        check_plain(self.model_dump(mode="json"))
+        return self
 
     def with_overrides(self, **given: Any) -> Self:
         """Return this spec with a run's parameters put in, validated again; None keeps what the spec says.

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen, Minutes
+from hipslake.specs.base import NAME_PATTERN, Frozen, Minutes, check_plain
 from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
@@ -137,6 +137,11 @@ class CubeSpec(CubeColumns):
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)
     file_rows: int = Field(default=4_000_000, ge=1)  # the most rows of one file
     vacuum: VacuumSpec = VacuumSpec()
+
+    @model_validator(mode="after")
+    def _holds_plain_values(self) -> CubeSpec:
+        check_plain(self.model_dump(mode="json"))
+        return self
 
     @model_validator(mode="after")
     def _datasets_fit(self) -> CubeSpec:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen
+from hipslake.specs.secrets import secret_in
 from hipslake.specs.template import fill_template
 
 _PLAIN_TYPES = (
@@ -35,7 +36,7 @@ def _check_type(text: str) -> str:
 
 
 def _check_character(text: str) -> str:
-    if len(text) != 1 or not text.isascii() or text in "\r\n":
+    if len(text) != 1 or not text.isascii() or text in "\r\n\0":
         raise ValueError(f"{text!r} is not one ASCII character")
     return text
 
@@ -91,6 +92,9 @@ class CsvOptions(Frozen):
             raise ValueError("header is false, so column_names must list the columns")
         if self.column_names is not None and len(set(self.column_names)) < len(self.column_names):
             raise ValueError("column_names has a name twice")
+        signs = [sign for sign in (self.delimiter, self.quote, self.comment) if sign is not None]
+        if len(set(signs)) < len(signs):
+            raise ValueError("delimiter, quote and comment have to be different characters")
         if self.newlines_in_values and self.quote is None:
             raise ValueError("newlines_in_values needs a quote character")
         if self.newlines_in_values and self.comment is not None:
@@ -156,6 +160,15 @@ class SourceSpec(Frozen):
         if isinstance(options, dict):
             options = {**options, "format": given["format"] if known else "parquet"}
         return {**given, "options": options}
+
+    @model_validator(mode="after")
+    def _holds_no_secret(self) -> SourceSpec:
+        if (secret := secret_in(self.uri)) is not None:
+            raise ValueError(
+                f"uri: holds {secret}, and would stand in run folders; credentials come from the environment "
+                "or an Airflow connection (HIPSLAKE_STORAGE_CONN)"
+            )
+        return self
 
     @model_validator(mode="after")
     def _options_fit(self) -> SourceSpec:

@@ -54,7 +54,7 @@ class Threshold(TextForm):
     about: ClassVar[str] = "The largest leaf allowed, in rows or in bytes of the file on disk."
     examples: ClassVar[tuple[str, ...]] = ("20000 rows", "1M rows", "64 MiB")
 
-    value: int = Field(ge=1)
+    value: int = Field(ge=1, lt=1 << 63)
     unit: ThresholdUnit
 
     @model_validator(mode="before")

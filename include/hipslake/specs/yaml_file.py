@@ -17,6 +17,7 @@ from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.plain_yaml import Document, YamlError
 from hipslake.specs.secrets import without
 from hipslake.specs.table import TableSpec
 
@@ -73,8 +74,8 @@ def spec_type(path: Path) -> str | None:
     Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError, yaml.YAMLError):
+        data = Document(path.read_text(encoding="utf-8-sig")).value()
+    except (OSError, ValueError):
         return None
     found = data.get("type") if isinstance(data, dict) else None
     return found if isinstance(found, str) else None
@@ -112,36 +113,24 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
 
 def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
-        if node is None:
+        document = Document(text)
+        if document.node is None:
             raise SpecError(f"{path}:1: the file is empty; a spec begins with 'name: {path.stem}'")
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(document.node, yaml.MappingNode):
             raise SpecError(f"{path}:1: a spec is keys with values, such as 'name: {path.stem}'")
-        _mark(path, node, (), lines)
-        return loader.construct_document(node)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"{mark.line + 1}:{mark.column + 1}" if mark else "1"
-        raise SpecError(f"{path}:{where}: not YAML: {error.problem or error.context}") from None
-    except yaml.YAMLError as error:
-        raise SpecError(f"{path}: not YAML: {error}") from None
-    except ValueError as error:  # e.g. a date that no calendar has
-        raise SpecError(f"{path}: a value cannot be read: {error}") from None
+        _mark(path, document.node, (), lines)
+        return document.value()
+    except YamlError as error:
+        where = ":".join(str(number) for number in (error.line, error.column) if number) or "1"
+        raise SpecError(f"{path}:{where}: not YAML: {error}") from None
 
 
-def _mark(
-    path: Path, node: yaml.Node, place: Place, lines: dict[Place, int], above: tuple[yaml.Node, ...] = ()
-) -> None:
+def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
     """Note the line of every key, and refuse what would be read as something that nobody meant."""
-    line = node.start_mark.line + 1
-    if any(node is other for other in above):
-        raise SpecError(f"{path}:{line}: {_dotted(place)}: stands for something that it is a part of")
-    above = (*above, node)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1
-            _mark(path, item, (*place, index), lines, above)
+            _mark(path, item, (*place, index), lines)
     if not isinstance(node, yaml.MappingNode):
         return
     seen: dict[str, int] = {}
@@ -160,7 +149,7 @@ def _mark(
             raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")
         seen[key.value] = line
         lines[(*place, key.value)] = line
-        _mark(path, value, (*place, key.value), lines, above)
+        _mark(path, value, (*place, key.value), lines)
 
 
 def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:

@@ -7,7 +7,7 @@ import re
 from hipslake.cube.store.layout import CUBES, cube_uri
 from hipslake.errors import NotWritableError, SpecError
 from hipslake.specs.base import NAME_PATTERN
-from hipslake.steps.outputs import is_below, normal
+from hipslake.steps.outputs import check_allowed, is_below, normal
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
@@ -66,6 +66,7 @@ def new_root(warehouse: str, given: str, source: Storage) -> Storage:
     uri, whole, other = normal(root.uri()), normal(Storage.at(warehouse).uri()), normal(source.uri())
     if uri != other and (is_below(uri, other) or is_below(other, uri)):
         raise SpecError(f"target {given!r}: one cube would lie in the other ({other}); name another place")
+    check_allowed(uri, whole)
     if is_below(uri, whole) or is_below(whole, uri):
         folder, _, name = uri.rpartition("/")
         if folder != f"{whole}/{CUBES}" or not re.fullmatch(NAME_PATTERN, name):

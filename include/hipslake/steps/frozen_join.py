@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
+from hipslake.files.plain_json import plain_json
 from hipslake.steps.crossmatch import FrozenCrossmatch
 from hipslake.steps.equijoin import FrozenEquijoin
 from hipslake.steps.joining import FROZEN
@@ -16,6 +15,10 @@ def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
         return folder.read(FROZEN, FrozenCrossmatch)  # says so
     data = folder.storage.read(FROZEN)
     where = folder.uri_of(FROZEN)
-    if json.loads(data)["spec"]["type"] == "equijoin":
+    try:
+        is_equijoin = plain_json(data)["spec"]["type"] == "equijoin"
+    except (ValueError, TypeError, KeyError, IndexError):
+        is_equijoin = False  # whoever parses it says what is wrong
+    if is_equijoin:
         return parse(FrozenEquijoin, data, where=where)
     return parse(FrozenCrossmatch, data, where=where)

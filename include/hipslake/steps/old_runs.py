@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
+from hipslake.files.plain_json import plain_json
 from hipslake.steps.append import ATTEMPTS
 from hipslake.steps.compact import COMPACTIONS
 from hipslake.steps.run import RUNS, RunFolder, catalog_uri, now_utc
@@ -116,7 +116,7 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
     requests = ("vacuum", "vacuum_table", "export")
     for name in (RunFolder.RUN, *map(RunFolder.request_path, requests)):
         try:
-            document = json.loads(storage.read(storage.join(folder, name)))
+            document = plain_json(storage.read(storage.join(folder, name)))
         except (FileNotFoundError, ValueError):
             continue
         return document if isinstance(document, dict) else {}
@@ -128,7 +128,7 @@ def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
     requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
     for entry in storage.list(requests):
         try:
-            document = json.loads(storage.read(entry.path))
+            document = plain_json(storage.read(entry.path))
         except (FileNotFoundError, ValueError):
             continue
         if isinstance(document, dict):

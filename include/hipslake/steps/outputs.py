@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 
 from hipslake.errors import SpecError
+from hipslake.specs.environment import expand
 from hipslake.storage import Storage
 
 EXPORTS = "exports"
 """The folder of the warehouse for outputs that are given by a relative path."""
+OUTPUTS = "HIPSLAKE_OUTPUTS"
+"""The variable that lists, between blanks, where else outputs may lie; unset: wherever a task may write."""
 
 
 def output_uri(warehouse: str, output: str) -> str:
@@ -34,12 +37,32 @@ def output_uri(warehouse: str, output: str) -> str:
     except ValueError as error:
         raise SpecError(f"output {error}") from None
     uri, root = normal(folder.uri(name)), normal(Storage.at(warehouse).uri())
+    check_allowed(uri, root)
     if is_below(uri, root) and not is_below(uri, f"{root}/{EXPORTS}", itself=False):
         raise SpecError(
             f"output {output!r} lies in the warehouse, among what is published; give a relative path for "
             f"what is to lie below {root}/{EXPORTS}, or a place outside of it"
         )
     return uri
+
+
+def check_allowed(uri: str, warehouse: str) -> None:
+    """Refuse a place outside of the warehouse that `HIPSLAKE_OUTPUTS` does not list.
+
+    Parameters
+    ----------
+    uri, warehouse : str
+        Normal, as `normal` makes them.
+
+    Raises
+    ------
+    SpecError
+    """
+    allowed = os.environ.get(OUTPUTS, "").split()
+    if not allowed or is_below(uri, warehouse):
+        return
+    if not any(is_below(uri, normal(Storage.at(expand(place)).uri())) for place in allowed):
+        raise SpecError(f"{uri} lies where nothing is written to; {OUTPUTS} lists {', '.join(allowed)}")
 
 
 def is_below(uri: str, root: str, *, itself: bool = True) -> bool:

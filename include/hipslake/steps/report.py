@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import logging
 import time
 import traceback
@@ -15,6 +14,7 @@ from typing import ClassVar, TypeVar
 from pydantic import AwareDatetime, Field
 
 from hipslake.errors import HipslakeError, StepError, VerificationError
+from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import RunFolder, now_utc, parse
 from hipslake.storage import Storage
@@ -157,7 +157,7 @@ def is_finished(request: Request) -> bool:
     if not request.reusable or not storage.is_file(path):
         return False
     try:
-        told = json.loads(storage.read(path))
+        told = plain_json(storage.read(path))
     except ValueError:
         return False
     if not (isinstance(told, dict) and told.get("ok") and told.get("complete", True)):

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hipslake.files.damage import damage_told
 from hipslake.storage import Storage
 
 
@@ -29,4 +30,6 @@ def read_table(
     storage: Storage, path: str, columns: list[str] | None = None, filters: pc.Expression | None = None
 ) -> pa.Table:
     """The table stored at a path: all of it, or some columns, and the rows that a filter lets through."""
-    return pq.read_table(pa.BufferReader(storage.read(path)), columns=columns, filters=filters)
+    data = storage.read(path)
+    with damage_told(storage.uri(path)):
+        return pq.read_table(pa.BufferReader(data), columns=columns, filters=filters)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from hipslake.errors import StorageError
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.tables.schemas import NAME_MAPPING, null_column
 
@@ -111,7 +111,7 @@ def _id_of(field: pa.Field) -> bytes | None:
 def _aliases(schema: pa.Schema) -> dict[bytes, list[str]]:
     """By field id, what columns are called in files without ids: see Iceberg's "column projection"."""
     mapping = (schema.metadata or {}).get(NAME_MAPPING.encode())
-    told = json.loads(mapping) if mapping else []
+    told = plain_json(mapping) if mapping else []
     return {str(each["field-id"]).encode(): each["names"] for each in told if "field-id" in each}
 
 

@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
@@ -207,7 +208,7 @@ def _failed_commit(table: Table, write_id: str, folder: Storage, path: str) -> b
     A file in which that write's snapshot is only an older one may be another writer's, who commits right now.
     """
     try:
-        told = json.loads(folder.read(path))
+        told = plain_json(folder.read(path))
     except (FileNotFoundError, ValueError):
         return False
     newest = told.get("current-snapshot-id")

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from hipslake.errors import CatalogFormatError
+from hipslake.files.plain_json import plain_json
 
 POINTER = "metadata.json"
 """A copy of the newest version: what readers read first."""
@@ -56,7 +57,7 @@ def head(data: bytes, where: str) -> dict[str, Any]:
         It is no JSON object.
     """
     try:
-        document = json.loads(data)
+        document = plain_json(data)
     except ValueError as error:
         raise CatalogFormatError(f"{where}: not JSON ({error}); restore the file or ingest again") from error
     if not isinstance(document, dict):

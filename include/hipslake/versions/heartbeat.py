@@ -22,6 +22,7 @@ from datetime import datetime
 from types import TracebackType
 
 from hipslake.errors import StorageError
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.versions.write_id import new_write_id
 
@@ -161,12 +162,12 @@ def pulse(storage: Storage, folder: str, stale_after: float | None = None) -> bo
         Seconds of silence after which a beating step counts as dead; None is `stale_seconds()`.
     """
     try:
-        heartbeat = json.loads(storage.read(storage.join(folder, HEARTBEAT)))
+        heartbeat = plain_json(storage.read(storage.join(folder, HEARTBEAT)))
         age = time.time() - float(heartbeat["time"])
         resting = heartbeat["state"] == "resting"
     except FileNotFoundError:
         return None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return False
     limit = stale_seconds() if stale_after is None else stale_after
     return age < (resting_seconds() if resting else limit)

@@ -243,7 +243,7 @@ class VersionLog:
 
     def _current(self, data: bytes) -> Pointers:
         write_id = head(data, POINTER).get("write_id")
-        if isinstance(write_id, str) and self._storage.exists(write_id):
+        if isinstance(write_id, str) and write_id and self._storage.exists(write_id):
             return Pointers(links={CURRENT: write_id})
         return Pointers()
 
@@ -267,7 +267,7 @@ class VersionLog:
         try:
             data = self._storage.read(POINTER)
             return int(head(data, POINTER)["version"]), data
-        except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError):
+        except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError, OverflowError):
             return 0, b""
 
     def _newest_after(self, known: int) -> int:
@@ -300,6 +300,8 @@ class VersionLog:
             return False
 
     def _read(self, number: int) -> bytes:
+        if not 0 < number <= _MOST_VERSIONS:
+            raise self._not_found(number, "is none that there could be")
         try:
             data = self._storage.read(version_path(number))
         except FileNotFoundError:

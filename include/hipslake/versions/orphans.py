@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.versions.files import CURRENT, POINTER, VERSIONS
 from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, pulse, stale_seconds
@@ -153,8 +154,8 @@ def _texts(catalog: Storage) -> Iterator[bytes]:
 def _forget_old_marks(catalog: Storage) -> None:
     for entry in catalog.list(MARKS):
         try:
-            age = time.time() - float(json.loads(catalog.read(entry.path))["time"])
-        except FileNotFoundError:
+            age = time.time() - float(plain_json(catalog.read(entry.path))["time"])
+        except (FileNotFoundError, ValueError, TypeError, KeyError):  # gone, or damaged: then it stays
             continue
         if age >= _MARK_SECONDS:
             catalog.delete(entry.path)

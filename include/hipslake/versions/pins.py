@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from hipslake.errors import CatalogFormatError, ConflictError, VersionNotFoundError
+from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
@@ -153,10 +154,10 @@ def pinned_versions(storage: Storage, *, without: Collection[str] = ()) -> set[i
     for write_id in set(pinning_writes(storage)) - set(without):
         path = pin_path(write_id)
         try:
-            pinned |= {int(number) for number in json.loads(storage.read(path))["versions"]}
+            pinned |= {int(number) for number in plain_json(storage.read(path))["versions"]}
         except FileNotFoundError:  # removed since it was listed
             continue
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise CatalogFormatError(
                 f"{storage.uri(path)}: not a pin ({error}); delete it once no run of the catalog is at work"
             ) from error

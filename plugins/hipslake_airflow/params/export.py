@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow.sdk import Param
-from hipslake.specs.base import NAME_PATTERN
+from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export import ExportFormat
 
 from hipslake_airflow.params.fields import region_field, text_field
@@ -16,7 +16,7 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
     return {
         "catalog": Param(
             type="string",
-            pattern=NAME_PATTERN,
+            pattern=FORM_NAME_PATTERN,
             maxLength=200,
             examples=list(catalogs),
             title="Catalog",

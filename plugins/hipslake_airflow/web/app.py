@@ -46,7 +46,7 @@ _HEADERS = {
 _MOST_VERSIONS, _MOST_RUNS = 20, 20
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]*$", max_length=120)]
-Number = Annotated[int, Query(ge=1)]
+Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 
 
 def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:

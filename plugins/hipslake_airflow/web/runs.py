@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from airflow.models.dagrun import DagRun
+from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import run_uri
 from hipslake.storage import Storage
@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 log = logging.getLogger(__name__)
 
 _REPORTS = "reports"
+_NO_REPORT = (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class RunSummary(Frozen):
@@ -84,8 +85,8 @@ def reports(warehouse: str, dag_id: str, run_id: str) -> list[StepReport]:
     found = []
     for entry in storage.list(_REPORTS):
         try:
-            found.append((_report(json.loads(storage.read(entry.path))), entry.stamp))
-        except (FileNotFoundError, ValueError, TypeError) as error:  # being replaced, or of another library
+            found.append((_report(plain_json(storage.read(entry.path))), entry.stamp))
+        except _NO_REPORT as error:  # being replaced, or of another library
             log.warning("%s is no report: %s", storage.uri(entry.path), error)
     # Reports say whole seconds, and quick steps end within one.
     found.sort(key=lambda told: (told[0].finished.isoformat() if told[0].finished else "~", told[1]))

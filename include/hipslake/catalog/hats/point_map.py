@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.errors import CatalogFormatError
+
 MAP_ORDER = 8  # 14 arcmin; readers unfold the map to one value per pixel, which at order 10 takes 100 MB
 
 
@@ -55,7 +57,20 @@ class PointMap(NamedTuple):
 
     @classmethod
     def from_fits(cls, data: bytes) -> PointMap:
-        """The inverse of `to_fits`."""
+        """The inverse of `to_fits`.
+
+        Raises
+        ------
+        CatalogFormatError
+            It is no such file.
+        """
+        try:
+            return cls._from_fits(data)
+        except Exception as error:  # of many kinds, by what is wrong
+            raise CatalogFormatError(f"a point map is damaged ({error}); show the version again") from error
+
+    @classmethod
+    def _from_fits(cls, data: bytes) -> PointMap:
         from astropy.io import fits
 
         with fits.open(io.BytesIO(data)) as file:

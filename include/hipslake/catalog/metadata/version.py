@@ -18,6 +18,7 @@ from hipslake.catalog.metadata.leaves import GroupMetadata, Margin
 from hipslake.catalog.metadata.text import render
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
+from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
 from hipslake.storage import Storage
@@ -171,7 +172,7 @@ class CatalogMetadata(Frozen):
             It is damaged, no metadata of ours, or of a format version that this library does not know.
         """
         try:
-            head = json.loads(data)
+            head = plain_json(data)
         except ValueError as error:
             raise CatalogFormatError(
                 f"{where}: not JSON ({error}); restore the file or ingest again"

@@ -18,6 +18,7 @@ from hipslake.cube.store.files import PATH, ROWS, encoded
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeAlignment, CubeMetadata, FilesTable
 from hipslake.errors import CatalogFormatError, CubeError
+from hipslake.files.damage import damage_told
 from hipslake.storage import Storage
 
 _NAME = "_alignment"  # no dataset is called so
@@ -98,7 +99,8 @@ def read_alignment(cube: Storage, metadata: CubeMetadata) -> pa.Table:
             f"{cube.uri(table.path)}: not the file that was written (SHA-256 differs); restore it, or "
             "align the cube again"
         )
-    return pq.read_table(pa.BufferReader(data))
+    with damage_told(cube.uri(table.path)):
+        return pq.read_table(pa.BufferReader(data))
 
 
 def counted_fates(table: pa.Table) -> dict[str, int]:

@@ -16,6 +16,7 @@ from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
 from hipslake.errors import CatalogFormatError
+from hipslake.files.damage import damage_told
 from hipslake.storage import Storage
 
 PATH, ROWS, BYTES, SHA256 = "__path", "__rows", "__bytes", "__sha256"
@@ -86,7 +87,8 @@ def read_files(cube: Storage, dataset: CubeDatasetMetadata) -> pa.Table:
             f"{cube.uri(dataset.table.path)}: not the file that was written (SHA-256 differs); restore it, "
             "or build the cube again"
         )
-    return pq.read_table(pa.BufferReader(data))
+    with damage_told(cube.uri(dataset.table.path)):
+        return pq.read_table(pa.BufferReader(data))
 
 
 def read_index(

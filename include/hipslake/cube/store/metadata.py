@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 from hipslake.catalog.schema import schema_of_text
 from hipslake.cube.dataset import listed
 from hipslake.errors import CatalogFormatError, CubeError
+from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeColumns
 
@@ -144,7 +145,7 @@ class CubeMetadata(Frozen):
             It is no metadata of a cube, or of a format version that this library does not read.
         """
         try:
-            document: Any = json.loads(data)
+            document: Any = plain_json(data)
             return cls.model_validate(document)
         except (ValueError, ValidationError) as error:
             raise CatalogFormatError(

@@ -67,7 +67,10 @@ def _names(line: bytes, options: CsvOptions, uri: str) -> tuple[str, ...]:
     if options.quote is None:
         names = tuple(text.split(options.delimiter))
     else:
-        names = tuple(next(csv.reader([text], delimiter=options.delimiter, quotechar=options.quote)))
+        try:
+            names = tuple(next(csv.reader([text], delimiter=options.delimiter, quotechar=options.quote)))
+        except csv.Error as error:
+            raise CorruptFileError(f"{uri}: the header cannot be read: {error}; mend it") from None
     if options.column_names is not None:
         if len(options.column_names) != len(names):
             raise SchemaMismatchError(

@@ -39,6 +39,7 @@ _TEXT = frozenset({"string", "binary"})
 _NANOSECOND_RANGE = (np.datetime64("1677-09-22", "s"), np.datetime64("2262-04-11", "s"))
 _BIG = 2.0**63
 _EXACT = 2.0**53  # below it, floats tell every integer from the next
+_LONGEST_FLOAT = 309  # digits
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 
 Probe = Callable[[pa.DataType], "pa.ChunkedArray | None"]
@@ -136,12 +137,17 @@ def _fits_of_floats(values: pa.ChunkedArray, probe: Probe) -> frozenset[str]:
         return _TEXT | {"float64"}
     is_whole = pc.match_substring_regex(text, _WHOLE)
     whole = text.filter(is_whole).to_pylist()
-    held = {"float64"} if all(int(float(number)) == int(number) for number in whole) else set()
+    held = {"float64"} if all(_is_exact_as_float(number) for number in whole) else set()
     if largest >= _BIG and pc.all(is_whole).as_py():
         held.add("digits")
         if probe(pa.uint64()) is not None:
             held.add("uint64")
     return _TEXT | held
+
+
+def _is_exact_as_float(digits: str) -> bool:
+    """Whether a float holds an integer without loss; no float holds one of more digits than the largest."""
+    return len(digits) <= _LONGEST_FLOAT and float(digits).is_integer() and int(float(digits)) == int(digits)
 
 
 def _fits_of_seconds(values: pa.ChunkedArray, zone: str) -> frozenset[str]:

@@ -6,13 +6,14 @@ From the ECSV format, version 1.0: https://github.com/astropy/astropy-APEs/blob/
 from __future__ import annotations
 
 import re
+import textwrap
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
-from astropy.table.meta import YamlParseError, get_header_from_yaml
 
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.header import CsvHeader, read_header
+from hipslake.specs.plain_yaml import Document, PlainLoader
 from hipslake.specs.source import CsvOptions
 
 _TYPES = {
@@ -30,8 +31,7 @@ _TYPES = {
 _SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d+|null)\s*(?:,\s*(?:\d+|null)\s*)*)\]")
 _MOST_VALUES = 2**31 - 1
 _BOM = b"\xef\xbb\xbf"
-_READ_BYTES = 1 << 16
-_LONGEST = 16 << 20
+_LONGEST = 4 << 20
 
 
 class EcsvHeader(NamedTuple):
@@ -70,7 +70,7 @@ def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> E
     InputError
         When a column has a type that Arrow has not; the message names it.
     """
-    lines = _comment_lines(text)
+    lines = _comment_lines(text, uri)
     if not lines:
         return None
     if not lines[0].removeprefix(_BOM).startswith(b"# %ECSV"):
@@ -97,27 +97,29 @@ def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> E
     return EcsvHeader(csv, options, schema, json)
 
 
-def _comment_lines(text: BinaryIO) -> list[bytes]:
+def _comment_lines(text: BinaryIO, uri: str) -> list[bytes]:
     """Return the lines before the one with the names; all lines where there is none."""
-    buffer = b""
-    while more := text.read(_READ_BYTES):
-        buffer += more
-        lines = buffer.removeprefix(_BOM).split(b"\n")
-        if len(buffer) > _LONGEST or not all(line.startswith(b"#") for line in lines[:-1]):
+    lines: list[bytes] = []
+    size = 0
+    while size <= _LONGEST and (line := text.readline(_LONGEST + 1 - size)):
+        size += len(line)
+        is_comment = line.removeprefix(b"" if lines else _BOM).startswith(b"#")
+        if is_comment or not lines:
+            lines.append(line.removesuffix(b"\n"))
+        if not is_comment:
             break
-    lines = buffer.removesuffix(b"\n").split(b"\n") if buffer else []
-    end = next((at for at, line in enumerate(lines) if not line.removeprefix(_BOM).startswith(b"#")), None)
-    return lines[:1] if end == 0 else lines[:end]
+    if size > _LONGEST:
+        raise CorruptFileError(f"{uri}: the header has more than {_LONGEST >> 20} MiB; is this an ECSV file?")
+    return lines
 
 
 def _told(lines: list[bytes], uri: str) -> dict[str, Any]:
     """Return what the YAML says: at least `datatype`, a list of columns with name and datatype."""
     try:
         texts = [line.decode().rstrip("\r").removeprefix("#").removeprefix(" ") for line in lines[1:]]
-        told = get_header_from_yaml(texts)
-    except (YamlParseError, UnicodeDecodeError) as error:
-        cause = str(error.__cause__ or error).replace("\n", " ")
-        raise CorruptFileError(f"{uri}: the header is no YAML: {cause}; mend it") from None
+        told = Document(textwrap.dedent("\n".join(texts)), PlainLoader).value()
+    except ValueError as error:
+        raise CorruptFileError(f"{uri}: the header is no YAML: {error}; mend it") from None
     columns = told.get("datatype") if isinstance(told, dict) else None
     if not isinstance(columns, list) or not all(
         isinstance(column, dict) and {"name", "datatype"} <= column.keys() for column in columns

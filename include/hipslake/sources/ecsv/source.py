@@ -26,6 +26,9 @@ _MENDS = Mends(
 )
 
 
+_NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
+
+
 class EcsvSource(TextSource, DescribedSource[Columns]):
     """Reads ECSV files."""
 
@@ -97,7 +100,7 @@ def _arrays(texts: pa.Array, field: pa.Field, uri: str) -> pa.Array:
         arrays = pa.array(json.loads(f"[{','.join(cells)}]"), field.type)
         if len(arrays) == len(cells):
             return arrays
-    except (ValueError, pa.ArrowException):
+    except _NO_ARRAYS:
         pass
     bad, reason = next(_bad(cells, field.type))
     raise CorruptFileError(
@@ -109,5 +112,5 @@ def _bad(cells: list[str], kind: pa.DataType) -> Iterator[tuple[str, Exception]]
     for cell in cells:
         try:
             pa.array([json.loads(cell)], kind)
-        except (ValueError, pa.ArrowException) as error:
+        except _NO_ARRAYS as error:
             yield cell, error

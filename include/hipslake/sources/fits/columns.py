@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from astropy.io import fits
-from astropy.table.meta import YamlParseError, get_header_from_yaml
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
+from hipslake.specs.plain_yaml import Document, PlainLoader
 
 _FORM = re.compile(r"(\d*)([LXBIJKAEDCM])(\d*)")
 _POINTER = re.compile(r"([01]?)([PQ])([LXBIJKAEDCM])(?:\(\d*\))?")
@@ -222,7 +222,7 @@ def _descriptions(header: fits.Header) -> dict[str, str]:
         return {}
     text = "\n".join(lines[lines.index(_BEGIN) + 1 : lines.index(_END)]).replace("\\\n", "")
     try:
-        columns = get_header_from_yaml(text.split("\n"))["datatype"]
+        columns = Document(text, PlainLoader).value()["datatype"]
         return {str(column["name"]): str(column.get("description") or "") for column in columns}
-    except (YamlParseError, KeyError, TypeError):  # somebody's comments
+    except (ValueError, KeyError, TypeError, AttributeError):  # somebody's comments
         return {}

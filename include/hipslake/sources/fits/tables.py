@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,7 +19,9 @@ _BLOCK = 2880
 _CARD = 80
 _END = b"END" + b" " * (_CARD - 3)
 _LONGEST_HEADER = 16 << 20
-_DAMAGE = (KeyError, TypeError, ValueError, VerifyError)  # what astropy raises about cards
+_MOST_BYTES = 1 << 62
+_SIZES = re.compile(r"NAXIS\d*|BITPIX|PCOUNT|GCOUNT")
+_DAMAGE = (KeyError, TypeError, ValueError, OverflowError, VerifyError)  # what astropy raises about cards
 
 
 class FitsTable(NamedTuple):
@@ -98,8 +101,11 @@ def _hdus(data: FitsBytes, uri: str) -> Iterator[_Hdu]:
 
 
 def _hdu(number: int, header: fits.Header, start: int) -> _Hdu:
+    for key in header:
+        if _SIZES.fullmatch(key) and not isinstance(header[key], int):
+            raise ValueError(f"{key} is {header[key]!r:.80}, and no integer")
     size = header.data_size
-    if size < 0:
+    if not (isinstance(size, int) and 0 <= size < _MOST_BYTES):
         raise ValueError(f"its data have {size} bytes")
     return _Hdu(
         number=number,

@@ -136,6 +136,8 @@ def read_field(attributes: Mapping[str, str], null: str | None, description: str
         raise CorruptFileError(
             f"{where}: arraysize {arraysize!r} is more than an array can have; mend the FIELD"
         )
+    if 0 in axes and datatype not in _TEXTS:
+        raise InputError(f"{where}: arraysize {arraysize!r} has no room for a value; leave the FIELD out")
     if varies and axes and not arraysize.endswith("x*"):
         axes.pop()  # 16*: at most so many
     room: int | None = None
@@ -162,6 +164,9 @@ def _null(text: str | None, where: str) -> int | None:
     if text is None or not text.strip():
         return None
     try:
-        return int(text, 0)
+        number = int(text, 0)
     except ValueError:
         raise CorruptFileError(f"{where}: null {text!r} is no integer; mend its VALUES") from None
+    if not -(1 << 63) <= number < 1 << 63:
+        raise CorruptFileError(f"{where}: null {text!r} is more than 64 bits can hold; mend its VALUES")
+    return number

@@ -10,6 +10,7 @@ import pyarrow as pa
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
+from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.model import SourceFile, Split
@@ -116,6 +117,8 @@ class _Rows:
         data = self._rest + self._parser.take_bytes()
         rows = cut_rows(data, fields, flags=self._parser.serialization == "BINARY2", where=self._where)
         self._rest = data[rows.size :]
+        if len(self._rest) > LONGEST_ROW:
+            raise CorruptFileError(f"{self._where}: a row has more than {LONGEST_ROW >> 20} MiB; replace it")
         return [
             decode_binary(rows, number, fields[number], self._where, nan_is_null=self._nan_is_null)
             for number in present

@@ -8,6 +8,7 @@ from typing import Literal
 from xml.parsers import expat
 
 from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.votable.fields import VotableField, read_field
 
 Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
@@ -71,6 +72,11 @@ class VotableParser:
         self._parse(data, last=False)
         if not self._inside:
             self._text.clear()  # another table's rows may be one text of any size
+        if not self._in_stream and sum(map(len, self._text)) > LONGEST_ROW:
+            raise CorruptFileError(
+                f"{self._uri}: line {self._parser.CurrentLineNumber}: a text of more than "
+                f"{LONGEST_ROW >> 20} MiB does not end; replace it"
+            )
 
     def close(self) -> None:
         """Say that the file ends here.
@@ -104,7 +110,7 @@ class VotableParser:
         self._base64 = [text[whole:]]
         try:
             return binascii.a2b_base64(text[:whole], strict_mode=True) if whole else b""
-        except binascii.Error as error:
+        except ValueError as error:  # also of letters that are not ASCII
             raise CorruptFileError(f"{self._uri}: the STREAM is no base64: {error}; replace it") from None
 
     def _parse(self, data: bytes, *, last: bool) -> None:

@@ -1,0 +1,20 @@
+"""JSON of files that others may have written, or that are damaged."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def plain_json(data: bytes | str) -> Any:
+    """Return what JSON stands for.
+
+    Raises
+    ------
+    ValueError
+        It is none, or is nested deeper than Python reads: a file that is damaged, and no end of the program.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None

@@ -1,0 +1,145 @@
+"""YAML of others, read without trust: plain values only, and no more of them than a file of that size means.
+
+PyYAML's safe loader makes no objects of a tag's choice, but it stumbles over tags that do not fit their
+value, over texts that are nested a thousand times, and over aliases of aliases, which can stand for more than
+any memory holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+MOST_NODES = 1_000_000
+MOST_DEPTH = 60
+MOST_LETTERS = 8 << 20
+# What PyYAML raises where a tag does not fit its value, besides its own errors: `!!int ""`, `!!bool x`.
+_STUMBLES = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
+
+
+class YamlError(ValueError):
+    """A text is no YAML that is read here; `line` and `column` are counted from 1, and 0 if unknown."""
+
+    def __init__(self, told: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(told)
+        self.line, self.column = line, column
+
+
+class PlainLoader(yaml.SafeLoader):
+    """Makes plain values, also of what has a tag that nobody knows: a mapping, a list or a text."""
+
+
+class Document:
+    """The YAML of a text: its nodes, which know their lines, and what they stand for.
+
+    Parameters
+    ----------
+    text : str
+    loader : type
+        `yaml.SafeLoader` refuses unknown tags; `PlainLoader` does not look at them.
+
+    Raises
+    ------
+    YamlError
+        The text is none, is nested too deep, holds half characters, or its aliases stand for too much or for
+        themselves.
+    """
+
+    def __init__(self, text: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader) -> None:
+        if len(text) > MOST_LETTERS:
+            raise YamlError(f"it has more than {MOST_LETTERS >> 20} million letters")
+        try:
+            self._loader = loader(text)
+            self.node: yaml.Node | None = self._loader.get_single_node()
+        except yaml.MarkedYAMLError as error:
+            raise _marked(error) from None
+        except (yaml.YAMLError, UnicodeError) as error:
+            raise YamlError(" ".join(str(error).split())) from None
+        except RecursionError:
+            raise YamlError(f"it is nested more than {MOST_DEPTH} deep") from None
+        if self.node is not None:
+            _check_size(self.node)
+
+    def value(self) -> Any:
+        """What the text stands for.
+
+        Raises
+        ------
+        YamlError
+            A value is none of its tag.
+        """
+        if self.node is None:
+            return None
+        try:
+            return self._loader.construct_document(self.node)
+        except yaml.MarkedYAMLError as error:
+            raise _marked(error) from None
+        except _STUMBLES as error:  # e.g. a date that no calendar has
+            raise YamlError(f"a value cannot be read: {error}") from None
+
+
+def _check_size(root: yaml.Node) -> None:
+    """Count the nodes as often as aliases stand for them, without going through them so often."""
+    sizes: dict[int, int] = {}
+    heights: dict[int, int] = {}
+    above: set[int] = set()
+    todo: list[tuple[yaml.Node, str, bool]] = [(root, "", False)]
+    while todo:
+        node, place, done = todo.pop()
+        _check_letters(node)
+        children = _children(node)
+        if done:
+            above.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child, _ in children)
+            heights[id(node)] = 1 + max((heights[id(child)] for child, _ in children), default=0)
+        elif id(node) in above:
+            line = node.start_mark.line + 1
+            raise YamlError(f"{place.removeprefix('.')}: stands for something that it is a part of", line)
+        elif id(node) not in sizes:
+            above.add(id(node))
+            todo.append((node, place, True))
+            todo += [(child, place + part, False) for child, part in children]
+    if heights[id(root)] > MOST_DEPTH:
+        raise YamlError(f"it is nested more than {MOST_DEPTH} deep")
+    if sizes[id(root)] > MOST_NODES:
+        raise YamlError(f"its aliases stand for more than {MOST_NODES} values")
+
+
+def _check_letters(node: yaml.Node) -> None:
+    """Refuse `"\\ud800"`, half a character, which no file and no message can hold."""
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            node.value.encode()
+        except UnicodeEncodeError:
+            raise YamlError("a text holds half a character", node.start_mark.line + 1) from None
+
+
+def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:
+    """What a node consists of, each with its place in it."""
+    if isinstance(node, yaml.MappingNode):
+        values = [(value, f".{key.value}" if isinstance(key.value, str) else "") for key, value in node.value]
+        return [*((key, "") for key, _ in node.value), *values]
+    return (
+        [(item, f"[{at}]") for at, item in enumerate(node.value)]
+        if isinstance(node, yaml.SequenceNode)
+        else []
+    )
+
+
+def _marked(error: yaml.MarkedYAMLError) -> YamlError:
+    mark = error.problem_mark or error.context_mark
+    told = str(error.problem or error.context)
+    return YamlError(told, mark.line + 1, mark.column + 1) if mark else YamlError(told)
+
+
+def _untagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    assert isinstance(node, yaml.ScalarNode), "there is no other node"
+    return loader.construct_scalar(node)
+
+
+PlainLoader.add_multi_constructor("", _untagged)

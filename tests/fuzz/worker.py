@@ -1,0 +1,83 @@
+"""A process that fuzzes one target: it may die of an input, and its parent sees of which.
+
+`python -m tests.fuzz.worker TARGET FOLDER SEED FIRST STOP` reads the inputs [FIRST, STOP), each in the empty
+folder, and writes what came of it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import resource
+import shutil
+import signal
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+from tests.fuzz.deadly import DEADLY
+from tests.fuzz.target import Target
+
+GIB = 1 << 30
+MORE_RESIDENT = 1 * GIB
+"""An input that takes more memory than that is a fault."""
+MORE_MAPPED = 6 * GIB
+"""More address space is not given: who asks for it gets a MemoryError."""
+
+
+def main(target_name: str, folder: Path, seed: int, first: int, stop: int) -> None:
+    """Read some inputs; each gives two lines: before it is read, and what came of it."""
+    faulthandler.enable()
+    faulthandler.register(signal.SIGPROF, chain=True)  # says where it hung, then dies
+    target = _target(target_name)
+    if target is not DEADLY:
+        with suppress(Exception):  # imports are not what is measured
+            target.verdict(target.case(seed, first), folder)
+    _empty(folder)
+    gc.freeze()
+    _limit_mapped()
+    before = _peak()
+    for number in range(first, stop):
+        print("begin", number, flush=True)
+        case = target.case(seed, number)
+        signal.setitimer(signal.ITIMER_PROF, target.cpu_seconds)  # who hangs dies of SIGPROF
+        try:
+            verdict = target.verdict(case, folder)
+        except BaseException:
+            verdict = "fault"
+            sys.stderr.write(f"input {number}\n{traceback.format_exc(limit=-12)[-6000:]}\n\n")
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if _peak() - before > MORE_RESIDENT:
+            verdict = "memory"
+            sys.stderr.write(f"input {number}\n{(_peak() - before) >> 20} MiB more\n\n")
+        print("end", number, verdict, flush=True)
+        if verdict == "memory":  # the peak does not go down again
+            return
+        _empty(folder)
+
+
+def _target(name: str) -> Target:
+    if name == DEADLY.name:
+        return DEADLY
+    from tests.fuzz.targets import TARGETS
+
+    return TARGETS[name]
+
+
+def _empty(folder: Path) -> None:
+    for left in folder.iterdir():
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _limit_mapped() -> None:
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (mapped + MORE_MAPPED, resource.RLIM_INFINITY))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:]))
