@@ -15,7 +15,6 @@ from pathlib import Path
 
 from hipslake.spark.kernel import use_small_pages
 
-from tests.airflow_home import PROJECT
 from tests.soak.page import note_soak
 from tests.soak.verdict import judged
 
@@ -44,7 +43,6 @@ def main() -> int:
     note_soak(len(nights), verdicts, seconds=time.monotonic() - start)
     grew = [each.name for each in verdicts if not each.holds]
     print(json.dumps({"nights": len(nights), "seconds": round(time.monotonic() - start), "grew": grew}))
-    print(f"noted; `python -m tests.trust.records {PROJECT / 'docs' / 'reliability.md'}` writes the page")
     return 1 if grew else 0
 
 

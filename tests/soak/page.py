@@ -11,17 +11,15 @@ from tests.trust.records import SOAK, TEN_NIGHTS, note
 def note_soak(nights: int, verdicts: Sequence[Verdict], *, seconds: float) -> None:
     """Keep the result of a soak for the page."""
     grew = sum(not each.holds for each in verdicts)
-    note(
-        SOAK, "nights", **{"second quarter": "", "last quarter": nights, "per 100 nights": "", "at most": ""}
-    )
     told = f"{grew} of {len(verdicts)} measures grew" if grew else "nothing grew"
-    minutes = {"last quarter": _number(seconds / 60), "": told}
-    note(SOAK, "minutes", **{"second quarter": "", "per 100 nights": "", "at most": "", **minutes})
+    empty: dict[str, object] = dict.fromkeys(SOAK.columns, "")
+    note(SOAK, "nights", **empty | {"last quarter": nights})
+    note(SOAK, "minutes", **empty | {"last quarter": _number(seconds / 60), "": told})
     for each in verdicts:
         numbers = {"second quarter": each.early, "last quarter": each.late, "per 100 nights": each.slope}
         cells = {name: _number(value) for name, value in numbers.items()}
         bound = "" if each.bound is None else _number(each.bound)
-        note(SOAK, each.name, **cells, **{"at most": bound, "": _judgement(each)})
+        note(SOAK, each.name, **cells | {"at most": bound, "": _judgement(each)})
 
 
 def note_ten_nights(counts: Mapping[str, float]) -> None:
