@@ -14,10 +14,19 @@ import pytest
 
 
 class Statsd:
-    """A socket that StatsD packets come to."""
+    """A socket that StatsD packets come to.
 
-    def __init__(self, receiver: socket.socket) -> None:
+    Attributes
+    ----------
+    variables : dict of str to str
+        The environment of an Airflow whose metrics come here.
+    """
+
+    def __init__(self, receiver: socket.socket, **more: str) -> None:
         self._receiver = receiver
+        options = {"statsd_on": "True", "statsd_host": "127.0.0.1", **more}
+        options["statsd_port"] = str(receiver.getsockname()[1])
+        self.variables = {f"AIRFLOW__METRICS__{name.upper()}": value for name, value in options.items()}
 
     def received(self) -> dict[str, list[str]]:
         """What has come since the last look: per metric `value|kind`, in the order in which it came."""
@@ -30,6 +39,15 @@ class Statsd:
             for line in data.decode().splitlines():
                 name, _, told = line.partition(":")
                 found.setdefault(name, []).append(told)
+
+
+@contextmanager
+def statsd_socket(**more: str) -> Iterator[Statsd]:
+    """Open a socket for StatsD packets; `more` are further options of Airflow's section `metrics`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(("127.0.0.1", 0))
+        receiver.setblocking(False)
+        yield Statsd(receiver, **more)
 
 
 @contextmanager
@@ -46,15 +64,12 @@ def statsd(patch: pytest.MonkeyPatch, **more: str) -> Iterator[Statsd]:
     from airflow.sdk.observability import stats
     from airflow.sdk.observability.metrics.stats_utils import get_stats_factory
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-        receiver.bind(("127.0.0.1", 0))
-        receiver.setblocking(False)
-        options = {"statsd_on": "True", "statsd_host": "127.0.0.1", **more}
-        for name, value in {**options, "statsd_port": str(receiver.getsockname()[1])}.items():
-            patch.setenv(f"AIRFLOW__METRICS__{name.upper()}", value)
+    with statsd_socket(**more) as receiver:
+        for name, value in receiver.variables.items():
+            patch.setenv(name, value)
         stats.initialize(factory=get_stats_factory(), export_legacy_names=True)
         try:
-            yield Statsd(receiver)
+            yield receiver
         finally:
             stats.initialize(factory=NoStatsLogger, export_legacy_names=True)
 

@@ -6,6 +6,7 @@ they lie, as OpenLineage has it; a table says besides what it is called.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -66,6 +67,7 @@ def name_of(uri: str) -> tuple[str, str]:
 
 
 def _input(origin: Origin, rows: int | None) -> InputDataset:
+    from hipslake.errors import VersionNotFoundError
     from hipslake.steps.standing import catalog_standing
 
     namespace, name = name_of(origin.uri)
@@ -73,7 +75,8 @@ def _input(origin: Origin, rows: int | None) -> InputDataset:
     if origin.version is not None:
         facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(origin.version)
     if origin.kind == "catalog" and origin.version is not None:
-        facets["schema"] = _schema(catalog_standing(origin.uri, int(origin.version)).columns)
+        with suppress(VersionNotFoundError):  # vacuumed since it was read
+            facets["schema"] = _schema(catalog_standing(origin.uri, int(origin.version)).columns)
     told = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rows, origin.bytes, origin.files)
     return InputDataset(namespace, name, {"inputStatistics": told}, facets=facets)
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -107,6 +107,18 @@ def test_a_schedule_gives_data_intervals_and_none_gives_no_timetable(
     assert type(timetable).__name__ == "CronDataIntervalTimetable"
     in_process.write_spec(specs / "stars.yaml", "x/*.parquet")
     assert type(load()["catalog_ingest__stars"].timetable).__name__ == "NullTimetable"
+
+
+def test_a_deadline_of_the_spec_is_one_of_the_dag_where_somebody_can_be_told(
+    load: Load, specs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_process.write_spec(specs / "stars.yaml", "x/*.parquet", more="deadline_minutes: 90")
+    assert not load()["catalog_ingest__stars"].deadline
+    monkeypatch.setenv("HIPSLAKE_ALERTS_CONN", "operators")
+    dag = load()["catalog_ingest__stars"]
+    [deadline] = dag.deadline
+    assert deadline.interval == timedelta(minutes=90)
+    assert all(task.on_failure_callback for task in dag.tasks)
 
 
 @pytest.mark.parametrize(

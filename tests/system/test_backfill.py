@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
+from tests.receivers import statsd_socket
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.stores.postgres import find_postgres, running_postgres
 from tests.system.standalone import standalone
@@ -32,7 +33,10 @@ def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
     folders = {"HIPSLAKE_SPECS": str(specs.parent), "HIPSLAKE_WAREHOUSE": str(tmp_path / "warehouse")}
     with (
         running_postgres(programs) as database,
-        standalone(tmp_path, **folders, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=database) as airflow,
+        statsd_socket(metrics_allow_list="hipslake") as statsd,
+        standalone(
+            tmp_path, **folders, **statsd.variables, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=database
+        ) as airflow,
     ):
         airflow.run(f"airflow dags reserialize && airflow dags unpause --yes {DAG}")
         first, last = (FIRST + timedelta(days=day) for day in (0, NIGHTS - 1))
@@ -42,12 +46,16 @@ def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
         )
         airflow.run(create)
         states = states_at_the_end(database)
+        metrics = statsd.received()
     assert states == ["success"] * NIGHTS
     survey.assert_holds_what_landed()
     increments = survey.catalog.metadata.increments
     nights = [(FIRST + timedelta(days=day)).isoformat() for day in range(NIGHTS) if day != MISSING]
     assert sorted(increment.key or "" for increment in increments) == nights
     assert survey.catalog.version == len(nights)
+    rows = [int(told.removesuffix("|g")) for told in metrics["airflow.hipslake.catalog.stars.rows"]]
+    assert sorted(rows)[-1] == survey.catalog.metadata.total_rows
+    assert 0 < len(metrics[f"airflow.hipslake.step.{DAG}.append.duration"]) <= len(nights)  # none twice
 
 
 def states_at_the_end(database: str) -> list[str]:

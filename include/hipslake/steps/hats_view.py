@@ -19,6 +19,7 @@ from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import HATS, skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
+from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.steps.pointers import newest_with_tree, point_at_newest
@@ -120,8 +121,11 @@ def _build_tree(
     linked = copied = 0
     for group in metadata.with_files:
         pairs = _elsewhere(metadata.write_id, group.table(catalog))
+        made, progress = [], Progress("view", total=len(pairs), unit="files")
         with ThreadPoolExecutor(_THREADS) as pool:
-            made = list(pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs))
+            for one in pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs):
+                made.append(one)
+                progress.tell(len(made))
         linked += len(made)
         copied += made.count(False)
         if isinstance(group, Margin):
