@@ -27,10 +27,11 @@ def disturbed(workload: Workload, title: str, troubles: list[str], nights: int) 
     """Do a batch of work with some troubles, one after the other, and check what came of it."""
     start = time.monotonic()
     workload.deployment.proxy.clear()
-    late = workload.begin(nights)
+    workload.begin(nights, landed=1)
     for trouble in troubles:
+        workload.land_next((nights - 2) // len(troubles))  # so that there is work when it comes
         TROUBLES[trouble](workload)
-    workload.land(late)
+    workload.land_next(len(workload.awaited))
     counts = workload.end()
     faults = sum(fault.met for fault in workload.deployment.proxy.faults) + sum(
         one in KILLS for one in troubles

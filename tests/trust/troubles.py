@@ -69,9 +69,10 @@ def upset_the_store(workload: Workload) -> None:
     proxy.delay("", "/survey/", seconds=2, every=23, times=math.inf)
 
 
+# The driver goes first: its job begins again, and so has a worker to lose.
 TROUBLES: dict[str, Callable[[Workload], None]] = {
-    "spark worker killed": kill_a_spark_worker,
     "spark driver killed": kill_the_driver,
+    "spark worker killed": kill_a_spark_worker,
     "scheduler killed": kill_the_scheduler,
     "triggerer killed": kill_the_triggerer,
     "postgres killed": kill_postgres,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -49,15 +50,16 @@ class Workload:
     deployment: Deployment
     gaia: pa.Table
     landed: dict[int, pa.Table] = field(default_factory=dict)  # by night
+    awaited: deque[int] = field(default_factory=deque)  # nights that are backfilled and have not landed
     versions: int = 0  # of Gaia
     expected: dict[str, int] = field(default_factory=lambda: {GAIA: 0, STARS: 0})  # runs
 
-    def begin(self, nights: int) -> int:
-        """Ingest Gaia anew and backfill so many nights, of which the last is yet to land; its number."""
+    def begin(self, nights: int, landed: int) -> None:
+        """Ingest Gaia anew, and backfill so many nights, of which some have landed; see `land_next`."""
         first = len(self.landed)
         last = first + nights - 1
-        for number in range(first, last):
-            self.land(number)
+        self.awaited.extend(range(first, last + 1))
+        self.land_next(landed)
         api = self.deployment.api
         for name in (GAIA, STARS):
             api.unpause(dag_of(name))
@@ -67,7 +69,11 @@ class Workload:
         self.versions += 1
         self.expected[GAIA] += 1
         self.expected[STARS] += nights
-        return last
+
+    def land_next(self, nights: int) -> None:
+        """Land the first so many of the nights that are waited for."""
+        for _ in range(nights):
+            self.land(self.awaited.popleft())
 
     def land(self, number: int) -> None:
         """Put a night there, whole at once."""
