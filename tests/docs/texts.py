@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.filters import parse_filter
 from hipslake.catalog.upkeep.leftovers import Removed
+from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.errors import SpecError
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.yaml_file import load_catalog_spec
-from hipslake.steps.retention import _told
 from hipslake.steps.vacuum import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 from hipslake_demo.outcome import outcome_of
@@ -135,15 +135,9 @@ def _dry_run_of_a_vacuum(block: Block, around: Around) -> None:
         Removed(path=path, whole=left == "all of it", files=int(files), bytes=int(size))
         for path, files, size, left in re.findall(r"  (\S+): (\d+) files, (\d+) bytes, (.+)", block.text)
     )
-    report = VacuumReport(
-        files=sum(each.files for each in removed),
-        bytes=sum(each.bytes for each in removed),
-        kept=(3, 4),
-        vacuumed=(1, 2),
-        removed=removed,
-        run_folders=("a", "b", "c", "d"),
-    )
-    assert _told(report).startswith(block.text.rstrip())
+    outcome = VacuumOutcome(dry_run=True, kept=(3, 4), vacuumed=(1, 2), removed=removed)
+    report = VacuumReport.of(outcome, ["a", "b", "c", "d"], {}, catalog_uri="")
+    assert report.text.startswith(block.text.rstrip())
 
 
 def _plan_of_a_shuffle(block: Block, around: Around) -> None:
