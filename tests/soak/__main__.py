@@ -24,7 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--nights", type=int, default=200)
     parser.add_argument("--objects", type=int, default=20_000, help="on the sky, all seen in the first night")
-    parser.add_argument("--rows", type=int, default=200, help="of each other night")
+    parser.add_argument("--rows", type=int, default=20, help="of each other night: few, as data is to stay")
     parser.add_argument("--keep", type=Path, help="a folder to leave the measures in, a line of JSON a night")
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)

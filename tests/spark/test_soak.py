@@ -1,4 +1,4 @@
-"""Six nights of the soak: the whole chain by its steps, measured as two hundred are."""
+"""Four nights of the soak: the whole chain by its steps, measured as two hundred are."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.soak.running import one_night
 from tests.soak.verdict import judged
 
 
-def test_six_nights_of_the_chain(
+def test_four_nights_of_the_chain(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
     monkeypatch.setattr(skymap, "_DPI", skymap._DPI // 10)
-    chain = Chain(tmp_path, SparkEngine(spark), objects=900, rows=40, week=3, month=6)
+    chain = Chain(tmp_path, SparkEngine(spark), objects=900, rows=40, week=2, month=4)
     chain.begin()
-    nights = [one_night(chain, spark) for _ in range(6)]
+    nights = [one_night(chain, spark) for _ in range(4)]
     chain.check()
     told = {each.name: each for each in judged(nights)}
     assert told["orphans"].late == 0
