@@ -72,8 +72,8 @@ def test_time_before_the_first_row_does_not_slow_the_rate_down() -> None:
 
 def test_a_stage_before_the_rows_has_a_time_of_its_own() -> None:
     told = Told(total=1000)
-    told.at(5, 0, Stage("stage 1", 4, 40))
-    assert told.at(15, 0, Stage("stage 1", 8, 40)) == "write: stage 1: 8 of 40 tasks, about 80 s left"
+    told.at(5, 0)
+    assert told.at(15, 0, Stage("stage 1", 8, 40)) == "write: stage 1: 8 of 40 tasks, about 40 s left"
     told.at(45, 0, Stage("stage 2", 0, 4))
     assert (
         told.at(55, 400, Stage("stage 2", 1, 4))

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from hipslake.engine.model import Counter, Stage
 
@@ -16,13 +15,6 @@ log = logging.getLogger(__name__)
 INTERVAL_SECONDS = 10.0
 
 Clock = Callable[[], float]
-
-
-class _Mark(NamedTuple):
-    """How much was done at a moment."""
-
-    seconds: float
-    done: int
 
 
 class Progress:
@@ -71,9 +63,9 @@ class Progress:
         self._what, self._total, self._unit = what, total, unit
         self._clock, self._interval = clock, interval
         self._say = say or (lambda line: log.info("%s", line))
-        self._start = self._said = clock()
-        self._idle = _Mark(self._start, 0)
-        self._stages: dict[str, _Mark] = {}  # how each was first seen
+        self._start = self._said = self._looked = clock()
+        self._idle = self._start
+        self._stages: dict[str, float] = {}  # when none of its tasks was done, at the last
 
     def tell(self, done: int, stages: Sequence[Stage] = ()) -> None:
         """Say how far the work is, if the last line is old enough.
@@ -87,9 +79,12 @@ class Progress:
         """
         now = self._clock()
         if done <= 0:
-            self._idle = _Mark(now, 0)
+            self._idle = now
         for stage in stages:
-            self._stages.setdefault(stage.name, _Mark(now, stage.done))
+            self._stages.setdefault(stage.name, self._looked)
+            if stage.done == 0:
+                self._stages[stage.name] = now
+        self._looked = now
         if now - self._said < self._interval:
             return
         self._said = now
@@ -108,7 +103,7 @@ class Progress:
     def _of_all(self, done: int, now: float) -> list[str]:
         if done <= 0:
             return []
-        rate = done / max(now - self._idle.seconds, 1e-9)
+        rate = done / max(now - self._idle, 1e-9)
         told = f"{rate:,.0f} {self._unit}/s"
         if not self._total:
             return [f"{done:,} {self._unit}, {told}"]
@@ -119,11 +114,10 @@ class Progress:
     def _of_stage(self, stage: Stage, now: float, *, alone: bool) -> str:
         told = f"{stage.done:,} of {stage.tasks:,} tasks"
         told = f"{stage.name}: {told}" if stage.name else told
-        first = self._stages[stage.name]
-        came = stage.done - first.done
-        if not alone or came <= 0 or now <= first.seconds:
+        seconds = now - self._stages[stage.name]
+        if not alone or stage.done == 0 or seconds <= 0:
             return told
-        return f"{told}, {_left((stage.tasks - stage.done) * (now - first.seconds) / came)}"
+        return f"{told}, {_left((stage.tasks - stage.done) * seconds / stage.done)}"
 
 
 @contextmanager
