@@ -104,6 +104,7 @@ class Page:
     KINDS: ClassVar[dict[str, Callable[[Page, Block], None]]] = {
         "python": _python,
         "sh": _shell,
+        "bash": _shell,
         "sql": _sql,
         "mermaid": _mermaid,
         "yaml": lambda page, block: check_yaml(block, page.checkout),
