@@ -54,9 +54,7 @@ def test_a_polygon_is_the_same_from_any_vertex_in_both_directions(
 
 @settings(max_examples=100)
 @given(ra=st.floats(0, 360), dec=st.floats(-90, 90), size=st.floats(-7, 1.3), seed=SEEDS)
-@example(
-    ra=27.0, dec=-90.0, size=0.0, seed=46684034
-)  # beyond a corner, in line with an edge along a meridian
+@example(ra=27.0, dec=-90.0, size=0.0, seed=46684034)  # beyond a corner, in line with an edge
 def test_a_triangle_is_left_of_its_three_edges(ra: float, dec: float, size: float, seed: int) -> None:
     """In extended precision, the plain determinants are an oracle."""
     vertices = np.array(moved(ra, dec, np.array([0.0, 120.0, 240.0]), np.full(3, 10**size))).T

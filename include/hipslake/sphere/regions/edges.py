@@ -45,7 +45,7 @@ class Edges:
         )
 
     def bends(self) -> NDArray[np.float64]:
-        """Determinants of each vertex with its neighbours, float64[m]; positive where the chain turns left."""
+        """Determinants of each vertex and its neighbours, float64[m]; positive where the chain turns left."""
         before, after = np.roll(self.vertices, 1, axis=0), self.ends
         return np.einsum("mk,mk->m", np.cross(before - after, self.vertices - before), after)
 

@@ -70,8 +70,9 @@ class Polygon:
         distance = np.concatenate([edges.distances(piece).min(axis=1) for piece in pieces])
         inside = np.concatenate([frame.inside(edges, piece) for piece in pieces])
         near = distance < _NEAR
-        for at, piece in zip(edges.chunks(np.flatnonzero(near)), edges.chunks(points[near]), strict=True):
-            inside[at] = frame.inside_beside(edges, piece)
+        if near.any():
+            beside = [frame.inside_beside(edges, piece) for piece in edges.chunks(points[near])]
+            inside[near] = np.concatenate(beside)
         return distance, inside
 
     @cached_property
@@ -106,9 +107,7 @@ class _Frame:
         steps = _wrapped(np.roll(longitudes, -1) - longitudes)
         around = round(float(steps.sum()) / (2 * np.pi)) != 0  # the chain goes around the pole
         signed = _excesses(edges, axes[2]).sum()
-        area = abs(
-            signed
-        )  # of the side that the triangles at the pole make up; left of the edges if positive
+        area = abs(signed)  # of the side that the triangles at the pole make up; a left one if positive
         if abs(area - 2 * np.pi) < 1e-9:
             raise RegionError(
                 "both sides of the polygon are half of the sky, so neither is the inside; "
@@ -121,7 +120,7 @@ class _Frame:
     def inside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
         """Which points are inside, bool[n]; near an edge either answer may come.
 
-        How near, depends on how an edge lies: where one runs along a meridian of the frame, both the side of a
+        How near, depends on how an edge lies: where one runs along a meridian of the frame, the side of a
         point and the order of longitudes are lost in rounding at once, tens of roundings away from its end.
         """
         ahead = _wrapped(self.longitudes - _longitudes(points, self.axes)[:, None])
@@ -134,8 +133,8 @@ class _Frame:
     def inside_beside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
         """Which points near the border are inside, bool[n], told by the edge or the corner that is nearest.
 
-        Nothing lies between a point and the nearest point of the border: so the side of that edge says it. At a
-        corner it is the sides of both of its edges.
+        Nothing lies between a point and the nearest point of the border: so the side of that edge says it. At
+        a corner it is the sides of both of its edges.
         """
         row = np.arange(len(points))
         distances, sides = edges.distances(points), self.turn * edges.sides(points)
