@@ -53,3 +53,10 @@ def test_the_page_makes_elements_and_no_markup() -> None:
     assert len(sources) > 10
     for path in sources:
         assert not MARKUP.search(path.read_text()), path.name
+
+
+def test_every_test_that_the_security_page_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (PROJECT / "docs" / "security.md").read_text()))
+    assert len(named) > 20
+    tests = "".join(path.read_text() for path in (PROJECT / "tests").rglob("test_*.py"))
+    assert [name for name in sorted(named) if f"def {name}(" not in tests] == []

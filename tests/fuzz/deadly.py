@@ -30,7 +30,7 @@ def _read(case: Case, folder: Path) -> None:
         case b"crash":
             os.abort()
         case b"memory":
-            bytearray(os.urandom(1) * (1100 << 20))
+            bytearray(os.urandom(1) * (150 << 20))
 
 
-DEADLY = _Deadly("deadly", _make, _read, cpu_seconds=2.0)
+DEADLY = _Deadly("deadly", _make, _read, cpu_seconds=1.0, more_bytes=100 << 20)

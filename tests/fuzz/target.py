@@ -50,6 +50,8 @@ class Target:
         The errors by which it may refuse an input.
     cpu_seconds : float
         An input that takes more of the processor hangs.
+    more_bytes : int
+        An input that takes so much more memory is at fault.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Target:
     share: int = 1
     refusals: tuple[type[Exception], ...] = (HipslakeError,)
     cpu_seconds: float = 10.0
+    more_bytes: int = 1 << 30
 
     def case(self, seed: int, number: int) -> Case:
         """The input of a number: the same for the same seed."""

@@ -12,13 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from astropy.io import fits
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.moc_files import read_moc
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, pixels_in, read_sidecar, table_of
 from hipslake.catalog.schema import schema_of_text
 from hipslake.compaction.parquet_folder import mark_from
+from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.errors import (
     CatalogFormatError,
@@ -306,8 +309,6 @@ def test_a_frozen_join_that_is_none_is_told(tmp_path: Path, content: bytes) -> N
 
 
 def test_a_moc_of_deep_json_is_refused(tmp_path: Path) -> None:
-    from hipslake.catalog.moc_files import read_moc
-
     (tmp_path / "a.moc").write_bytes(b'{"a":' * 50_000)
     with pytest.raises(SpecError, match="no MOC"):
         read_moc(tmp_path / "a.moc")
@@ -339,6 +340,32 @@ def test_a_file_that_unpacks_to_very_much_does_not_fill_the_memory(tmp_path: Pat
     finally:
         tracemalloc.stop()
     assert time.process_time() - begun < 30
+
+
+def test_shapes_of_more_digits_than_python_reads_are_refused(tmp_path: Path) -> None:
+    header = (
+        f"# %ECSV 1.0\n# ---\n# datatype:\n# - {{name: a, datatype: string, subtype: 'int8[{'9' * 5000}]'}}\n"
+    )
+    (tmp_path / "a.ecsv").write_text(f"{header}a\n1\n")
+    with pytest.raises(InputError, match="subtype"):
+        read(source("ecsv", f"{tmp_path}/*"))
+
+
+def test_a_moc_that_mocpy_panics_about_is_refused(tmp_path: Path) -> None:
+    from mocpy import MOC
+
+    MOC.from_string("3/1-4", "ascii").save(tmp_path / "good.fits", format="fits")
+    content = (tmp_path / "good.fits").read_bytes()
+    for kept in range(0, len(content), 97):
+        (tmp_path / "a.fits").write_bytes(b"SIMPLE" + content[6:kept])
+        with pytest.raises(SpecError, match="no FITS file of a MOC"):
+            read_moc(tmp_path / "a.fits")
+
+
+def test_half_floats_are_not_compared() -> None:
+    (condition,) = parse_conditions("half < 2.0").conditions
+    with pytest.raises(SpecError, match="does not compare"):
+        condition.expression(pa.field("half", pa.float16()))
 
 
 def test_reports_that_are_none_are_left_out(tmp_path: Path) -> None:

@@ -97,5 +97,9 @@ def _from_fits(data: bytes, where: str) -> Moc:
             ranges = MOC.load(path, format="fits").to_depth29_ranges
         except Exception as error:  # of many kinds, by what is wrong
             raise RegionError(f"{where} is no FITS file of a MOC of the sky: {error}") from error
+        except BaseException as error:  # a panic of its Rust is no Exception
+            if type(error).__name__ != "PanicException":
+                raise
+            raise RegionError(f"{where} is no FITS file of a MOC of the sky: {error}") from None
     start, stop = np.asarray(ranges).reshape(-1, 2).astype(np.int64).T
     return Moc(Intervals.union(start, stop))

@@ -68,6 +68,10 @@ def typed(value: Any, kind: pa.DataType, what: str, told: str) -> pa.Scalar:
     """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
+    if pa.types.is_float16(kind):
+        raise ConditionTypeError(
+            f"condition {told!r}: {what} is {kind}, which Arrow does not compare; store it as float"
+        )
     if not _fits(value, kind):
         raise ConditionTypeError(
             f"condition {told!r}: {what} is {kind}, but {value!r} is {_kind_of(value)}{_mend(value, kind)}"

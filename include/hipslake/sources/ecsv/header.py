@@ -28,7 +28,7 @@ _TYPES = {
     "float64": pa.float64(),
     "string": pa.string(),
 }
-_SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d+|null)\s*(?:,\s*(?:\d+|null)\s*)*)\]")
+_SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d{1,18}|null)\s*(?:,\s*(?:\d{1,18}|null)\s*)*)\]")
 _MOST_VALUES = 2**31 - 1
 _BOM = b"\xef\xbb\xbf"
 _LONGEST = 4 << 20

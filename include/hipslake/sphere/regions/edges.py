@@ -44,6 +44,11 @@ class Edges:
             "nmk,nk->nm", np.cross(self.vertices - points[:, None], along), points, optimize=True
         )
 
+    def bends(self) -> NDArray[np.float64]:
+        """Determinants of each vertex and its neighbours, float64[m]; positive where the chain turns left."""
+        before, after = np.roll(self.vertices, 1, axis=0), self.ends
+        return np.einsum("mk,mk->m", np.cross(before - after, self.vertices - before), after)
+
     def distances(self, points: Vectors) -> NDArray[np.float64]:
         """Angles from each point to each edge, in radians, float64[n, m]."""
         normals = np.cross(self.vertices, self.ends - self.vertices)

@@ -16,6 +16,7 @@ from hipslake.sphere.regions.model import TOLERANCE, Cover, cover_of
 from hipslake.sphere.vectors import Vectors, angles, pixel_centers, unit_vectors
 
 MAX_VERTICES = 2000
+_NEAR = 1e-11  # radians: far more than what rounding may do to where longitudes are compared
 
 
 @dataclass(frozen=True, init=False)
@@ -67,7 +68,12 @@ class Polygon:
         edges, frame = self._edges, self._frame
         pieces = edges.chunks(points)
         distance = np.concatenate([edges.distances(piece).min(axis=1) for piece in pieces])
-        return distance, np.concatenate([frame.inside(edges, piece) for piece in pieces])
+        inside = np.concatenate([frame.inside(edges, piece) for piece in pieces])
+        near = distance < _NEAR
+        if near.any():
+            beside = [frame.inside_beside(edges, piece) for piece in edges.chunks(points[near])]
+            inside[near] = np.concatenate(beside)
+        return distance, inside
 
     @cached_property
     def _edges(self) -> Edges:
@@ -90,6 +96,8 @@ class _Frame:
     longitudes: NDArray[np.float64] = field(repr=False)  # of the vertices, radians
     pole_sides: NDArray[np.float64] = field(repr=False)  # of the pole to each edge
     pole_inside: bool
+    turn: int  # 1 if the inside is on the left of the edges, -1 if on the right
+    convex: NDArray[np.bool_] = field(repr=False)  # of the inside, at each vertex
 
     @classmethod
     def of(cls, edges: Edges) -> _Frame:
@@ -98,22 +106,46 @@ class _Frame:
         sides = edges.sides(axes[2:])[0]
         steps = _wrapped(np.roll(longitudes, -1) - longitudes)
         around = round(float(steps.sum()) / (2 * np.pi)) != 0  # the chain goes around the pole
-        area = abs(_excesses(edges, axes[2]).sum())  # of the side that the triangles at the pole make up
+        signed = _excesses(edges, axes[2]).sum()
+        area = abs(signed)  # of the side that the triangles at the pole make up; a left one if positive
         if abs(area - 2 * np.pi) < 1e-9:
             raise RegionError(
                 "both sides of the polygon are half of the sky, so neither is the inside; "
                 "give a cone of 90 degrees for a hemisphere"
             )
-        return cls(axes, longitudes, sides, around == (area < 2 * np.pi))
+        turn = 1 if (signed > 0) == (area < 2 * np.pi) else -1
+        convex = turn * edges.bends() > 0
+        return cls(axes, longitudes, sides, around == (area < 2 * np.pi), turn, convex)
 
     def inside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
-        """Which points are inside, bool[n]; near an edge either answer may come."""
+        """Which points are inside, bool[n]; near an edge either answer may come.
+
+        How near, depends on how an edge lies: where one runs along a meridian of the frame, the side of a
+        point and the order of longitudes are lost in rounding at once, tens of roundings away from its end.
+        """
         ahead = _wrapped(self.longitudes - _longitudes(points, self.axes)[:, None])
         following = np.roll(ahead, -1, axis=1)
         # Each vertex is east or west of a point, never both: no edge is counted twice, and none is missed.
         passed = ((ahead < 0) != (following < 0)) & (np.abs(ahead - following) < np.pi)
         between = (edges.sides(points) < 0) != (self.pole_sides < 0)
         return np.asarray(((passed & between).sum(axis=1) % 2 == 1) != self.pole_inside)
+
+    def inside_beside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
+        """Which points near the border are inside, bool[n], told by the edge or the corner that is nearest.
+
+        Nothing lies between a point and the nearest point of the border: so the side of that edge says it. At
+        a corner it is the sides of both of its edges.
+        """
+        row = np.arange(len(points))
+        distances, sides = edges.distances(points), self.turn * edges.sides(points)
+        nearest = np.argmin(distances, axis=1)
+        before, after = (nearest - 1) % len(edges.vertices), (nearest + 1) % len(edges.vertices)
+        least = distances[row, nearest]
+        starts, ends = distances[row, before] == least, distances[row, after] == least
+        other = np.where(starts, before, np.where(ends, after, nearest))
+        here, there = sides[row, nearest] > 0, sides[row, other] > 0
+        convex = self.convex[np.where(starts, nearest, after)]
+        return np.where(starts | ends, np.where(convex, here & there, here | there), here)
 
 
 def _checked_vertices(vertices: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
