@@ -1,8 +1,9 @@
 """Whether anything grew: one half of a soak against the other.
 
-What is compared, and how much more is none, was fixed before the first run. The first quarter of the nights
-is warming up. A measure has grown where its median over the last quarter is more than that over the second
-one, by more than its tolerance: a share of it, or a little that stands for the grain of what is measured.
+What is compared, and how much more is none, was fixed before the run that docs/reliability.md shows. The
+first quarter of the nights is warming up. A measure has grown where its median over the last quarter is more
+than that over the second one, by more than its tolerance: a share of it, or a little that stands for the
+grain of what is measured.
 """
 
 from __future__ import annotations
