@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -31,6 +31,10 @@ test-system: setup ## Run the tests on the whole deployment: kills and a failing
 
 fuzz: setup ## Have every reader read 100,000 hostile inputs (ARGS="--target fits --seed 2" for others)
 	@$(with) python -m tests.fuzz $(ARGS)
+	@$(with) python -m tests.trust.records docs/reliability.md
+
+soak: setup ## Run two hundred nights in one process and look whether anything grows (some minutes)
+	@$(with) python -m tests.soak $(ARGS)
 	@$(with) python -m tests.trust.records docs/reliability.md
 
 lint: setup ## Check style, format and types

@@ -17,7 +17,7 @@ PIPELINE = "cube_cleanup"
 
 def cube_cleanup(spec: CubeSpec, path: Path) -> DAG:
     """Return the DAG that cleans one cube up."""
-    with retention_dag(PIPELINE, spec, path, kind="cube", document=cleanup_document(spec)) as dag:
+    with retention_dag(PIPELINE, spec.name, spec.vacuum, kind="cube", document=cleanup_document(spec)) as dag:
         CleanUpCubeOperator(task_id="cleanup", cube=spec.name)
     return dag
 

@@ -44,7 +44,7 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
     it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
     """
     if (
-        request.path.parent.name not in ("catalog", "dags", "docs", "steps")
+        request.path.parent.name not in ("catalog", "dags", "docs", "steps", "upgrade")
         or request.path.name == "test_skymap.py"
     ):
         yield

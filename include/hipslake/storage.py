@@ -214,6 +214,10 @@ class Storage:
         with self._told(path, "write"):
             self._files.delete_tree(self.uri(path))
 
+    def delete_empty(self, path: str) -> None:
+        """Delete a folder if nothing is in it; object stores have none of these."""
+        self._files.delete_empty(self.uri(path))
+
     def link(self, source: str, target: str, *, durable: bool = True) -> bool:
         """Give a file a second path: a hard link, else a copy (by the server, if there is one).
 

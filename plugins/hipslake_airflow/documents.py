@@ -10,6 +10,7 @@ from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
 from hipslake.specs.join import SideSpec
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.vacuum import VacuumSpec
 
 from hipslake_airflow.schedules import when
 
@@ -224,10 +225,9 @@ HATS readers. Pause `catalog_ingest__{spec.name}` first, or its next run may pub
 """
 
 
-def vacuum_document(spec: CatalogSpec) -> str:
+def vacuum_document(name: str, kept: VacuumSpec) -> str:
     """Return the page of a catalog's vacuum DAG, in Markdown."""
-    kept = spec.vacuum
-    return f"""### Vacuum {spec.name}
+    return f"""### Vacuum {name}
 
 Takes versions away that are neither among the newest nor young enough, then every file that no version needs,
 then what runs that died have left. By the spec, the newest {kept.keep_versions} versions stay, and each
@@ -235,6 +235,21 @@ version for {kept.keep_days:g} days after a newer one took its place. The newest
 does the one that HATS readers are shown.
 
 A run by hand is a **dry run** unless its form says otherwise; its log lists what would go. Schedule:
+{kept.schedule or "none, so it runs by hand only"}.
+"""
+
+
+def vacuum_table_document(spec: TableSpec) -> str:
+    """Return the page of a table's vacuum DAG, in Markdown."""
+    kept = spec.vacuum
+    return f"""### Vacuum {spec.table}
+
+Drops snapshots that are neither among the newest nor young enough, then deletes every file that no snapshot
+names any more, metadata that dropped off the table's log, and what writes that died have left. By the spec,
+the newest {kept.keep_versions} snapshots stay, and each one for {kept.keep_days:g} days after a newer one
+took its place. Those that a branch or a tag names stay too.
+
+A run by hand is a **dry run** unless its form says otherwise; its log says how much would go. Schedule:
 {kept.schedule or "none, so it runs by hand only"}.
 """
 

@@ -51,6 +51,25 @@ def test_the_zips_of_another_spark_are_left_alone(tmp_path: Path) -> None:
     assert Path(found).is_relative_to(elsewhere)
 
 
+@pytest.mark.parametrize("quietly", [False, True])
+def test_workers_whom_nobody_asks_any_more_end_without_a_word(quietly: bool) -> None:
+    program = """
+import socket, sys
+from pyspark import daemon
+from hipslake.spark.daemon import ending_quietly
+ours, theirs = socket.socketpair()
+theirs.close()
+worker = ending_quietly(daemon.worker) if "quietly" in sys.argv else daemon.worker
+sys.exit(worker(ours, True) == 0)
+"""
+    given = ["quietly"] if quietly else []
+    told = {"PYTHON_UNIX_DOMAIN_ENABLED": "true", "PYTHON_DAEMON_KILL_WORKER_ON_FLUSH_FAILURE": "true"}
+    command = [sys.executable, "-c", program, *given]
+    done = subprocess.run(command, env=os.environ | told, capture_output=True, text=True, check=False)
+    assert ("BrokenPipeError" in done.stderr) is not quietly
+    assert done.returncode == (0 if quietly else 1)
+
+
 def test_the_daemon_forks_with_everything_imported_and_hardly_a_thread_started() -> None:
     program = """
 import sys

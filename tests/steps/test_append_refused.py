@@ -13,7 +13,6 @@ from hipslake.specs.yaml_file import load_catalog_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.steps import in_process
 from tests.steps.nights import SPEC, Survey, night_rows
 from tests.system.whole import contents
 
@@ -134,16 +133,6 @@ def test_a_threshold_may_be_raised(survey: Survey) -> None:
     survey.threshold = "400 rows"
     survey.night(1)
     survey.assert_holds_what_landed()
-
-
-def test_a_catalog_of_whole_versions_is_not_appended_to(tmp_path: Path) -> None:
-    survey = Survey(tmp_path)
-    in_process.write_source(tmp_path / "whole")
-    (tmp_path / "first").mkdir()
-    spec = in_process.write_spec(tmp_path / "first" / "stars.yaml", f"{tmp_path}/whole/*.parquet")
-    in_process.ingest(in_process.start(tmp_path / "warehouse", spec))
-    survey.land(0, night_rows(0))
-    refused(survey, 0, SpecError, "does not store _row")
 
 
 def test_a_crowded_place_that_may_not_be_split(survey: Survey) -> None:

@@ -33,7 +33,7 @@ def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
     folders = {"HIPSLAKE_SPECS": str(specs.parent), "HIPSLAKE_WAREHOUSE": str(tmp_path / "warehouse")}
     with (
         running_postgres(programs) as database,
-        statsd_socket(metrics_allow_list="hipslake") as statsd,
+        statsd_socket(metrics_allow_list="hipslake.catalog,append") as statsd,
         standalone(
             tmp_path, **folders, **statsd.variables, AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=database
         ) as airflow,

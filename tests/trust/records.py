@@ -1,4 +1,4 @@
-"""What long runs came to, for docs/reliability.md: the trust suite, and the fuzzing.
+"""What long runs came to, for docs/reliability.md: the trust suite, the fuzzing, and the soak.
 
 `python -m tests.trust.records docs/reliability.md` writes the newest result of each into the page's tables.
 """
@@ -55,6 +55,12 @@ TRUST = Records(
 FUZZ = Records(
     "make fuzz", "fuzz.jsonl", "target", ("inputs", "read", "refused", "faults", "seed", "seconds")
 )
+SOAK = Records(
+    "make soak", "soak.jsonl", "measure", ("second quarter", "last quarter", "per 100 nights", "at most", "")
+)
+TEN_NIGHTS = Records(
+    "python -m pytest tests/soak/test_ten_nights.py", "ten_nights.jsonl", "ten nights", ("at the end",)
+)
 
 
 def note(records: Records, key: str, **counts: Any) -> None:
@@ -68,7 +74,7 @@ def main() -> None:
     """Write the tables into the page that the command line names."""
     page = Path(sys.argv[1])
     text = page.read_text()
-    for records in (TRUST, FUZZ):
+    for records in (TRUST, FUZZ, SOAK, TEN_NIGHTS):
         text = records.written_into(text)
     page.write_text(text)
 

@@ -122,11 +122,6 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
                 f"{metadata.version} has leaves of up to {group.threshold}, which an append does not split; "
                 f"{_WAY_OUT}"
             )
-        if ROW_COLUMN not in group.to_arrow().names:
-            raise SpecError(
-                f"{spec.name}: version {metadata.version} was not made by mode append and does not store "
-                f"{ROW_COLUMN}, so no increment can be told from another; {_WAY_OUT}"
-            )
 
 
 def _placing(given: PositionFromSpec | None) -> str:

@@ -12,7 +12,6 @@ import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from hipslake.catalog.metadata import CatalogMetadata, Index
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
@@ -90,7 +89,7 @@ def find_values(
     stretches = [(h29, h29 + 1)]
     for increment in metadata.increments:
         if increment.write_id not in set(index.writes):
-            covered = read_sidecar(storage, increment.coverage, COVERAGE_SCHEMA)
+            covered = increment.cells(storage)
             order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
             stretches.append((starts(order, npix), stops(order, npix)))
     return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted

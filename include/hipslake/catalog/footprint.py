@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.metadata import GroupMetadata, Increment, Margin
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_partition_sidecars, read_sidecar
+from hipslake.catalog.partitions import read_partition_sidecars
 from hipslake.sphere.cells import Footprint
 from hipslake.sphere.pixels import starts
 from hipslake.storage import Storage
@@ -30,7 +30,7 @@ def footprint(storage: Storage, files: GroupMetadata | Margin) -> Footprint:
 
 def increment_footprint(storage: Storage, increment: Increment) -> Footprint:
     """The pixels that the rows of an increment lie in; how many bytes they take is not kept: 0."""
-    return footprint_of(read_sidecar(storage, increment.coverage, COVERAGE_SCHEMA))
+    return footprint_of(increment.cells(storage))
 
 
 def footprint_of(table: pa.Table) -> Footprint:

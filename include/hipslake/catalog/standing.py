@@ -42,6 +42,10 @@ class Standing:
         first = np.flatnonzero(np.append(True, start[1:] != start[:-1])) if len(start) else _NO
         return cls(table, PixelTree(order[first], npix[first]), np.append(first, len(start)))
 
+    def rows_before(self, leaf: int) -> int:
+        """How many rows lie before a leaf, given by its place in the tree."""
+        return int(self.table["rows"].to_numpy()[: int(self.first[leaf])].sum())
+
     def files(self, leaf: int) -> pa.Table:
         """The files of a leaf, given by its place in the tree."""
         return self.table.slice(int(self.first[leaf]), int(self.first[leaf + 1] - self.first[leaf]))

@@ -78,6 +78,10 @@ class LocalFiles:
         with suppress(FileNotFoundError):
             shutil.rmtree(uri)
 
+    def delete_empty(self, uri: str) -> None:
+        with suppress(OSError):  # of which one says that it is not empty
+            Path(uri).rmdir()
+
     def link(self, source: str, target: str, *, durable: bool) -> bool:
         return atomic.link(Path(source), Path(target), durable=durable)
 

@@ -139,6 +139,9 @@ class ObjectFiles:
         with suppress(FileNotFoundError):
             self._fs.rm(uri, recursive=True)
 
+    def delete_empty(self, uri: str) -> None:
+        """A folder in a store is what lies in it."""
+
     def link(self, source: str, target: str, *, durable: bool) -> bool:
         self.copy(source, target, durable=durable)
         return False

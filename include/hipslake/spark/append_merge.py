@@ -6,7 +6,7 @@ Nothing is committed here: what comes of it is a change, for whatever version it
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from hipslake.catalog.change import GroupChange
 from hipslake.catalog.co_partitioning import marks_after
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, read_sidecar
+from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
 from hipslake.planning.histogram import CELL_COLUMNS, Histogram
@@ -91,8 +91,11 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
             ordinal=earlier.ordinal if earlier else _ordinal(run, base),
             replaces=(earlier.ordinal,) if earlier else (),
             replaced_write=earlier.write_id if earlier else None,
+            numbers=None if base is None or base.numbers_rows else base.increments[0].ordinal,
         )
         coverage = _coverage(run, earlier)
+        if base is not None and attempt.numbers is not None:  # no leaf can stay as it is
+            coverage = PixelTree(*base.groups[0].leaf_pixels())
         cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
         regions, standing = {}, {}
         for group in check_columns(spec, schema):
@@ -123,8 +126,11 @@ def _margins(
     came: PixelTree,
     went: PixelTree,
 ) -> dict[float, MarginChange]:
-    """Let the margins follow: those of the version, or, if there is none, those of the spec."""
-    spec = run.frozen.spec
+    """Let the margins follow: those of the version, or, if there is none, those of the spec.
+
+    Where all leaves are written anew, as their rows get their `_row`, so are all margins.
+    """
+    spec, anew = run.frozen.spec, attempt.numbers is not None
     margins = base.margins if base else ()
     radii = tuple(margin.radius_arcsec for margin in margins) if base else spec.margin.arcsec
     if not radii:
@@ -140,16 +146,21 @@ def _margins(
         catalog=run.catalog,
         order=order,
         schema=check_columns(spec, schema)[order.group],
-        group=base.group(order.group) if base else None,
-        margins=margins,
+        group=base.group(order.group) if base and not anew else None,
+        margins=() if anew else margins,
         change=changes[order.group],
         came=came,
         went=went,
+        anew=anew,
     )
     with run.phases("margins"):
-        return update.run(
+        made = update.run(
             run.engine, task_bytes=run.request.target_bytes, block_bytes=run.request.block_bytes
         )
+    if not anew:
+        return made
+    old = {margin.radius_arcsec: margin.table(run.catalog) for margin in margins}
+    return {arcsec: replace(change, removed=old[arcsec]) for arcsec, change in made.items()}
 
 
 def _changes(
@@ -210,7 +221,7 @@ def _coverage(run: AppendRun, earlier: Increment | None) -> PixelTree:
     """The pixels that rows to be taken out lie in."""
     if earlier is None:
         return PixelTree([], [])
-    table = read_sidecar(run.catalog, earlier.coverage, COVERAGE_SCHEMA)
+    table = earlier.cells(run.catalog)
     return PixelTree(table["order"].to_numpy(), table["npix"].to_numpy())
 
 

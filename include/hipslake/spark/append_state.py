@@ -40,6 +40,7 @@ class Attempt(Frozen):
     ordinal: int  # of the increment
     replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
     replaced_write: str | None = None  # that had added them
+    numbers: int | None = None  # ordinal of the rows that stand there without `_row`, and get it now
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class AppendState(WriteState):
     standing : dict of str to Standing
         Per column group.
     coverage : PixelTree
-        The pixels that rows which are to be taken out lie in.
+        The pixels that rows which are to be taken out lie in; all, where rows get their `_row`.
     """
 
     attempt: Attempt
@@ -60,7 +61,7 @@ class AppendState(WriteState):
     coverage: PixelTree
 
     def may_lose(self, start: int, stop: int) -> bool:
-        """Whether a stretch of the curve may hold rows that are to be taken out."""
+        """Whether a stretch of the curve may hold rows that are to be taken out; or that get their `_row`."""
         return bool(
             np.searchsorted(self.coverage.stop, start, side="right")
             < np.searchsorted(self.coverage.start, stop, side="left")

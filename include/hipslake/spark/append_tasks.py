@@ -105,6 +105,7 @@ class _Merge:
         self._writer = writer
         self._standing: Standing = state.standing[plan.group]
         self._beside: set[Pixel] = set()
+        self._numbers = state.attempt.numbers
         threshold = state.spec.threshold_of(plan.group)
         self._unit, self._most = threshold.unit, threshold.value
 
@@ -123,7 +124,7 @@ class _Merge:
         for leaf in range(first, last):
             begin, end = int(tree.start[leaf]), int(tree.stop[leaf])
             mine = [within(batch, begin, end) for batch in new]
-            losing = self._state.may_lose(begin, end)
+            losing = self._state.may_lose(begin, end) or self._numbers is not None
             comes = any(batch.num_rows for batch in mine)
             if losing or (comes and not self._add_file(leaf, mine)):
                 self._rewrite(tree[leaf], leaf, mine)
@@ -146,7 +147,7 @@ class _Merge:
     def _rewrite(self, pixel: Pixel, leaf: int, new: list[pa.RecordBatch]) -> None:
         """Write what a pixel, a leaf or a part of one, holds from now on."""
         before, after, taken_out = self._old_rows(pixel, leaf)
-        whole = self._standing.tree[leaf] == pixel
+        whole = self._standing.tree[leaf] == pixel and self._numbers is None
         if whole and not taken_out and not any(batch.num_rows for batch in new):
             return  # it stays as it is
         files = self._standing.files(leaf).to_pylist()
@@ -164,8 +165,7 @@ class _Merge:
         after: list[pa.RecordBatch] = []
         taken_out = 0
         ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
-        files = self._standing.files(leaf)
-        for rows in sorted_rows(self._state.catalog, files, self._plan.schema, pixel):
+        for rows in self._standing_rows(pixel, leaf):
             ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
             goes = np.isin(ordinals, replaces)
             taken_out += int(goes.sum())
@@ -176,6 +176,25 @@ class _Merge:
                 elif kept.any():
                     side.append(rows.filter(pa.array(kept)))
         return before, after, taken_out
+
+    def _standing_rows(self, pixel: Pixel, leaf: int) -> list[pa.RecordBatch]:
+        """The rows of a pixel that are there, with their `_row`.
+
+        Where it was not stored, rows are numbered along the curve: they stand in the order of their source
+        already, as far as that decides anything.
+        """
+        files = self._standing.files(leaf)
+        if self._numbers is None:
+            return sorted_rows(self._state.catalog, files, self._plan.schema, pixel)
+        stored = self._plan.schema.remove(self._plan.schema.get_field_index(ROW_COLUMN))
+        number = (self._numbers << ORDINAL_SHIFT) + self._standing.rows_before(leaf)
+        numbered = []
+        for batch in sorted_rows(self._state.catalog, files, stored, self._standing.tree[leaf]):
+            rows = pa.array(np.arange(number, number + batch.num_rows))
+            number += batch.num_rows
+            whole = pa.RecordBatch.from_arrays([*batch.columns, rows], schema=self._plan.schema)
+            numbered.append(within(whole, *pixel.interval))
+        return [batch for batch in numbered if batch.num_rows]
 
 
 def _free_pixels(pixel: Pixel, tree: PixelTree, keys: NDArray[np.int64]) -> Iterator[Pixel]:

@@ -30,7 +30,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
+from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
 
@@ -59,6 +59,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
         work = files_to_compact(base, catalog, request.min_files) if base else {}
         if base is None or not work:
             log.info("No leaf of %s has %d files.", catalog.uri(), request.min_files)
+            abandon(catalog, frozen.write_id)
             return report
         if tries == request.merges:
             raise ConflictError(
@@ -72,7 +73,7 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
     with phases("pointers"):
         point_at_newest(catalog)
     # The folder that the run drew at its start was never written into.
-    catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
+    abandon(catalog, frozen.write_id)
     return report.model_copy(
         update={
             "version": committed.version,

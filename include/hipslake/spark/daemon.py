@@ -9,10 +9,14 @@ Only for local masters: on a cluster the library arrives with the tasks, after t
 from __future__ import annotations
 
 import gc
+import socket
+from collections.abc import Callable
 from importlib import import_module
 
 from hipslake.spark.installed import prefer_installed_pyspark
 from hipslake.spark.kernel import use_small_pages
+
+Worker = Callable[[socket.socket, bool], int]
 
 IMPORTED = (
     "pandas",  # pyarrow imports it when it first converts something
@@ -35,6 +39,25 @@ def prepare() -> None:
     gc.freeze()  # the workers share these pages as long as nobody walks over them
 
 
+def ending_quietly(worker: Worker) -> Worker:
+    """Let a worker end without a word where nobody is there any more whom it could tell.
+
+    A job does not stop its session, it ends, and its JVM with it. Workers that wait for the next task then
+    find their socket closed, and Spark's daemon writes the traceback of each into the log of a job that went
+    well.
+    """
+
+    def run(sock: socket.socket, authenticated: bool) -> int:
+        try:
+            return worker(sock, authenticated)
+        except ConnectionError:
+            return 1
+
+    return run
+
+
 if __name__ == "__main__":
     prepare()
-    import_module("pyspark.daemon").manager()
+    daemon = import_module("pyspark.daemon")
+    daemon.__dict__["worker"] = ending_quietly(daemon.worker)
+    daemon.manager()

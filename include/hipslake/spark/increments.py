@@ -30,7 +30,7 @@ from hipslake.steps.margin_draft import changed_margins
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.run import now_utc
 from hipslake.steps.shared_files import check_not_shared
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
+from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
@@ -116,7 +116,7 @@ class _Job:
         with self.run.phases("pointers"):
             newest = point_at_newest(self.catalog)
         # The folder that the run drew at its start was never written into.
-        self.catalog.delete(self.catalog.join(self.run.frozen.write_id, HEARTBEAT))
+        abandon(self.catalog, self.run.frozen.write_id)
         log.info(
             "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )

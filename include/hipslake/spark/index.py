@@ -31,7 +31,7 @@ from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
+from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
 
@@ -98,7 +98,7 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
                 )
     with phases("pointers"):
         point_at_newest(catalog)
-    catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))  # that folder was never written into
+    abandon(catalog, frozen.write_id)  # that folder was never written into
     folder.write(RunFolder.INDICES, BuiltIndices(indices=committed.indices))
     report = _report(committed, committed.indices, catalog, phases)
     return report.model_copy(update={"version": committed.version})

@@ -48,6 +48,8 @@ class MarginUpdate:
         What the append changes in the group.
     came, went : PixelTree
         Where its rows lie, and where rows lie that it takes out.
+    anew : bool
+        Whether the append has written all leaves anew: margins come of these alone.
     """
 
     catalog: Storage
@@ -58,6 +60,7 @@ class MarginUpdate:
     change: GroupChange
     came: PixelTree
     went: PixelTree
+    anew: bool = False
 
     def run(self, engine: Engine, *, task_bytes: int, block_bytes: int) -> dict[float, MarginChange]:
         """Make the margin files that differ; gives the change per distance."""
@@ -80,7 +83,7 @@ class MarginUpdate:
                 Wanted(np.searchsorted(tiles, places), _sizes(new.select(places), table), must)
                 for (places, must), table in zip(wanted, standing, strict=True)
             ],
-            before=around,
+            before=None if self.anew else around,
             standing=standing,
             cores=engine.cores,
             task_bytes=task_bytes,

@@ -46,6 +46,12 @@ SESSION: dict[str, str] = {
     # safeguards against shuffles whose content depends on arrival order guard nothing here.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.shuffle.checksum.enabled": "false",
+    # What was done long ago is kept for a UI that these jobs do not have, and by a session that goes on for
+    # hundreds of steps (a notebook's) it is asked for even less.
+    "spark.ui.retainedJobs": "50",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "2000",
+    "spark.sql.ui.retainedExecutions": "20",
 }
 
 # How Python workers start where all run on one machine; a cluster has the library only once a job runs.

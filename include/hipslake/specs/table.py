@@ -23,6 +23,7 @@ from hipslake.specs.source import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.text_form import TextForm
 from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.vacuum import VacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
@@ -157,7 +158,7 @@ class IcebergSpec(Frozen):
 class TableSpec(NamedSpec):
     """One table: where its rows come from, how it is partitioned, and how rows are added."""
 
-    of_no_outcome = frozenset({"schedule"})
+    of_no_outcome = frozenset({"schedule", "vacuum"})
 
     source: RowsSpec
     iceberg: IcebergSpec = IcebergSpec()
@@ -171,6 +172,7 @@ class TableSpec(NamedSpec):
     target_file_size: Threshold = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     schedule: Following = None  # None: when the catalog that it is fed from is published
+    vacuum: VacuumSpec = VacuumSpec()  # of its snapshots
 
     @field_validator("key", mode="before")
     @classmethod

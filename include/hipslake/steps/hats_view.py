@@ -18,7 +18,6 @@ from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import HATS, skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
@@ -171,5 +170,5 @@ def _point_map(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetada
 
 
 def _coverage(catalog: Storage, increment: Increment) -> PointMap:
-    table = read_sidecar(catalog, increment.coverage, COVERAGE_SCHEMA)
+    table = increment.cells(catalog)
     return PointMap.from_cells(*(table[name].to_numpy() for name in ("order", "npix", "rows")))

@@ -19,7 +19,7 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.versions.heartbeat import abandon
 
 
 class InputsRequest(Request):
@@ -67,7 +67,7 @@ def run(request: InputsRequest) -> InputsReport:
     inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
     request.folder.write(RunFolder.FILES, inputs)
     if unchanged is not None or not files:  # nothing will be written, so the folder waits for no next step
-        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
+        abandon(catalog, frozen.write_id)
     return InputsReport(
         files=len(files),
         bytes=inputs.total_bytes,

@@ -30,7 +30,7 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"
 """In the run folder of the cube: that of the catalog's run."""
@@ -91,7 +91,7 @@ def run(request: MaterialiseRequest) -> MaterialiseReport:
     with phases("sweep"):
         swept_orphans(catalog, frozen.write_id)
     if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
+        abandon(catalog, frozen.write_id)
     return MaterialiseReport(
         rows_in=version.joined.rows,
         rows_out=version.joined.rows,

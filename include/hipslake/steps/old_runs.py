@@ -113,7 +113,8 @@ def _began_before(described: dict[str, Any], moment: datetime) -> bool:
 
 def _described(storage: Storage, folder: str) -> dict[str, Any]:
     """What a run says of itself: what it froze, or, where a single step is all of it, what that was told."""
-    for name in (RunFolder.RUN, RunFolder.request_path("vacuum"), RunFolder.request_path("export")):
+    requests = ("vacuum", "vacuum_table", "export")
+    for name in (RunFolder.RUN, *map(RunFolder.request_path, requests)):
         try:
             document = plain_json(storage.read(storage.join(folder, name)))
         except (FileNotFoundError, ValueError):

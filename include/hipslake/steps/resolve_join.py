@@ -28,7 +28,7 @@ from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage import Storage
 from hipslake.versions.files import version_path
-from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.versions.heartbeat import abandon
 
 
 class ResolveJoinRequest(FirstRequest):
@@ -138,7 +138,7 @@ def freeze(
     with phases("sweep"):
         swept_orphans(catalog, frozen.write_id)
     if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
+        abandon(catalog, frozen.write_id)
     return ResolveJoinReport(
         catalog=spec.name,
         write_id=frozen.write_id,

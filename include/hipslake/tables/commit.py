@@ -195,7 +195,7 @@ def _conflict(name: str, what: str) -> ConflictError:
 
 
 def _commit_once(table: Table, change: Change) -> None:
-    table = _asked_once(table)
+    table = asked_once(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:
         properties = change.properties(table)
@@ -223,7 +223,7 @@ def _commit_once(table: Table, change: Change) -> None:
                 producer.delete_data_file(file)
 
 
-def _asked_once(table: Table) -> Table:
+def asked_once(table: Table) -> Table:
     """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
     metadata = table.metadata.model_copy(
         update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}

@@ -35,6 +35,8 @@ from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_column
 log = logging.getLogger(__name__)
 
 FORMAT_VERSION = "2"
+LOGGED_METADATA = "20"
+"""So many older metadata files the log of a new table names; a vacuum deletes the others."""
 SHAPED_BY = "hipslake.shaped-by"
 """Property of a table: the attempt that made it, or gave it its newest columns."""
 
@@ -108,6 +110,7 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) 
         "format-version": FORMAT_VERSION,
         "write.target-file-size-bytes": str(spec.target_file_size.value),
         "commit.manifest-merge.enabled": "true",
+        "write.metadata.previous-versions-max": LOGGED_METADATA,  # each holds what was sunk, of a year
         SHAPED_BY: attempt,
         **spec.properties,
     }

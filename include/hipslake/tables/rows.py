@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, read_sidecar
 from hipslake.catalog.parts import parts
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
@@ -157,7 +156,7 @@ class _RowsOfCatalog:
                     f"{', '.join(str(i.key) for i in catalog.metadata.increments) or 'none'}"
                 )
             ordinal = increment.ordinal
-            table = read_sidecar(catalog.storage, increment.coverage, COVERAGE_SCHEMA)
+            table = increment.cells(catalog.storage)
             inside = Intervals.of(zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True))
         elif ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
             schema = schema.remove(schema.get_field_index(ROW_COLUMN))

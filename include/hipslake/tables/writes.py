@@ -3,6 +3,9 @@
 A write's data files lie in `<location>/data/<write id>/`, its working files and its heartbeat in
 `<location>/_writes/<write id>/`. When it has committed, or given up, the latter goes. So a write that left
 one behind with a silent heartbeat is dead, and what of its files no snapshot names is an orphan.
+
+A write that takes files away (a vacuum) keeps a list of them there, from before its commit until they are
+gone. So whoever finds it dead knows what is left to do.
 """
 
 from __future__ import annotations
@@ -11,16 +14,17 @@ import json
 import logging
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
+from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writing import DATA
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
 from hipslake.versions.write_id import is_write_id, write_time
@@ -28,7 +32,8 @@ from hipslake.versions.write_id import is_write_id, write_time
 log = logging.getLogger(__name__)
 
 WRITES = "_writes"
-_LOG_LENGTH = 100
+UNNEEDED = "unneeded.json"
+"""In the folder of a write: the files that nothing names once it has committed."""
 
 
 def writes_of(table: Table) -> Storage:
@@ -100,14 +105,61 @@ def sweep_writes(
     if not dead:
         return []
     table = open_table(catalog, name)
-    named, manifests = _named(table)
+    named = named_files(table)
     removed = []
     for folder in dead:
-        removed += _delete_but(table, folder, named)
-        removed += _delete_metadata(table, folder, manifests)
+        removed += _delete_but(table, folder, named.data)
+        removed += _delete_metadata(table, folder, named.metadata)
+        removed += [_below(table, path) for path, _ in delete_unneeded(table, folder, named.all)]
         writes.delete_tree(folder)
         log.info("Table %s: swept write %s, which died.", name, folder)
     return sorted(removed)
+
+
+def living_writes(table: Table) -> list[str]:
+    """The ids of the writes that are at work on a table."""
+    writes = writes_of(table)
+    folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
+    return [folder for folder in folders if not _is_dead(writes, folder, stale_seconds())]
+
+
+def keep_unneeded(table: Table, write_id: str, paths: Collection[str]) -> None:
+    """Note which files nothing names once a write has committed."""
+    folder = writes_of(table).sub(write_id)
+    folder.write(UNNEEDED, json.dumps(sorted(paths)).encode())
+
+
+def delete_unneeded(table: Table, write_id: str, named: Collection[str]) -> list[tuple[str, int]]:
+    """Delete the files that a write has noted, but for those that are named all the same.
+
+    Returns
+    -------
+    list of (str, int)
+        Paths, and bytes.
+    """
+    try:
+        noted = json.loads(writes_of(table).read(f"{write_id}/{UNNEEDED}"))
+    except (FileNotFoundError, ValueError):  # half of it: then there was no commit
+        return []
+    removed = []
+    for path in sorted(set(noted) - set(named)):
+        folder, _, name = path.rpartition("/")
+        storage = Storage.at(folder)
+        with suppress(FileNotFoundError):
+            removed.append((path, storage.entry(name).size))
+            storage.delete(name)
+    root = Storage.at(table.location())
+    for folder in sorted({_below(table, path).rpartition("/")[0] for path, _ in removed}):
+        parts = folder.split("/")
+        for depth in range(len(parts), 1, -1):  # `data` itself stays
+            if not root.list("/".join(parts[:depth])):
+                root.delete_tree("/".join(parts[:depth]))
+    return removed
+
+
+def _below(table: Table, path: str) -> str:
+    """A path relative to the table's location, where it lies below it."""
+    return path.removeprefix(f"{table.location().rstrip('/')}/")
 
 
 def _is_dead(writes: Storage, folder: str, limit: float) -> bool:
@@ -115,22 +167,6 @@ def _is_dead(writes: Storage, folder: str, limit: float) -> bool:
     if beats is None:
         return time.time() - write_time(folder).timestamp() >= limit
     return not beats
-
-
-def _named(table: Table) -> tuple[set[str], set[str]]:
-    """All data files that a snapshot names, and all files of metadata."""
-    found: dict[str, ManifestFile] = {}
-    metadata = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-    for snapshot in table.snapshots():
-        metadata.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
-            found[manifest.manifest_path] = manifest
-    files = {
-        entry.data_file.file_path
-        for manifest in found.values()
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
-    }
-    return files, metadata | set(found)
 
 
 def _delete_but(table: Table, write_id: str, kept: Collection[str]) -> list[str]:
@@ -152,14 +188,13 @@ def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> lis
     """Delete a write's manifests that are not named, and the metadata files of commits that it failed at."""
     folder = Storage.at(table.location()).sub("metadata")
     names = {path.rpartition("/")[2] for path in named}
-    token, present = str(commit_uuid(write_id)), version_of(table.metadata_location)
+    token, oldest = str(commit_uuid(write_id)), oldest_logged(table)
     removed = []
     for entry in folder.list():
         if entry.path in names:
             continue
         of_it = token in entry.path
-        # What dropped off the log of metadata files long ago is history, and not looked into.
-        if entry.path.endswith(".metadata.json") and version_of(entry.path) > present - _LOG_LENGTH:
+        if entry.path.endswith(".metadata.json") and version_of(entry.path) > oldest:
             of_it = _failed_commit(table, write_id, folder, entry.path)
         if of_it:
             folder.delete(entry.path)

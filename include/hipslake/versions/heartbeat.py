@@ -134,6 +134,18 @@ def claim_write(storage: Storage, now: datetime, *, rest: bool = True) -> str:
                 return write_id
 
 
+def abandon(storage: Storage, folder: str) -> None:
+    """Take the heartbeat of a folder away that waits for no step any more, and the folder if it is empty.
+
+    Parameters
+    ----------
+    storage, folder
+        As for `Heartbeat`.
+    """
+    storage.delete(storage.join(folder, HEARTBEAT))
+    storage.delete_empty(folder)
+
+
 def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> bool:
     """Whether a step beats in a folder, or the folder rests between two steps; as for `pulse`."""
     return pulse(storage, folder, stale_after) is True

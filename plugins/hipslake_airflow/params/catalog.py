@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 from hipslake.specs.catalog import CatalogSpec, Layout, Mode
-from hipslake.specs.cube import CubeSpec
 from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
-from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS
+from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
 
 from hipslake_airflow.params.fields import force_field, threshold_field, wait_field, window_fields
 
@@ -64,26 +63,34 @@ def rollback_params() -> dict[str, Param]:
     }
 
 
-def vacuum_params(spec: CatalogSpec | CubeSpec) -> dict[str, Param]:
-    """Return the params of a vacuum, or of a cube's cleanup, with what the spec says as defaults."""
+def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Param]:
+    """Return the params of a vacuum, or of a cube's cleanup, with what the spec says as defaults.
+
+    Parameters
+    ----------
+    kept : VacuumSpec
+    versions : str
+        What goes: versions, or the snapshots of a table.
+    """
+    one = versions.removesuffix("s")
     return {
         "keep_versions": Param(
-            spec.vacuum.keep_versions,
+            kept.keep_versions,
             type="integer",
             minimum=1,
             maximum=MAX_KEEP_VERSIONS,
-            title="Keep versions",
-            description="So many of the newest versions stay, the newest one counted.",
+            title=f"Keep {versions}",
+            description=f"So many of the newest {versions} stay, the newest one counted.",
         ),
         "keep_days": Param(
-            spec.vacuum.keep_days,
+            kept.keep_days,
             type="number",
             minimum=0,
             maximum=MAX_KEEP_DAYS,
             title="Keep days",
             description=(
-                "A version stays for so many days after a newer one took its place, and so do the folders "
-                "of runs. Who has opened a version needs its files until the work is done."
+                f"A {one} stays for so many days after a newer one took its place, and so do the folders "
+                f"of runs. Who has opened a {one} needs its files until the work is done."
             ),
         ),
         "dry_run": Param(

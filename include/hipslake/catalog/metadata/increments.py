@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-from pydantic import Field
+from typing import Literal
 
-from hipslake.catalog.partitions import SOURCE_SCHEMA, Sidecar, read_sidecar, table_of
+import pyarrow as pa
+from pydantic import Field, model_validator
+
+from hipslake.catalog.partitions import (
+    COVERAGE_SCHEMA,
+    PARTITION_SCHEMA,
+    SOURCE_SCHEMA,
+    Sidecar,
+    read_sidecar,
+    table_of,
+)
 from hipslake.specs.base import Frozen
 from hipslake.storage import Storage
 
@@ -43,6 +52,14 @@ class Rejects(Frozen):
     reasons: dict[str, int] = Field(default_factory=dict)
 
 
+class Cell(Frozen):
+    """A pixel with rows."""
+
+    order: int = Field(ge=0, le=29)
+    npix: int = Field(ge=0, description="NESTED pixel number at this order")
+    rows: int = Field(ge=1)
+
+
 class Increment(Frozen):
     """The rows of one run; `_row >> 40` is its ordinal."""
 
@@ -58,4 +75,27 @@ class Increment(Frozen):
     fingerprint: str = Field(description="digest of the files, the spec and the library it was made with")
     sources: Sources
     rejects: Rejects = Rejects()
-    coverage: Sidecar = Field(description="how many of its rows lie in which pixel")
+    coverage: Sidecar | None = Field(default=None, description="how many of its rows lie in which pixel")
+    by_leaf: Literal[True] | None = Field(
+        default=None, description="`coverage` lists the leaf files of the version that brought the rows"
+    )
+    leaves: tuple[Cell, ...] | None = Field(
+        default=None, description="in place of `coverage`: the leaves of the version that brought the rows"
+    )
+
+    @model_validator(mode="after")
+    def _lies_somewhere(self) -> Increment:
+        if (self.coverage is None) is (self.leaves is None):
+            raise ValueError(
+                "coverage: says where the rows lie, or in its place leaves; one of them is needed"
+            )
+        return self
+
+    def cells(self, storage: Storage) -> pa.Table:
+        """Where the rows lie, as `COVERAGE_SCHEMA`; `storage` is at the catalog's root."""
+        if self.coverage is None:
+            return table_of(self.leaves or (), COVERAGE_SCHEMA)
+        if self.by_leaf:
+            leaves = read_sidecar(storage, self.coverage, PARTITION_SCHEMA)
+            return leaves.select(COVERAGE_SCHEMA.names).cast(COVERAGE_SCHEMA)
+        return read_sidecar(storage, self.coverage, COVERAGE_SCHEMA)

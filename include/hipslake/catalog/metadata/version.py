@@ -11,10 +11,12 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.metadata.columns import Association, CoPartitioned, Position
+from hipslake.catalog.metadata.first_form import brought_up, is_first_form
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.metadata.indices import Index
 from hipslake.catalog.metadata.leaves import GroupMetadata, Margin
 from hipslake.catalog.metadata.text import render
+from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
@@ -79,6 +81,11 @@ class CatalogMetadata(Frozen):
     def mark_of(self, column: str) -> CoPartitioned | None:
         """How a column is co-partitioned; None if it is not."""
         return next((mark for mark in self.co_partitioned if mark.column == column), None)
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether `_row` is stored. A whole of one column group does without, until nights come to it."""
+        return ROW_COLUMN in self.groups[0].to_arrow().names
 
     @property
     def increment_writes(self) -> tuple[str, ...]:
@@ -179,6 +186,8 @@ class CatalogMetadata(Frozen):
                 f"{where}: format version {head.get('format_version')!r}, but this library reads "
                 f"{FORMAT_VERSION}; upgrade hipslake"
             )
+        if is_first_form(head):
+            data = json.dumps(brought_up(head))
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
