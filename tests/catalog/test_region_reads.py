@@ -240,7 +240,7 @@ def test_mocs_are_read_from_files(single: Published, tmp_path: Path) -> None:
         ("some.txt", b" \n", "nothing is in it"),
         ("some.json", b"{}", "nothing is in it"),
         ("some.txt", b"\xff\xfe", "no MOC in FITS, JSON or text"),
-        ("some.txt", b"cone 1 2 3deg", "not understood"),
+        ("some.txt", b"cone 1 2 3deg", "holds other than orders and pixels"),
     ],
 )
 def test_files_that_hold_no_moc(

@@ -56,7 +56,7 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(bag.dags)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, its loop runs in the thread of the tests
 def mermaid() -> Iterator[Callable[[str], None]]:
     """The parser of the script that draws the site's diagrams, in a browser."""
     from tests.web.browser import chromium, find_chromium

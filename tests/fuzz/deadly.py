@@ -33,4 +33,4 @@ def _read(case: Case, folder: Path) -> None:
             bytearray(os.urandom(1) * (150 << 20))
 
 
-DEADLY = _Deadly("deadly", _make, _read, cpu_seconds=1.0, more_bytes=100 << 20)
+DEADLY = _Deadly("deadly", _make, _read, cpu_seconds=3.0, more_bytes=100 << 20)

@@ -6,7 +6,7 @@ Either is a run of its own in one step, so its request holds all that it depends
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Self
 
 from pydantic import AwareDatetime, Field
@@ -15,7 +15,6 @@ from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.specs.vacuum import Retention
 from hipslake.steps.report import Report, Request
-from hipslake.steps.run import now_utc
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import resting_seconds
 
@@ -30,7 +29,7 @@ class RetentionRequest(Request):
     keep_versions: int
     keep_days: float
     dry_run: bool = True
-    created: AwareDatetime = Field(default_factory=now_utc)  # ages are counted up to then
+    created: AwareDatetime = Field(default_factory=lambda: datetime.now(UTC))  # ages are counted up to then
 
     def fingerprint(self) -> str:
         """Return the digest of the request; there is nothing else."""

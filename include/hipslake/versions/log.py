@@ -301,7 +301,7 @@ class VersionLog:
 
     def _read(self, number: int) -> bytes:
         if not 0 < number <= _MOST_VERSIONS:
-            raise self._not_found(number, "is none that there could be")
+            raise self._not_found(number, "does not exist")
         try:
             data = self._storage.read(version_path(number))
         except FileNotFoundError:
