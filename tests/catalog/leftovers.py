@@ -69,7 +69,11 @@ def _of_the_log(name: str) -> bool:
     parts = name.split("/")
     if parts[0] != "_versions" or parts[-1].endswith(".tmp"):
         return False
-    return len(parts) == 2 or parts[1] in ("swept", "ordinals")  # not pins: they go with their writes
+    return len(parts) == 2 or parts[1] in (
+        "swept",
+        "ordinals",
+        "vacuumed",
+    )  # not pins: they go with their writes
 
 
 def _is_published(name: str) -> bool:

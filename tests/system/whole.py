@@ -13,7 +13,7 @@ from hipslake.versions.write_id import write_ids_in
 
 _POINTERS = ("metadata.json", "collection.properties", "SHA256SUMS")
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00| UTC)?")
-_OWN_NOTES = re.compile(r"_versions/swept/.*")  # the sweeper's, kept for a month by design
+_OWN_NOTES = re.compile(r"_versions/(swept|vacuumed)/.*")  # of sweeps, for a month, and of vacuums, for good
 
 
 def contents(root: Path) -> dict[str, bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage import Storage
-from hipslake.versions.files import tombstone, version_path
+from hipslake.versions.files import TOMBSTONES, tombstone, version_path
 from hipslake.versions.log import VersionLog
 
 from tests.processes import in_processes
@@ -211,6 +212,38 @@ def test_unfinished_and_foreign_files_are_no_versions(storage: Storage) -> None:
     assert log.newest() == 2
     assert log.numbers() == [1, 2]
     assert log.commit(3, metadata(3, "a"), "a") == "committed"
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"[]", b'{"x": 1}', b'{"1"'])
+def test_tombstones_that_are_noted_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | None
+) -> None:
+    storage = Storage.at(tmp_path)
+    log = committed(storage, 4)
+    for number in (1, 2):
+        log.entomb(number)
+    gone = {1: write_id_of(1), 2: write_id_of(2)}
+    assert log.vacuumed() == gone
+    log.note_vacuumed(gone)
+    log.entomb(3)  # by a vacuum that was killed before it could note this
+    if damage is not None:
+        storage.write(TOMBSTONES, damage)
+    read: list[str] = []
+    monkeypatch.setattr(Storage, "read", noting(read, Storage.read))
+    assert log.vacuumed() == gone | {3: write_id_of(3)}
+    assert log.numbers() == [4]
+    assert (version_path(1) in read) is (damage is not None)
+    assert version_path(3) in read
+
+
+def noting(read: list[str], how: Callable[[Storage, str], bytes]) -> Callable[[Storage, str], bytes]:
+    """A way to read that says what it reads."""
+
+    def noted(storage: Storage, path: str) -> bytes:
+        read.append(path)
+        return how(storage, path)
+
+    return noted
 
 
 def test_a_vacuumed_version_leaves_a_tombstone_that_keeps_its_number(storage: Storage) -> None:

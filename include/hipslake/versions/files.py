@@ -15,6 +15,9 @@ CURRENT = "current"
 """A symbolic link to the folder of the newest version's write."""
 VERSIONS = "_versions"
 """The folder of the log."""
+TOMBSTONES = f"{VERSIONS}/vacuumed/known.json"
+"""Which versions are tombstones, and the write of each: so that a vacuum need not read all of them."""
+
 TOMBSTONE_BYTES = 1024
 """No tombstone is larger."""
 

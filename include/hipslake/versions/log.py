@@ -7,6 +7,7 @@ look for newer versions beyond what a pointer says, and whoever writes mends the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from hipslake.versions.files import (
     CURRENT,
     POINTER,
     TOMBSTONE_BYTES,
+    TOMBSTONES,
     VERSIONS,
     head,
     is_tombstone,
@@ -80,22 +82,43 @@ class VersionLog:
             if number is not None:
                 sizes[number] = entry.size
         if not sizes:  # a web server lists nothing
-            known = range(1, (self.newest() or 0) + 1)
-            sizes = {number: self._storage.entry(version_path(number)).size for number in known}
+            numbers = range(1, (self.newest() or 0) + 1)
+            sizes = {number: self._storage.entry(version_path(number)).size for number in numbers}
+        small = {number for number, size in sizes.items() if size <= TOMBSTONE_BYTES}
+        known = self._noted() if small else {}
         return [
             number
-            for number, size in sorted(sizes.items())
-            if size > TOMBSTONE_BYTES or not self._is_tombstone(number)
+            for number in sorted(sizes)
+            if number not in small or not (number in known or self._is_tombstone(number))
         ]
 
     def vacuumed(self) -> dict[int, str]:
         """The numbers of the versions that were vacuumed, each with the write that had committed it."""
-        found = {}
-        for entry in self._storage.list(VERSIONS):
-            number = version_number(entry.path)
-            if number is not None and entry.size <= TOMBSTONE_BYTES and self._is_tombstone(number):
+        listed = ((version_number(entry.path), entry.size) for entry in self._storage.list(VERSIONS))
+        small = [number for number, size in listed if number is not None and size <= TOMBSTONE_BYTES]
+        known = self._noted() if small else {}
+        found = {number: known[number] for number in small if number in known}
+        for number in small:
+            if number not in known and self._is_tombstone(number):
                 found[number] = str(self._head_of(number).get("write_id"))
         return found
+
+    def note_vacuumed(self, vacuumed: Mapping[int, str]) -> None:
+        """Keep which versions are tombstones, so that nobody need read every one of them again.
+
+        A tombstone stays one. What is not noted, as another vacuum noted less, is read.
+        """
+        if vacuumed == self._noted():
+            return
+        told = {str(number): write_id for number, write_id in sorted(vacuumed.items())}
+        self._storage.write(TOMBSTONES, json.dumps(told).encode())
+
+    def _noted(self) -> dict[int, str]:
+        try:
+            told = json.loads(self._storage.read(TOMBSTONES))
+            return {int(number): str(write_id) for number, write_id in told.items()}
+        except (FileNotFoundError, ValueError, AttributeError, RecursionError):  # none, or a damaged one
+            return {}
 
     def read(self, number: int | None = None) -> bytes:
         """The metadata of a version; of the newest one if no number is given.

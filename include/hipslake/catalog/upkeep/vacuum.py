@@ -119,6 +119,8 @@ def vacuum(
         for each in expired:
             versions.entomb(each.number)
     gone = versions.vacuumed() | {each.number: each.write_id for each in expired}
+    if not dry_run:
+        versions.note_vacuumed(gone)
     postponed = ""
     try:
         _check_pins(pinned_versions(storage, without=dead) & gone.keys())
