@@ -75,6 +75,10 @@ def test_the_library_imports_neither_airflow_nor_what_lies_above_it() -> None:
     assert offenders(LIBRARY.rglob("*.py"), "airflow", "hipslake_airflow", "hipslake_demo") == []
 
 
+def test_nothing_beside_the_library_imports_airflow_either() -> None:
+    assert offenders((PROJECT / "include").rglob("*.py"), "airflow") == []
+
+
 def test_only_the_spark_package_imports_pyspark() -> None:
     outside = (path for path in LIBRARY.rglob("*.py") if LIBRARY / "spark" not in path.parents)
     assert offenders(outside, "pyspark", "py4j") == []

@@ -44,7 +44,7 @@ def links(specs: Path) -> list[Link]:
     RuntimeError
         If a DAG file cannot be loaded.
     """
-    from airflow.dag_processing.dagbag import DagBag
+    from airflow.dag_processing.dagbag import DagBag  # slow to import
 
     before = os.environ.get("HIPSLAKE_SPECS")
     os.environ["HIPSLAKE_SPECS"] = str(specs)
