@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -31,6 +30,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage import Storage
 from hipslake.tables.sunk import EARLIER, PREFIX, Sunk, known_sink, sunk_properties, was_sunk_earlier
+from hipslake.versions.files import TOMBSTONES
 from hipslake.versions.heartbeat import MARKS, pulse
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
@@ -192,6 +192,7 @@ _LOG_FILES = (
     "_versions/00000003.json",
     "metadata.json",
 )
+_BEAT = 1_790_000_000.0  # seconds; the same inputs at any time
 _OTHER_FILES = (
     f"{PINS}/{WRITE}.json",
     f"{MARKS}/{WRITE}.json",
@@ -203,6 +204,7 @@ _OTHER_FILES = (
     "_versions/x.json",
     "collection.properties",
     "_versions/.tmp-x.tmp",
+    TOMBSTONES,
 )
 
 
@@ -215,7 +217,7 @@ def _log(random: Random) -> Case:
             files[path] = _content(random, told)
     for path in _OTHER_FILES:
         if random.random() < 0.3:
-            files[path] = _content(random, {"versions": [1, 2], "time": time.time(), "state": "beating"})
+            files[path] = _content(random, {"versions": [1, 2], "time": _BEAT, "state": "beating"})
     return Case(json.dumps(files).encode(), ".json")
 
 
