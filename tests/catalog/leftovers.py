@@ -57,7 +57,10 @@ def _paths(root: Path, value: Any) -> Iterator[str]:
         yield value
         if "/_sidecars/" in value:
             table = pq.read_table(root / value)
-            yield from table["path"].to_pylist() if "path" in table.schema.names else ()
+            if "path" in table.schema.names:
+                yield from table["path"].to_pylist()
+            elif "fingerprint" in table.schema.names:  # increments, told as in metadata.json
+                yield from _paths(root, table.to_pylist())
 
 
 def _files(root: Path) -> list[str]:

@@ -39,7 +39,7 @@ def test_where_nothing_is_published_there_is_no_newest_version(tmp_path: Path) -
 
 def test_a_commit_is_known_also_after_its_version_was_vacuumed(nights: Survey) -> None:
     storage = Storage.at(nights.root)
-    write_id = nights.catalog.metadata.increments[0].write_id
+    write_id = nights.catalog.increments[0].write_id
     vacuum(nights)
     found = committed_before(storage, ["20260101T0000-dead", write_id])
     assert found == nights.catalog.metadata

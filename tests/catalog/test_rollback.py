@@ -41,7 +41,7 @@ def test_the_content_of_the_old_version_is_the_newest_again(survey: Survey) -> N
         assert found.version == 4
         assert found.read().equals(before)
         found.verify().raise_if_failed()
-    assert catalog.metadata.increments == old.metadata.increments
+    assert catalog.increments == old.increments
     assert catalog.metadata.write_id != old.metadata.write_id
     assert orphans(survey.root) == set()
     assert pinning_writes(catalog.storage) == []
@@ -66,7 +66,7 @@ def test_nights_go_on_from_what_was_brought_back(survey: Survey) -> None:
     survey.land(2, gone)
     again = survey.append(2)
     survey.assert_holds_what_landed()
-    ordinals = [increment.ordinal for increment in survey.catalog.metadata.increments]
+    ordinals = [increment.ordinal for increment in survey.catalog.increments]
     assert ordinals == [0, 1, report.ordinal, again.ordinal]
     assert 2 not in ordinals  # it was given away once, and rows of it lie in version 3
 

@@ -81,7 +81,7 @@ def test_nights_land_by_their_interval_and_are_compacted(
         survey.land(number, night_rows(number, rows=90))
         assert states(run_night(load, number)) == dict.fromkeys(STEPS, "success")
     catalog = Catalog.open(survey.root)
-    keys = [increment.key for increment in catalog.metadata.increments]
+    keys = [increment.key for increment in catalog.increments]
     assert keys == [(FIRST + timedelta(days=number)).isoformat() for number in (0, 1, 2)]
     survey.assert_holds_what_landed()
 

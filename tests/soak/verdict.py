@@ -48,7 +48,7 @@ TOLERANCES: dict[str, Tolerance] = {
 
 BY_DESIGN = {
     "log of versions: files": "a tombstone per version and a claim per night stay for good",
-    "log of versions: KiB": "of some 100 bytes each; and a version that stays lists all nights",
+    "log of versions: KiB": "of some 100 bytes each; and a version that stays names the write of each night",
     "table metadata: KiB": "a table keeps the last 400 sinks one by one, in each of 20 files",
 }
 """What grows by a fixed little per night, and why; told, and not judged."""

@@ -33,7 +33,7 @@ def test_nights_add_up_whatever_their_order(survey: Survey) -> None:
         survey.assert_holds_what_landed()
     catalog = survey.catalog
     assert catalog.versions() == [1, 2, 3, 4, 5]
-    assert [increment.ordinal for increment in catalog.metadata.increments] == [0, 1, 2, 3, 4]
+    assert [increment.ordinal for increment in catalog.increments] == [0, 1, 2, 3, 4]
 
 
 def test_leaves_are_those_of_one_ingest_of_all(survey: Survey, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_night_that_comes_again_replaces_itself(survey: Survey) -> None:
     assert report.replaced_rows == 400
     survey.night(1, rows=0)
     survey.assert_holds_what_landed()
-    assert [increment.rows for increment in survey.catalog.metadata.increments] == [400, 0, 400, 400]
+    assert [increment.rows for increment in survey.catalog.increments] == [400, 0, 400, 400]
 
 
 def test_older_versions_stay_as_they_were(survey: Survey) -> None:
@@ -137,7 +137,7 @@ def test_nights_are_added_to_a_whole_that_was_made_on_the_same_day(survey: Surve
     survey.spec_text = appending
     survey.night(0)
     survey.assert_holds_what_landed()
-    assert [increment.rows for increment in survey.catalog.metadata.increments] == [400, 400]
+    assert [increment.rows for increment in survey.catalog.increments] == [400, 400]
 
 
 def test_an_old_version_that_is_damaged_does_not_stop_nights(survey: Survey) -> None:
@@ -159,7 +159,7 @@ def test_metadata_does_not_grow_with_the_files_of_many_nights(
     for number in (0, 1, 2, 3, 1):
         survey.night(number, rows=20)  # of two files each
     catalog = survey.catalog
-    inline = [increment.sources.sidecar is None for increment in catalog.metadata.increments]
+    inline = [increment.sources.sidecar is None for increment in catalog.increments]
     assert inline == [True, True, False, False]
     assert catalog.metadata.source_files(catalog.storage).num_rows == 8
     catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
@@ -210,7 +210,7 @@ def test_compaction_changes_files_and_no_rows(gathering: Survey) -> None:
     gathering.assert_holds_what_landed()
     after = gathering.catalog
     assert after.read().equals(before.read())
-    assert after.metadata.increments == before.metadata.increments
+    assert after.increments == before.increments
     [group] = after.metadata.groups
     assert group.files == group.leaves
     assert report.leaves > 0

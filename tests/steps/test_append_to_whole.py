@@ -57,7 +57,7 @@ def test_the_first_night_numbers_what_was_there(survey: Survey) -> None:
     told = numbers(survey.catalog)
     of_night = np.isin(told["id"].to_numpy(), survey.landed[0]["id"].to_numpy())
     assert (told["ordinal"].to_numpy() == of_night).all()
-    assert [increment.key is None for increment in survey.catalog.metadata.increments] == [True, False]
+    assert [increment.key is None for increment in survey.catalog.increments] == [True, False]
     assert Catalog.open(survey.root, version=1).read().equals(before.read())
     assert missing(survey.root) == set()
 

@@ -150,7 +150,7 @@ def test_ids_of_no_object_are_quarantined_whole(lake: Lake) -> None:
     lake.ingest_objects(objects)
     strangers = with_ids(sources_table(objects), {5: None, 7: -12, 9000: -12})
     catalog = lake.ingest_sources(strangers, position_from=by_objects(unmatched="quarantine"))
-    assert catalog.metadata.increments[0].rejects.reasons == {"object id null": 1, "object id unknown": 2}
+    assert catalog.increments[0].rejects.reasons == {"object id null": 1, "object id unknown": 2}
     assert catalog.metadata.total_rows == 9997
     assert catalog.metadata.mark_of("object_id") is not None
     few = by_objects(unmatched="quarantine", max_fraction=1e-4)

@@ -95,9 +95,7 @@ def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
         catalog = stage.survey.catalog
         catalog.verify().raise_if_failed()
         stage.survey.start(0)  # the next run sweeps, and has nothing to do
-        needed = {increment.write_id for increment in catalog.metadata.increments} | {
-            catalog.metadata.write_id
-        }
+        needed = {increment.write_id for increment in catalog.increments} | {catalog.metadata.write_id}
         for version in catalog.versions():
             needed.add(Catalog.open(catalog.uri, version=version).metadata.write_id)
         found = {path.name for path in stage.survey.root.iterdir() if is_write_id(path.name)}

@@ -49,7 +49,7 @@ def test_ten_nights_of_a_backfill_land_once(tmp_path: Path) -> None:
         metrics = statsd.received()
     assert states == ["success"] * NIGHTS
     survey.assert_holds_what_landed()
-    increments = survey.catalog.metadata.increments
+    increments = survey.catalog.increments
     nights = [(FIRST + timedelta(days=day)).isoformat() for day in range(NIGHTS) if day != MISSING]
     assert sorted(increment.key or "" for increment in increments) == nights
     assert survey.catalog.version == len(nights)

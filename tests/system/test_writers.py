@@ -70,15 +70,15 @@ def assert_landed_once(survey: Survey, nights: int, reports: list[AppendReport])
     survey.assert_holds_what_landed()
     catalog = survey.catalog
     assert catalog.versions() == list(range(1, count + 1))
-    held = [(increment.key, increment.rows) for increment in catalog.metadata.increments]
+    held = [(increment.key, increment.rows) for increment in catalog.increments]
     assert sorted(held) == sorted(
         ((FIRST + timedelta(days=number)).isoformat(), ROWS) for number in range(count)
     )
     standing: set[str | None] = set()
     by_version = {report.version: report.key for report in reports}
     for version in catalog.versions():
-        metadata = type(catalog).open(catalog.uri, version=version).metadata
-        keys = {increment.key for increment in metadata.increments}
+        opened = type(catalog).open(catalog.uri, version=version)
+        metadata, keys = opened.metadata, {increment.key for increment in opened.increments}
         assert (metadata.version, metadata.parent) == (version, version - 1 or None)
         assert keys - standing == {by_version[version]}, "a version has its own night"
         assert standing < keys, "and all of those before"

@@ -133,7 +133,7 @@ class Workload:
             assert plain.num_rows == rows.num_rows
             assert difference(plain, rows, key) == ""
         assert Catalog.open(self.deployment.catalog_uri(GAIA)).versions() == list(range(1, self.versions + 1))
-        increments = Catalog.open(self.deployment.catalog_uri(STARS)).metadata.increments
+        increments = Catalog.open(self.deployment.catalog_uri(STARS)).increments
         nights_there = sorted(increment.key or "" for increment in increments)
         assert nights_there == [
             (FIRST + timedelta(days=number)).isoformat() for number in sorted(self.landed)

@@ -76,8 +76,7 @@ def compare(storage: Storage, old: CatalogMetadata, new: CatalogMetadata) -> Ver
     old, new : CatalogMetadata
         Two versions of one catalog; `old` may be the later one.
     """
-    had = {increment.write_id for increment in old.increments}
-    has = {increment.write_id for increment in new.increments}
+    had, has = set(old.increment_writes), set(new.increment_writes)
     indexed = [{index.column for index in metadata.indices} for metadata in (old, new)]
     return VersionDiff(
         old=old.version,
@@ -87,8 +86,8 @@ def compare(storage: Storage, old: CatalogMetadata, new: CatalogMetadata) -> Ver
         groups=_changed(storage, old.groups, new.groups),
         margins=_changed(storage, old.margins, new.margins),
         columns=tuple(_columns(old, new)),
-        increments_added=tuple(IncrementSummary.of(i) for i in new.increments if i.write_id not in had),
-        increments_removed=tuple(IncrementSummary.of(i) for i in old.increments if i.write_id not in has),
+        increments_added=tuple(map(IncrementSummary.of, new.increments_of(has - had, storage))),
+        increments_removed=tuple(map(IncrementSummary.of, old.increments_of(had - has, storage))),
         indices_added=tuple(sorted(indexed[1] - indexed[0])),
         indices_removed=tuple(sorted(indexed[0] - indexed[1])),
     )

@@ -87,11 +87,10 @@ def find_values(
     wanted = _as_column(values, field, metadata)
     h29 = _entries(storage, index, wanted)
     stretches = [(h29, h29 + 1)]
-    for increment in metadata.increments:
-        if increment.write_id not in set(index.writes):
-            covered = increment.cells(storage)
-            order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
-            stretches.append((starts(order, npix), stops(order, npix)))
+    for increment in metadata.increments_of(set(metadata.increment_writes).difference(index.writes), storage):
+        covered = increment.cells(storage)
+        order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
+        stretches.append((starts(order, npix), stops(order, npix)))
     return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
 
 

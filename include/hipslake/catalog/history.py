@@ -8,6 +8,7 @@ from pydantic import AwareDatetime
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.specs.base import Frozen
+from hipslake.storage import Storage
 
 
 class VersionKind(StrEnum):
@@ -62,18 +63,20 @@ class VersionSummary(Frozen):
     increments_added: tuple[IncrementSummary, ...] = ()
 
 
-def summarize(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionSummary:
+def summarize(storage: Storage, metadata: CatalogMetadata, parent: CatalogMetadata | None) -> VersionSummary:
     """Say what a version brought.
 
     Parameters
     ----------
+    storage : Storage
+        At the catalog's root.
     metadata : CatalogMetadata
     parent : CatalogMetadata or None
         The version before, or None where there is none, or none that can be read.
     """
     first = metadata.parent is None
     known = parent is not None or first
-    before = {increment.write_id for increment in parent.increments} if parent else set()
+    came = set(metadata.increment_writes).difference(parent.increment_writes if parent else ())
     return VersionSummary(
         version=metadata.version,
         parent=metadata.parent,
@@ -89,9 +92,7 @@ def summarize(metadata: CatalogMetadata, parent: CatalogMetadata | None) -> Vers
         rows_added=metadata.total_rows - (parent.total_rows if parent else 0) if known else None,
         bytes_added=metadata.total_bytes - (parent.total_bytes if parent else 0) if known else None,
         increments_added=tuple(
-            IncrementSummary.of(increment)
-            for increment in metadata.increments
-            if known and increment.write_id not in before
+            map(IncrementSummary.of, metadata.increments_of(came, storage) if known else ())
         ),
     )
 

@@ -84,7 +84,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
         marks_after(base, marks_of_run(run.frozen, run.counted))  # says at once if objects are others
         if base is not None:
             check_not_shared(base, run.frozen, run.inputs, run.catalog)
-        earlier = base.increment(run.key) if base else None
+        earlier = base.increment(run.key, run.catalog) if base else None
         attempt = Attempt(
             write_id=write_id,
             version=base.version if base else None,
@@ -210,7 +210,7 @@ def _ordinal(run: AppendRun, base: CatalogMetadata | None) -> int:
     """The ordinal that this run has claimed, maybe in an earlier attempt."""
     if run.folder.storage.is_file(ORDINAL):
         return run.folder.read(ORDINAL, ClaimedOrdinal).ordinal
-    first = max(increment.ordinal for increment in base.increments) + 1 if base else 0
+    first = base.increments[-1].ordinal + 1 if base else 0
     owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
     ordinal = claim_ordinal(run.catalog, first, owner)
     run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal))

@@ -120,7 +120,7 @@ class _Job:
         log.info(
             "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )
-        increment = metadata.increment(self.key)
+        increment = metadata.increment(self.key, self.catalog)
         if increment is None:
             raise VerificationError(
                 f"{self.catalog.uri()}: version {metadata.version} does not hold increment {self.key}"
@@ -146,8 +146,9 @@ class _Job:
     def _replaced_rows(self, metadata: CatalogMetadata) -> int:
         with suppress(VersionNotFoundError):  # vacuumed meanwhile
             if metadata.parent is not None:
-                before = CatalogMetadata.from_json(self.versions.read(metadata.parent)).increment(self.key)
-                return before.rows if before else 0
+                before = CatalogMetadata.from_json(self.versions.read(metadata.parent))
+                replaced = before.increment(self.key, self.catalog)
+                return replaced.rows if replaced else 0
         return 0
 
     def _check_marks(self, merged: Merged) -> None:
@@ -202,7 +203,7 @@ class _Job:
         )
 
     def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
-        standing = base.increment(self.key)
+        standing = base.increment(self.key, self.catalog)
         # The ordinal alone would not do: who replaces an increment takes over its ordinal.
         if (standing.write_id if standing else None) != attempt.replaced_write:
             raise ConflictError(f"another run has added or replaced increment {self.key}")

@@ -95,7 +95,7 @@ def read_spark(
 
 def _reader(spark: SparkSession, catalog: OpenedCatalog, group: str, path: str) -> DataFrameReader:
     """A reader that gives every column of a group, null where a file is older than the column."""
-    if len(catalog.metadata.increments) == 1:
+    if len(catalog.metadata.increment_writes) == 1:
         return spark.read
     found = spark.read.parquet(_spark_path(catalog.storage, path)).schema
     schema = catalog.schema_of(group)

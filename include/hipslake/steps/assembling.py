@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -12,12 +13,14 @@ from hipslake.catalog.describe import MAX_INLINE, describe_position, describe_so
 from hipslake.catalog.metadata import (
     CatalogMetadata,
     CoPartitioned,
+    EarlierIncrements,
     GroupMetadata,
     Increment,
     Index,
     Margin,
     Rejects,
 )
+from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
 from hipslake.errors import VerificationError
 from hipslake.steps.coverage import coverage_of
@@ -111,9 +114,7 @@ def assembled(
     created : datetime
     """
     spec = run.spec
-    increments = sorted(
-        [*other_increments(base, increment.key), increment], key=lambda increment: increment.ordinal
-    )
+    increments = with_increment(base, increment, Storage.at(run.catalog_uri))
     return CatalogMetadata(
         catalog=run.catalog,
         version=version,
@@ -127,10 +128,11 @@ def assembled(
         layout=spec.layout,
         gathers=spec.gathers,
         position=describe_position(spec, schema),
-        total_rows=sum(increment.rows for increment in increments),
+        total_rows=increments.total_rows,
         total_bytes=sum(group.bytes for group in groups),
         groups=groups,
-        increments=tuple(increments),
+        earlier=increments.earlier,
+        increments=increments.listed,
         co_partitioned=marks_after(base, marks),
         margins=margins,
         indices=indices,
@@ -145,9 +147,46 @@ def marks_of_run(run: FrozenRun, counted: HistogramReport) -> tuple[CoPartitione
     return marks_of(run.spec, writes, unmatched=counted.unmatched)
 
 
-def other_increments(base: CatalogMetadata | None, key: str | None) -> list[Increment]:
-    """The increments of a version that one of this key leaves standing."""
-    return [other for other in base.increments if other.key != key] if base else []
+class Increments(NamedTuple):
+    """All increments of a version: those that metadata.json lists, and those before them."""
+
+    earlier: EarlierIncrements | None
+    listed: tuple[Increment, ...]
+
+    @property
+    def total_rows(self) -> int:
+        """Rows of all of them."""
+        return (self.earlier.total_rows if self.earlier else 0) + sum(each.rows for each in self.listed)
+
+
+def with_increment(base: CatalogMetadata | None, increment: Increment, catalog: Storage) -> Increments:
+    """The increments of a version with one more, which takes the place of that of its key.
+
+    Where metadata.json would list too many, or an earlier one changes, a sidecar is written into the folder
+    of the increment's write.
+
+    Parameters
+    ----------
+    base : CatalogMetadata or None
+        The version before it; None if there is none.
+    increment : Increment
+    catalog : Storage
+        At the catalog's root.
+    """
+    earlier = base.earlier if base else None
+    listed = _placed(base.increments if base else (), increment)
+    late = earlier is not None and increment.ordinal <= earlier.last
+    if base is None or not (late or len(listed) > MOST_LISTED):
+        return Increments(earlier, listed)
+    every = _placed(base.all_increments(catalog), increment)
+    aside = len(every) - LISTED_AGAIN
+    return Increments(set_aside(every[:aside], catalog, increment.write_id), every[aside:])
+
+
+def _placed(others: Iterable[Increment], increment: Increment) -> tuple[Increment, ...]:
+    """Increments with one more, ascending by ordinal."""
+    stay = [other for other in others if other.key != increment.key]
+    return tuple(sorted([*stay, increment], key=lambda each: each.ordinal))
 
 
 def check_total(

@@ -156,15 +156,13 @@ def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) 
 
 def _point_map(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
     """Rows per pixel: those of an older version, with what has changed since."""
-    now = {(increment.ordinal, increment.write_id): increment for increment in metadata.increments}
-    before: dict[tuple[int, str], Increment] = {}
-    start: list[PointMap] = []
+    now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
+    came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]
+    start, went = [], []
     if older is not None:
-        before = {(increment.ordinal, increment.write_id): increment for increment in older.increments}
+        went = [_coverage(catalog, each) for each in older.increments_of(before - now, catalog)]
         name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
         start = [PointMap.from_fits(catalog.read(name))]
-    came = [_coverage(catalog, now[key]) for key in now.keys() - before.keys()]
-    went = [_coverage(catalog, before[key]) for key in before.keys() - now.keys()]
     maps = start + came
     return maps[0].plus(*maps[1:]).plus(*went, sign=-1)
 

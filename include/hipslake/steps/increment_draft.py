@@ -19,7 +19,7 @@ from hipslake.catalog.metadata import (
     Rejects,
 )
 from hipslake.catalog.schema import check_columns
-from hipslake.steps.assembling import assembled, check_total, increment_of, other_increments
+from hipslake.steps.assembling import assembled, check_total, increment_of
 from hipslake.steps.histogram import HistogramReport
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.storage import Storage
@@ -92,12 +92,12 @@ def describe_increment(
     ordinal : int
         Of the increment.
     max_inline : int
-        Most source files, of all increments together, that are listed in metadata.json itself: it is to stay
+        Most source files, of all increments that metadata.json lists together, that are in it: it is to stay
         a quick read.
     """
     run = folder.run()
     key = run.start.isoformat()
-    others = other_increments(base, key)
+    others = [other for other in base.increments if other.key != key] if base else []
     listed = sum(len(other.sources.entries or ()) for other in others)
     rejects = Rejects(
         rows=counted.rows_rejected,

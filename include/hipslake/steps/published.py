@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.specs.catalog import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage import Storage
-from hipslake.versions.files import head
 from hipslake.versions.log import VersionLog
 
 
@@ -18,12 +18,11 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
     newest = log.newest()
     if newest is None:
         return None
-    standing = head(log.read(newest), f"{catalog.uri()}, version {newest}")
+    metadata = CatalogMetadata.from_json(log.read(newest), where=f"{catalog.uri()}, version {newest}")
+    standing: CatalogMetadata | Increment | None = metadata
     if run.spec.mode is Mode.APPEND:
-        key = run.start.isoformat()
-        same = [each for each in standing.get("increments", []) if each.get("key") == key]
-        standing = same[0] if same else {}
-    return newest if standing.get("fingerprint") == fingerprint else None
+        standing = metadata.increment(run.start.isoformat(), catalog)
+    return newest if standing is not None and standing.fingerprint == fingerprint else None
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:

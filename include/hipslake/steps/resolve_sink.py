@@ -150,7 +150,7 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     metadata, source = catalog.metadata, frozen.spec.source
     assert isinstance(source, CatalogRowsSpec)
     whole = source.rows == "all"
-    some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(metadata, frozen.spec))
+    some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(catalog, frozen.spec))
     orders = [(_order(frozen, catalog, increment), increment) for increment in some]
     wanted = [each for each in orders if frozen.force or not _stands(table, each[0])]
     rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
@@ -169,12 +169,12 @@ def _opened(source: CatalogRowsSpec, warehouse: str) -> Catalog:
     return Catalog.open(uri, source.version)
 
 
-def _nights(metadata: CatalogMetadata, spec: TableSpec) -> list[Increment]:
+def _nights(catalog: Catalog, spec: TableSpec) -> list[Increment]:
     """The increments that are of an interval, in the order of time."""
-    nights = [each for each in metadata.increments if each.key is not None]
+    nights = [each for each in catalog.increments if each.key is not None]
     if not nights:
         raise SpecError(
-            f"{spec.name}: source: catalog {metadata.catalog} has no increments, as its spec is of mode "
+            f"{spec.name}: source: catalog {catalog.name} has no increments, as its spec is of mode "
             "replace; write 'rows: all'"
         )
     return sorted(nights, key=_start)

@@ -32,7 +32,7 @@ def check_not_shared(base: CatalogMetadata, run: FrozenRun, inputs: FrozenInputs
         If a file is there under another interval.
     """
     mine = {(file.uri, file.size, file.stamp) for file in inputs.files}
-    for increment in base.increments:
+    for increment in base.all_increments(catalog):
         if not increment.rows or increment.key is None or increment.key == run.start.isoformat():
             continue
         if _uri_of(run, datetime.fromisoformat(increment.key)) != run.source.uri:

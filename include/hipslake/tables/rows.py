@@ -149,11 +149,11 @@ class _RowsOfCatalog:
         schema = joined_schema(catalog.metadata)
         ordinal, inside = None, None
         if order.increment is not None:
-            increment = next((i for i in catalog.metadata.increments if i.key == order.increment), None)
+            increment = catalog.metadata.increment(order.increment, catalog.storage)
             if increment is None:
                 raise VersionNotFoundError(
                     f"{order.uri}: version {order.version} has no increment {order.increment}; it has "
-                    f"{', '.join(str(i.key) for i in catalog.metadata.increments) or 'none'}"
+                    f"{', '.join(str(i.key) for i in catalog.increments) or 'none'}"
                 )
             ordinal = increment.ordinal
             table = increment.cells(catalog.storage)

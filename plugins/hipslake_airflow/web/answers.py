@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from hipslake.catalog.history import IncrementSummary
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import count_pixels
 from hipslake.specs.base import Frozen
 
@@ -99,6 +100,7 @@ MOST_INCREMENTS = 50
 def catalog_answer(
     uri: str,
     metadata: CatalogMetadata,
+    increments: Sequence[Increment],
     newest: int,
     lines: tuple[Line, ...],
     dags: dict[str, str],
@@ -123,8 +125,8 @@ def catalog_answer(
             MarginAnswer.model_validate(margin.model_dump(include=set(MarginAnswer.model_fields)))
             for margin in metadata.margins
         ),
-        increments=tuple(IncrementSummary.of(each) for each in metadata.increments[::-1][:MOST_INCREMENTS]),
-        increments_in_all=len(metadata.increments),
+        increments=tuple(map(IncrementSummary.of, increments[::-1][:MOST_INCREMENTS])),
+        increments_in_all=len(increments),
         co_partitioned=tuple(mark.column for mark in metadata.co_partitioned),
         indices=tuple(index.column for index in metadata.indices),
         lines=lines,

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from hipslake.catalog.comparing import VersionDiff, compare, moved
 from hipslake.catalog.footprint import footprint, increment_footprint
 from hipslake.catalog.history import VersionSummary, summarize
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.cells import Cells, Footprint, gather
 from hipslake.sphere.pixels import Pixel
@@ -21,6 +21,7 @@ from hipslake_airflow.web.kept import Kept
 KEPT_BYTES = 384 << 20
 TILE_CELLS = 4096
 _PARSED = 6  # bytes that a parsed metadata.json takes, for each that it is long
+_OF_INCREMENT = 6 << 10  # bytes that one takes, with a few source files
 
 LayerKind = Literal["group", "margin", "increment", "added", "removed"]
 
@@ -97,6 +98,15 @@ class Shelf:
 
         return self._kept.get(("metadata", stand), read, lambda value: _PARSED * value[1])[0]
 
+    def increments(self, name: str, version: int | None = None) -> tuple[Increment, ...]:
+        """All increments of a version, ascending by ordinal."""
+        stand = self._stand(name, version)
+
+        def read() -> tuple[Increment, ...]:
+            return self.metadata(name, stand.version).all_increments(Storage.at(stand.uri))
+
+        return self._kept.get(("increments", stand), read, lambda found: _OF_INCREMENT * len(found))
+
     def history(self, name: str, before: int | None, most: int) -> list[VersionSummary]:
         """What the newest versions brought, newest first; those before a version, if one is given."""
         numbers = [number for number in self.numbers(name) if before is None or number < before]
@@ -150,7 +160,7 @@ class Shelf:
             both = moved(storage, self.metadata(name, layer.since), metadata, layer.name)
             return both.added if layer.kind == "added" else both.removed
         if layer.kind == "increment":
-            for increment in metadata.increments:
+            for increment in self.increments(name, version):
                 if str(increment.ordinal) == layer.name:
                     return increment_footprint(storage, increment)
         else:
@@ -170,7 +180,7 @@ class Shelf:
                     parent = self.metadata(name, metadata.parent)
                 except VersionNotFoundError:  # vacuumed
                     parent = None
-            return summarize(metadata, parent)
+            return summarize(Storage.at(stand.uri), metadata, parent)
 
         return self._kept.get(("summary", stand), make, lambda value: len(value.model_dump_json()))
 

@@ -22,7 +22,7 @@ from hipslake.catalog.checks.leaves import LeafRules
 from hipslake.catalog.checks.margins import MarginChecks
 from hipslake.catalog.checks.rows import RowRules
 from hipslake.catalog.checks.versions import extra_files, group_problems, margin_problems, total_problems
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin, Partition
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
@@ -61,7 +61,10 @@ class Verification:
         self._storage = storage
         self._metadata = metadata
         self._started = time.monotonic()
-        self._problems = list(total_problems(metadata, expected))
+        self._problems: list[Problem] = []
+        self._increments = self._read_increments()
+        if self._increments is not None:
+            self._problems += total_problems(metadata, self._increments, expected)
         self._tables: dict[str, pa.Table] = {}
         self._groups = {each.name: _Group() for each in metadata.with_files}
         self._margin_rows = {margin.name: 0 for margin in metadata.margins}
@@ -186,11 +189,20 @@ class Verification:
     def bitmaps(self) -> dict[str, RowBitmap]:
         """A bitmap for every group that stores `_row`; none where they would take too much memory."""
         # Rows are numbered in source order, rejected ones too.
-        sizes = {i.ordinal: i.rows + i.rejects.rows for i in self._metadata.increments}
+        sizes = {i.ordinal: i.rows + i.rejects.rows for i in self._increments or ()}
         groups = [group.name for group in self._metadata.groups if self.rules(group.name).rows.stores_rows]
         if not sizes or len(groups) * RowBitmap.bytes_needed(sizes.values()) > MAX_BITMAP_BYTES:
             return {}
         return {name: RowBitmap(sizes) for name in groups}
+
+    def _read_increments(self) -> tuple[Increment, ...] | None:
+        try:
+            return self._metadata.all_increments(self._storage)
+        except (CatalogFormatError, FileNotFoundError) as error:
+            assert self._metadata.earlier is not None
+            path = self._metadata.earlier.path
+            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
+            return None
 
     def _take_group(self, group: GroupMetadata | Margin) -> None:
         try:
@@ -224,11 +236,12 @@ class Verification:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:
                 yield _differing(first, other, whole[first].digest, whole[other].digest, seen)
         stored = self.rules(first).rows.stores_rows
-        if first in whole and stored and first not in seen and not self._metadata.rows_rejected:
+        numbered = stored and self._increments is not None and not self._metadata.rows_rejected
+        if first in whole and numbered and first not in seen:
             yield from self._complete(first, whole[first].digest)
 
     def _complete(self, group: str, found: RowDigest) -> Iterator[Problem]:
-        expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._metadata.increments) % (1 << 64)
+        expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._increments or ()) % (1 << 64)
         if found.rows != expected:
             yield Problem.of(
                 ProblemKind.ROW_IDENTITY,

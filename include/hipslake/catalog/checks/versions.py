@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind
 from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
@@ -127,8 +127,18 @@ def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:
     return Pixel(int(order[at]), int(npix[at]))
 
 
-def total_problems(metadata: CatalogMetadata, expected: ExpectedTotals | None) -> Iterator[Problem]:
-    """Whether the catalog's totals add up, and equal what was read."""
+def total_problems(
+    metadata: CatalogMetadata, increments: Sequence[Increment], expected: ExpectedTotals | None
+) -> Iterator[Problem]:
+    """Whether the catalog's totals add up, and equal what was read.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+    increments : sequence of Increment
+        All of the version's.
+    expected : ExpectedTotals or None
+    """
     rejected = metadata.rows_rejected
     total_bytes = sum(group.bytes for group in metadata.groups)
     if metadata.total_bytes != total_bytes:
@@ -137,14 +147,28 @@ def total_problems(metadata: CatalogMetadata, expected: ExpectedTotals | None) -
             "",
             f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}",
         )
-    increments = sum(increment.rows for increment in metadata.increments)
-    if increments != metadata.total_rows:
+    rows = sum(increment.rows for increment in increments)
+    if rows != metadata.total_rows:
         yield Problem.of(
             ProblemKind.TOTALS,
             "",
-            f"the increments have {increments} rows, the catalog says {metadata.total_rows}",
+            f"the increments have {rows} rows, the catalog says {metadata.total_rows}",
         )
-    for increment in metadata.increments:
+    earlier = metadata.earlier
+    if earlier is not None:
+        set_aside = increments[: len(earlier.writes)]
+        for name, said, found in (
+            ("rows", earlier.total_rows, sum(each.rows for each in set_aside)),
+            ("rows read", earlier.rows_read, sum(each.sources.rows for each in set_aside)),
+            ("rejected rows", earlier.rows_rejected, sum(each.rejects.rows for each in set_aside)),
+        ):
+            if said != found:
+                yield Problem.of(
+                    ProblemKind.TOTALS,
+                    earlier.path,
+                    f"metadata.json says {said} {name} of the earlier increments, which have {found}",
+                )
+    for increment in increments:
         if increment.sources.rows != increment.rows + increment.rejects.rows:
             yield Problem.of(
                 ProblemKind.TOTALS,

@@ -4,6 +4,7 @@
 """
 
 from hipslake.catalog.metadata.columns import Association, CoPartitioned, PlacingObjects, Position
+from hipslake.catalog.metadata.earlier import EarlierIncrements
 from hipslake.catalog.metadata.increments import Increment, Rejects, SourceEntry, Sources
 from hipslake.catalog.metadata.indices import Index, IndexFile
 from hipslake.catalog.metadata.leaves import Column, GroupMetadata, Margin, Partition
@@ -16,6 +17,7 @@ __all__ = [
     "CatalogMetadata",
     "CoPartitioned",
     "Column",
+    "EarlierIncrements",
     "GroupMetadata",
     "Increment",
     "Index",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
@@ -11,6 +12,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.metadata.columns import Association, CoPartitioned, Position
+from hipslake.catalog.metadata.earlier import EarlierIncrements
 from hipslake.catalog.metadata.first_form import brought_up, is_first_form
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.metadata.indices import Index
@@ -48,7 +50,12 @@ class CatalogMetadata(Frozen):
     total_rows: int
     total_bytes: int
     groups: tuple[GroupMetadata, ...] = Field(min_length=1, description="the first one is the primary")
-    increments: tuple[Increment, ...] = Field(min_length=1, description="ascending by ordinal")
+    earlier: EarlierIncrements | None = Field(
+        default=None, description="the increments before those of `increments`, where there are many"
+    )
+    increments: tuple[Increment, ...] = Field(
+        min_length=1, description="ascending by ordinal; the newest, where `earlier` has the others"
+    )
     co_partitioned: tuple[CoPartitioned, ...] = Field(default=(), description="verified before each commit")
     margins: tuple[Margin, ...] = ()
     indices: tuple[Index, ...] = ()
@@ -90,7 +97,8 @@ class CatalogMetadata(Frozen):
     @property
     def increment_writes(self) -> tuple[str, ...]:
         """The write of every increment: who has the same ones has the same rows, however they are filed."""
-        return tuple(sorted(increment.write_id for increment in self.increments))
+        earlier = self.earlier.writes if self.earlier else ()
+        return tuple(sorted([*earlier, *(increment.write_id for increment in self.increments)]))
 
     def index_of(self, column: str) -> Index | None:
         """The index of a column, or None."""
@@ -114,7 +122,7 @@ class CatalogMetadata(Frozen):
 
     def source_files(self, storage: Storage) -> pa.Table:
         """The source files as `SOURCE_SCHEMA`, increment by increment, in source order."""
-        return pa.concat_tables(increment.sources.table(storage) for increment in self.increments)
+        return pa.concat_tables(each.sources.table(storage) for each in self.all_increments(storage))
 
     @property
     def paths(self) -> LayoutPaths:
@@ -124,12 +132,14 @@ class CatalogMetadata(Frozen):
     @property
     def rows_read(self) -> int:
         """Rows of all source files together."""
-        return sum(increment.sources.rows for increment in self.increments)
+        earlier = self.earlier.rows_read if self.earlier else 0
+        return earlier + sum(increment.sources.rows for increment in self.increments)
 
     @property
     def rows_rejected(self) -> int:
         """Rows that were quarantined, of all increments."""
-        return sum(increment.rejects.rows for increment in self.increments)
+        earlier = self.earlier.rows_rejected if self.earlier else 0
+        return earlier + sum(increment.rejects.rows for increment in self.increments)
 
     @property
     def with_files(self) -> tuple[GroupMetadata | Margin, ...]:
@@ -140,9 +150,39 @@ class CatalogMetadata(Frozen):
         """The margin of a distance, or None."""
         return next((margin for margin in self.margins if margin.radius_arcsec == arcsec), None)
 
-    def increment(self, key: str | None) -> Increment | None:
-        """The increment of a key, or None."""
-        return next((increment for increment in self.increments if increment.key == key), None)
+    def all_increments(self, storage: Storage) -> tuple[Increment, ...]:
+        """Every increment, ascending by ordinal.
+
+        Parameters
+        ----------
+        storage : Storage
+            At the catalog's root; touched only where a sidecar holds the earlier ones.
+
+        Raises
+        ------
+        CatalogFormatError
+            The sidecar is damaged.
+        """
+        return (*(self.earlier.read(storage) if self.earlier else ()), *self.increments)
+
+    def increments_of(self, writes: Collection[str], storage: Storage) -> list[Increment]:
+        """The increments of some writes, ascending by ordinal; parameters and errors as of `all_increments`.
+
+        The sidecar is read only if it holds one of them.
+        """
+        wanted = set(writes)
+        some = self.increments
+        if self.earlier is not None and not wanted.isdisjoint(self.earlier.writes):
+            some = self.all_increments(storage)
+        return [increment for increment in some if increment.write_id in wanted]
+
+    def increment(self, key: str | None, storage: Storage) -> Increment | None:
+        """The increment of a key, or None; parameters and errors as of `all_increments`."""
+        for increment in self.increments:
+            if increment.key == key:
+                return increment
+        earlier = self.earlier.read(storage) if self.earlier else ()
+        return next((increment for increment in earlier if increment.key == key), None)
 
     def followed_by(self, write_id: str, **changes: Any) -> CatalogMetadata:
         """The version that comes after this one.

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.selection import joined_schema
@@ -97,6 +97,11 @@ class OpenedCatalog:
     def versions(self) -> list[int]:
         """Numbers of all versions that can be opened, ascending."""
         return VersionLog(self.storage).numbers()
+
+    @cached_property
+    def increments(self) -> tuple[Increment, ...]:
+        """The runs whose rows the version holds, ascending by ordinal."""
+        return self.metadata.all_increments(self.storage)
 
     def path(self, group: str | None = None) -> str:
         """Folder of the files that this version's writer wrote: all of them, or those of a column group.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
-from hipslake.catalog.partitions import Sidecar, read_partition_sidecars, write_of
+from hipslake.catalog.partitions import read_partition_sidecars, write_of
 from hipslake.storage import Storage
 
 _AFTER_SLASH = chr(ord("/") + 1)
@@ -64,9 +64,9 @@ def needed_files(
 ) -> NeededFiles:
     """Every file in some writes that some versions name.
 
-    Leaf files of groups and margins, indices, sidecars and rejects. Of the sidecars of partitions, only those
-    are read that say that they name files in these writes, and each only once, whatever number of versions
-    shares it.
+    Leaf files of groups and margins, indices, sidecars and rejects. Of the sidecars of partitions and
+    of increments, only those are read that say that they name files in these writes, and each only once,
+    whatever number of versions shares it.
 
     Parameters
     ----------
@@ -87,7 +87,8 @@ def needed_files(
     chunks = [pa.array([], pa.string())]
     for metadata in versions:
         columns = [_fresh_table(storage, each, writes, seen)["path"] for each in metadata.with_files]
-        columns.append(pa.chunked_array([pa.array(_single_files(storage, metadata, writes), pa.string())]))
+        single = [*_single_files(metadata), *_files_of_increments(storage, metadata, writes, seen)]
+        columns.append(pa.chunked_array([pa.array(single, pa.string())]))
         for column in columns:
             chunks += column.filter(pc.is_in(write_of(column), value_set=wanted)).chunks
     return NeededFiles(pa.chunked_array(chunks))
@@ -106,15 +107,27 @@ def _fresh_table(
     return read_partition_sidecars(storage, fresh)
 
 
-def _single_files(storage: Storage, metadata: CatalogMetadata, writes: Collection[str]) -> Iterator[str]:
-    """The files that are named one by one."""
-    sidecars: list[Sidecar | None] = []
+def _single_files(metadata: CatalogMetadata) -> Iterator[str]:
+    """The files that metadata.json itself names one by one, but for those of increments."""
     for each in metadata.with_files:
-        sidecars += each.sidecars or ()
-    for increment in metadata.increments:
-        sidecars += [increment.coverage, increment.sources.sidecar]
+        yield from (sidecar.path for sidecar in each.sidecars or ())
+    yield from (path for index in metadata.indices for path in index.paths)
+    if metadata.earlier is not None:
+        yield metadata.earlier.path
+
+
+def _files_of_increments(
+    storage: Storage, metadata: CatalogMetadata, writes: Collection[str], seen: set[str]
+) -> Iterator[str]:
+    """The files of increments, which lie in their writes; those of earlier ones only once."""
+    increments, earlier = metadata.increments, metadata.earlier
+    if earlier is not None and earlier.path not in seen and {*earlier.writes} & {*writes}:
+        seen.add(earlier.path)
+        increments = metadata.all_increments(storage)
+    for increment in increments:
+        for sidecar in (increment.coverage, increment.sources.sidecar):
+            if sidecar is not None:
+                yield sidecar.path
         rejects = increment.rejects.path
         if rejects is not None and rejects.partition("/")[0] in writes:
             yield from (entry.path for entry in storage.list(rejects, recursive=True))
-    yield from (sidecar.path for sidecar in sidecars if sidecar is not None)
-    yield from (path for index in metadata.indices for path in index.paths)
