@@ -14,7 +14,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, starts, stops
 from hipslake.sphere.tree import PixelTree
+from hipslake.steps.assembling import with_increment
 from hipslake.storage import Storage
 
 from benchmarks.plan_scale import ROWS_PER_LEAF, simulate
@@ -38,6 +39,7 @@ WRITE, NIGHT = "20261121T0330-7f3a", "20261122T0330-8a4b"
 ROW_BYTES = 250
 TOUCHED = 2000  # leaves of a night
 LINKS = 20_000
+NIGHTS = 3650
 SPEC = CatalogSpec.model_validate(
     {
         "name": "sky",
@@ -80,6 +82,33 @@ def timed(what: str, work: Callable[[], Result], note: Callable[[Result], str] =
     result = work()
     print(f"| {what} | {time.perf_counter() - began:.2f} s | {note(result)} |", flush=True)
     return result
+
+
+def ten_years(metadata: CatalogMetadata, storage: Storage) -> CatalogMetadata:
+    """The same catalog after as many nights, of ten source files each."""
+    files = pa.table(
+        {
+            "uri": [f"s3://sky/{n}.parquet" for n in range(10)],
+            "size": [1] * 10,
+            "stamp": ["s"] * 10,
+            "rows": [1] * 10,
+        },
+        schema=SOURCE_SCHEMA,
+    )
+    for night in range(1, NIGHTS + 1):
+        write_id = f"20270101T0330-{night:012x}"
+        increment = Increment(
+            ordinal=night,
+            key=(datetime(2027, 1, 1, tzinfo=UTC) + timedelta(days=night)).isoformat(),
+            rows=10,
+            write_id=write_id,
+            fingerprint=hashlib.sha256(write_id.encode()).hexdigest(),
+            sources=describe_sources(files, storage=storage, write_id=write_id),
+            coverage=Sidecar(path=f"{write_id}/_sidecars/coverage.parquet", rows=1, sha256="0" * 64),
+        )
+        found = with_increment(metadata, increment, storage)
+        metadata = metadata.model_copy(update={"earlier": found.earlier, "increments": found.listed})
+    return metadata
 
 
 def bytes_under(folder: Path) -> int:
@@ -158,6 +187,10 @@ def main() -> None:
             lambda: sha256_sums([table]),
             lambda sums: f"{len(sums) / 1e6:.0f} MB",
         )
+        aged = timed(f"{NIGHTS} nights, by their metadata alone", lambda: ten_years(metadata, storage))
+        text = timed("write metadata.json then", aged.to_json, lambda data: f"{len(data) / 1e6:.1f} MB")
+        aged = timed("open the catalog then", lambda: CatalogMetadata.from_json(text))
+        timed("all its increments", lambda: aged.all_increments(storage), lambda found: f"{len(found)}")
         storage.write("a/file", b"x")
         began = time.perf_counter()
         for number in range(LINKS):
