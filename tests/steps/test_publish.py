@@ -24,6 +24,7 @@ from tests.steps.in_process import (
     make_plan,
     show,
     start,
+    write_by_tasks,
     write_leaves,
     write_spec,
 )
@@ -167,8 +168,10 @@ def test_a_run_with_nothing_to_do_leaves_no_folder_that_waits_for_its_next_step(
     warehouse: Path, spec_file: Path, catalog: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ingest(start(warehouse, spec_file))
-    idle, waiting = start(warehouse, spec_file, "second"), start(warehouse, spec_file, "third")
+    idle, waiting = start(warehouse, spec_file, "second"), start(warehouse, spec_file, "third", force=True)
     freeze(idle)
+    for step in (freeze, count, make_plan, write_by_tasks):
+        step(waiting)
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     start(warehouse, spec_file, "fourth")
     assert not (catalog / idle.run().write_id).exists()

@@ -12,7 +12,15 @@ from hipslake.steps.resolve import resolve_window
 from hipslake.steps.run import RunFolder, run_uri
 
 from tests.processes import in_processes, obey_permissions
-from tests.steps.in_process import freeze, ingest, start, write_spec
+from tests.steps.in_process import (
+    count,
+    freeze,
+    ingest,
+    make_plan,
+    start,
+    write_by_tasks,
+    write_spec,
+)
 
 DAY = timedelta(days=1)
 NIGHT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -73,11 +81,14 @@ def test_the_folder_of_a_dead_run_is_swept_and_those_of_live_and_own_writes_stay
     dead = catalog / "20200101T0000-dead"
     (dead / "main").mkdir(parents=True)
     (dead / "main" / "leaf.parquet").write_bytes(b"half")
-    own = start(warehouse, spec_file).run().write_id
-    other = start(warehouse, spec_file, "other").run().write_id
+    own, other = start(warehouse, spec_file), start(warehouse, spec_file, "other")
     assert not dead.exists()
-    assert (catalog / own).exists()
-    assert (catalog / other).exists()
+    for folder in (own, other):
+        for step in (freeze, count, make_plan, write_by_tasks):
+            step(folder)
+    start(warehouse, spec_file)
+    assert (catalog / own.run().write_id).exists()
+    assert (catalog / other.run().write_id).exists()
 
 
 def _start_obeying_permissions(warehouse: Path, spec_file: Path) -> str:

@@ -12,7 +12,8 @@ from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.steps import vacuum
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 
 from tests.catalog.leftovers import orphans
 from tests.steps.in_process import start
@@ -104,6 +105,8 @@ def test_runs_that_may_wait_for_their_next_step_stay_even_if_no_day_is_kept(
 
 def test_folders_of_runs_whose_write_lives_stay(root: Path, warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file, "waits")
+    with Heartbeat(Storage.at(root), folder.run().write_id):
+        pass  # a step that writes ends, and the folder waits for the next one
     age(warehouse, "catalog_ingest__stars/waits", days=30)
     assert clean(warehouse).run_folders == ()
     (root / folder.run().write_id / HEARTBEAT).unlink()

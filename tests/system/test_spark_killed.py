@@ -139,7 +139,7 @@ def test_another_run_sweeps_what_is_left_and_publishes(
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
     abandoned = stage.catalog / stage.folder.run().write_id
-    assert abandoned.exists()
+    assert abandoned.exists() == (stage.step != "histogram")  # which writes nothing there
     following = in_process.start(stage.warehouse, stage.place / "stars.yaml", "another")
     assert not abandoned.exists()
     in_process.ingest(following)

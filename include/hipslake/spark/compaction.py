@@ -27,12 +27,12 @@ from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.compact import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenRun, RunFolder, now_utc
+from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import Pin
+from hipslake.versions.pins import give_up
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,6 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
         work = files_to_compact(base, catalog, request.min_files) if base else {}
         if base is None or not work:
             log.info("No leaf of %s has %d files.", catalog.uri(), request.min_files)
-            abandon(catalog, frozen.write_id)
             return report
         if tries == request.merges:
             raise ConflictError(
@@ -72,8 +71,6 @@ def run(request: CompactRequest, engine: Engine) -> CompactReport:
             committed, report = _compact(request, engine, base, work, phases)
     with phases("pointers"):
         point_at_newest(catalog)
-    # The folder that the run drew at its start was never written into.
-    abandon(catalog, frozen.write_id)
     return report.model_copy(
         update={
             "version": committed.version,
@@ -91,15 +88,14 @@ def _compact(
     folder, storage = request.folder, request.folder.storage
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    write_id = claim_write(catalog, now_utc())
-    note_attempt(folder, COMPACTIONS, write_id, FrozenState.of(frozen))
     tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
-    write_table(storage, f"{COMPACTIONS}/{write_id}/files.parquet", pa.concat_tables(tables))
-    storage.write(f"{COMPACTIONS}/{write_id}/base.json", base.to_json())
-    task = CompactTask(request.run_uri, write_id, request.task_bytes, engine.counter())
     rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
-    with Heartbeat(catalog, write_id, rest=False) as heartbeat, Pin(catalog, write_id) as pin:
-        pin.hold(base.version)
+    with writing(catalog) as write:
+        note_attempt(folder, COMPACTIONS, write.id, FrozenState.of(frozen))
+        write_table(storage, f"{COMPACTIONS}/{write.id}/files.parquet", pa.concat_tables(tables))
+        storage.write(f"{COMPACTIONS}/{write.id}/base.json", base.to_json())
+        write.pin.hold(base.version)
+        task = CompactTask(request.run_uri, write.id, request.task_bytes, engine.counter())
         with phases("merge"), engine.progress("compact", rows=rows, done=task.done):
             files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
         changes = {}
@@ -114,16 +110,16 @@ def _compact(
                     f"{pc.sum(added['rows'])} came out; nothing is published. Run Catalog.verify()"
                 )
         with phases("commit"):
-            delete_temporary_files(catalog, write_id, 0, recursive=True)  # of task attempts that were killed
+            delete_temporary_files(catalog, write.id, 0, recursive=True)  # of task attempts that were killed
             committed = None
             try:
                 committed = commit_next(
-                    catalog, heartbeat, lambda: _draft(frozen, catalog, changes, write_id)
+                    catalog, write.heartbeat, lambda: _draft(frozen, catalog, changes, write.id)
                 )
             except ConflictError as conflict:
                 log.info("Others have committed first: %s", conflict)
     if committed is None:
-        catalog.delete_tree(write_id)
+        give_up(catalog, write.id)
     return committed, CompactReport(
         rows_in=rows,
         rows_out=rows,

@@ -109,15 +109,9 @@ def _opened(request: CubeQueryRequest) -> Iterator[Cube]:
     ):  # nothing is written there, and so nothing removed by us
         yield Cube.open(root.uri(), version)
         return
-    failure: Exception | None = None
     with pinning(root) as pin:
         pin.hold(version)
-        try:
-            yield Cube.open(root.uri(), version)
-        except Exception as error:  # nothing was committed, so the pin may go
-            failure = error
-    if failure is not None:
-        raise failure
+        yield Cube.open(root.uri(), version)
 
 
 def _task_bytes(request: CubeQueryRequest, planned: int, cores: int) -> int:

@@ -30,10 +30,10 @@ from hipslake.steps.margin_draft import changed_margins
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.run import now_utc
 from hipslake.steps.shared_files import check_not_shared
-from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import Pin
+from hipslake.versions.pins import give_up
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -93,30 +93,24 @@ class _Job:
 
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
-        write_id = claim_write(self.catalog, now_utc())
-        note_attempt(self.run.folder, ATTEMPTS, write_id, self.run.state)
-        with (
-            Heartbeat(self.catalog, write_id, rest=False) as heartbeat,
-            Pin(self.catalog, write_id) as pin,
-        ):
-            merged = merge(self.run, newest_version(self.catalog, pin), write_id)
+        with writing(self.catalog) as write:
+            note_attempt(self.run.folder, ATTEMPTS, write.id, self.run.state)
+            merged = merge(self.run, newest_version(self.catalog, write.pin), write.id)
             self.changes = merged.changes
             self._check_marks(merged)
             with self.run.phases("commit"):
-                delete_temporary_files(self.catalog, write_id, 0, recursive=True)  # of killed task attempts
+                delete_temporary_files(self.catalog, write.id, 0, recursive=True)  # of killed task attempts
                 try:
-                    return commit_next(self.catalog, heartbeat, lambda: self._draft(merged))
+                    return commit_next(self.catalog, write.heartbeat, lambda: self._draft(merged))
                 except ConflictError as conflict:
                     log.info("Others have committed first: %s", conflict)
-        self.catalog.delete_tree(write_id)
+        give_up(self.catalog, write.id)
         return None
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
         with self.run.phases("pointers"):
             newest = point_at_newest(self.catalog)
-        # The folder that the run drew at its start was never written into.
-        abandon(self.catalog, self.run.frozen.write_id)
         log.info(
             "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
         )

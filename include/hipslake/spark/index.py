@@ -29,11 +29,11 @@ from hipslake.steps.draft import draft_leaves
 from hipslake.steps.index import INDEX_ATTEMPTS, BuildIndexReport, BuildIndexRequest, BuiltIndices
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import RunFolder, now_utc
+from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat, abandon, claim_write
+from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import Pin
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -75,30 +75,25 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
     state = FrozenState.of(frozen)
     committed = committed_before(catalog, attempts_of(folder, INDEX_ATTEMPTS, state))
     if committed is None:
-        write_id = claim_write(catalog, now_utc())
-        note_attempt(folder, INDEX_ATTEMPTS, write_id, state)
-        with (
-            Heartbeat(catalog, write_id, rest=False) as heartbeat,
-            Pin(catalog, write_id) as pin,
-        ):
-            base = newest_version(catalog, pin)
+        with writing(catalog) as write:
+            note_attempt(folder, INDEX_ATTEMPTS, write.id, state)
+            base = newest_version(catalog, write.pin)
             if base is None:
                 raise CatalogNotFoundError(
                     f"{catalog.uri()}: nothing is published here that could be indexed"
                 )
             with phases("index"):
-                indices = _indices(catalog, base, frozen.spec.index, engine, write_id, request.file_rows)
+                indices = _indices(catalog, base, frozen.spec.index, engine, write.id, request.file_rows)
             with phases("commit"):
-                delete_temporary_files(catalog, write_id, 0, recursive=True)
+                delete_temporary_files(catalog, write.id, 0, recursive=True)
                 # Rows that others add meanwhile are not covered, and the index says so: it fits all the same.
                 committed = commit_next(
                     catalog,
-                    heartbeat,
-                    lambda: _with_indices(newest_version(catalog), indices, write_id),
+                    write.heartbeat,
+                    lambda: _with_indices(newest_version(catalog), indices, write.id),
                 )
     with phases("pointers"):
         point_at_newest(catalog)
-    abandon(catalog, frozen.write_id)  # that folder was never written into
     folder.write(RunFolder.INDICES, BuiltIndices(indices=committed.indices))
     report = _report(committed, committed.indices, catalog, phases)
     return report.model_copy(update={"version": committed.version})

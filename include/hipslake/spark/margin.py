@@ -19,7 +19,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat, abandon
+from hipslake.versions.heartbeat import Heartbeat
 
 
 def run(request: MarginRequest, engine: Engine) -> MarginReport:
@@ -83,8 +83,6 @@ def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> Mar
             )
     with phases("pointers"):
         point_at_newest(catalog)
-    # The folder that the run drew at its start was never written into.
-    abandon(catalog, frozen.write_id)
     report = MarginReport(catalog_uri=catalog.uri())
     if committed is None:
         return report

@@ -19,12 +19,11 @@ from hipslake.spark.margin_work import MarginOrder
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.margin import distances_text
 from hipslake.steps.margin import missing_margins
-from hipslake.steps.run import now_utc
 from hipslake.steps.write import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import Pin
+from hipslake.versions.pins import give_up
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +81,10 @@ def add_margins(
         if attempt:
             wait_for_others(attempt)
         with suppress(VersionNotFoundError):  # overtaken, and vacuumed before it was pinned
-            write_id = claim_write(catalog, now_utc())
-            began(write_id)
-            with Heartbeat(catalog, write_id, rest=False) as heartbeat, Pin(catalog, write_id) as pin:
-                pin.hold(base.version)
-                order = _order_for(base, radii, write_id)
+            with writing(catalog) as write:
+                began(write.id)
+                write.pin.hold(base.version)
+                order = _order_for(base, radii, write.id)
                 leaves = base.groups[0].table(catalog)
                 files = build_margins(
                     engine,
@@ -97,14 +95,14 @@ def add_margins(
                     task_bytes=task_bytes,
                     block_bytes=block_bytes,
                 )
-                delete_temporary_files(catalog, write_id, 0, recursive=True)  # of killed task attempts
+                delete_temporary_files(catalog, write.id, 0, recursive=True)  # of killed task attempts
                 named = dict(zip(order.names, order.radii, strict=True))
-                margins = describe_margins(named, order.group, files, storage=catalog, write_id=write_id)
-                draft = partial(_draft, catalog, base, margins, write_id, library_version)
+                margins = describe_margins(named, order.group, files, storage=catalog, write_id=write.id)
+                draft = partial(_draft, catalog, base, margins, write.id, library_version)
                 with suppress(ConflictError):
-                    return commit_next(catalog, heartbeat, draft)
+                    return commit_next(catalog, write.heartbeat, draft)
             log.info("Others have changed %s meanwhile.", catalog.uri())
-            catalog.delete_tree(write_id)
+            give_up(catalog, write.id)
     raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
 
 

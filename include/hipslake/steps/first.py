@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import shutil
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,8 +16,9 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Request
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import claim_write, is_marked
+from hipslake.versions.heartbeat import is_marked
 from hipslake.versions.orphans import sweep_orphans
+from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,11 @@ class FirstRequest(Request):
 
 
 def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:
-    """Return the write id of an earlier attempt at this run if it can be kept, else a new one."""
+    """Return the write id of an earlier attempt at this run if it can be kept, else a new one.
+
+    Its folder begins with the first step that writes there: a run may wait for its files as long as it likes,
+    and end in any way, without leaving anything in the catalog.
+    """
     if folder.storage.is_file(RunFolder.RUN):
         with suppress(StepError):  # another library version froze it, in a form of its own
             earlier = folder.run()
@@ -77,7 +81,7 @@ def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> s
             kept = same and not is_marked(catalog, earlier.write_id)
             if kept and not names_write(catalog, earlier.write_id) and not has_committed(folder, catalog):
                 return earlier.write_id
-    return claim_write(catalog, datetime.now(UTC))
+    return new_write_id(now_utc())
 
 
 def swept_orphans(catalog: Storage, write_id: str) -> list[str]:

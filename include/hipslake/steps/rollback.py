@@ -7,11 +7,9 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.catalog.upkeep.rollback import roll_back
-from hipslake.errors import SpecError, VersionNotFoundError
 from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT
 
 
 class RollbackRequest(Request):
@@ -49,12 +47,8 @@ def run(request: RollbackRequest) -> RollbackReport:
     phases = Phases()
     frozen = request.folder.run()
     catalog = Storage.at(frozen.catalog_uri)
-    try:
-        with phases("commit"):
-            metadata = roll_back(catalog, request.version, write_id=frozen.write_id)
-    except (VersionNotFoundError, SpecError):
-        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))  # the folder waits for no next step
-        raise
+    with phases("commit"):
+        metadata = roll_back(catalog, request.version, write_id=frozen.write_id)
     with phases("pointers"):
         point_at_newest(catalog)
     return RollbackReport(

@@ -43,7 +43,7 @@ def writes_of(table: Table) -> Storage:
 
 def claim(table: Table) -> str:
     """Draw the id of a new write of a table."""
-    return claim_write(writes_of(table), datetime.now(UTC), rest=False)
+    return claim_write(writes_of(table), datetime.now(UTC))
 
 
 def heartbeat(table: Table, write_id: str) -> Heartbeat:

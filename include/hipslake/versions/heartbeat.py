@@ -56,6 +56,11 @@ class Heartbeat:
     ------
     StorageError
         On entry: the folder was given up, and swept.
+
+    Attributes
+    ----------
+    confirmed : bool
+        Whether a commit may have named the folder: `confirm` has said that it is ours.
     """
 
     def __init__(
@@ -66,11 +71,12 @@ class Heartbeat:
         self._path = storage.join(folder, HEARTBEAT)
         self._rest = rest
         self._interval = interval
+        self.confirmed = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        self.confirm()
+        self._beat_and_look()
         self._thread.start()
         return self
 
@@ -92,6 +98,10 @@ class Heartbeat:
         StorageError
             It was swept, or is being swept; trying again does not help.
         """
+        self._beat_and_look()
+        self.confirmed = True
+
+    def _beat_and_look(self) -> None:
         self._beat("beating")
         if self._folder and is_marked(self._storage, self._folder):
             error = StorageError(
@@ -113,8 +123,8 @@ class Heartbeat:
         self._storage.write(self._path, _heartbeat(state), durable=False)
 
 
-def claim_write(storage: Storage, now: datetime, *, rest: bool = True) -> str:
-    """Draw a write id that nobody else has, and put up the first beat of its folder.
+def claim_write(storage: Storage, now: datetime) -> str:
+    """Draw a write id that nobody else has, and put up the first beat of its folder: work begins at once.
 
     Parameters
     ----------
@@ -122,14 +132,11 @@ def claim_write(storage: Storage, now: datetime, *, rest: bool = True) -> str:
         At the root of the catalog.
     now
         The time, with a time zone.
-    rest
-        Whether the folder waits for a later step of the run; else this process is about to write there.
     """
-    state = "resting" if rest else "beating"
     while True:
         write_id = new_write_id(now)
         with suppress(FileNotFoundError):  # swept before its first beat
-            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat(state))
+            fresh = storage.create(storage.join(write_id, HEARTBEAT), _heartbeat("beating"))
             if fresh and not is_marked(storage, write_id):
                 return write_id
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from types import TracebackType
 
-from hipslake.errors import CatalogFormatError, ConflictError, VersionNotFoundError
+from hipslake.errors import CatalogFormatError, ConflictError, HipslakeError, VersionNotFoundError
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
@@ -111,7 +111,7 @@ class Pin:
 
 @contextmanager
 def pinning(storage: Storage) -> Iterator[Pin]:
-    """Pin for work that commits nothing: under a write id of its own, which goes when the work is done.
+    """Pin for work that commits nothing: under a write id of its own, which goes however the work ends.
 
     Parameters
     ----------
@@ -119,9 +119,18 @@ def pinning(storage: Storage) -> Iterator[Pin]:
         At the root of the catalog.
     """
     write_id = claim_write(storage, datetime.now(UTC))
-    with Heartbeat(storage, write_id, rest=False), Pin(storage, write_id) as pin:
-        yield pin
-    storage.delete_tree(write_id)
+    try:
+        with Heartbeat(storage, write_id, rest=False), Pin(storage, write_id) as pin:
+            yield pin
+    finally:
+        give_up(storage, write_id)
+
+
+def give_up(storage: Storage, write_id: str) -> None:
+    """Take a write away that has committed nothing; what cannot be deleted now is swept once it is dead."""
+    with suppress(HipslakeError, OSError):
+        storage.delete_tree(write_id)
+        storage.delete(pin_path(write_id))
 
 
 def pin_path(write_id: str) -> str:

@@ -12,9 +12,10 @@ from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import SpecError
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write
+from hipslake.versions.heartbeat import HEARTBEAT
 from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import Pin, pin_path
+from hipslake.versions.pins import pin_path
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -57,10 +58,11 @@ def roll_back(storage: Storage, number: int, *, write_id: str | None = None) -> 
         return committed
     versions = VersionLog(storage)
     _check(versions, number)
-    write_id = write_id or claim_write(storage, datetime.now(UTC))
-    with Heartbeat(storage, write_id, rest=False) as heartbeat, Pin(storage, write_id) as pin:
-        old = CatalogMetadata.from_json(pin.hold(number), where=f"{storage.uri()}, version {number}")
-        metadata = commit_next(storage, heartbeat, lambda: _restored(old, versions.newest() or 0, write_id))
+    with writing(storage, write_id) as write:
+        old = CatalogMetadata.from_json(write.pin.hold(number), where=f"{storage.uri()}, version {number}")
+        metadata = commit_next(
+            storage, write.heartbeat, lambda: _restored(old, versions.newest() or 0, write.id)
+        )
     log.info("Version %d of %s is version %d again.", metadata.version, storage.uri(), number)
     return metadata
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 
 import hipslake
 from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
-from hipslake.errors import CommitStateUnknownError, ConflictError, CubeError, HipslakeError
+from hipslake.errors import ConflictError, CubeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
-from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
-from hipslake.versions.pins import Pin, pin_path
+from hipslake.versions.pins import Pin, give_up
+from hipslake.versions.writing import writing
 
 log = logging.getLogger(__name__)
 
@@ -138,27 +137,20 @@ def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> Cube
     """
     for tries in range(1, _TRIES + 1):
         now = datetime.now(UTC)
-        write_id = claim_write(cube, now)
-        try:
-            with Heartbeat(cube, write_id, rest=False) as heartbeat, Pin(cube, write_id) as pin:
-                base = newest(cube, pin)
-                draft = work(write_id, base)
-                if draft is not None:
-                    metadata = drafted(draft, base, write_id, now, operation, mark)
-                    heartbeat.confirm()
-                    told = VersionLog(cube).commit(metadata.version, metadata.to_json(), write_id)
-        except CommitStateUnknownError:
-            raise
-        except BaseException:
-            _give_up(cube, write_id)
-            raise
+        with writing(cube) as write:
+            base = newest(cube, write.pin)
+            draft = work(write.id, base)
+            if draft is not None:
+                metadata = drafted(draft, base, write.id, now, operation, mark)
+                write.heartbeat.confirm()
+                told = VersionLog(cube).commit(metadata.version, metadata.to_json(), write.id)
         if draft is None:
-            _give_up(cube, write_id)
+            give_up(cube, write.id)
             return standing_cube(base, cube)
         if told == "committed":
             VersionLog(cube).publish_pointers()
             return metadata
-        _give_up(cube, write_id)
+        give_up(cube, write.id)
         log.info(
             "Version %d was committed by others; the %s starts again from it.", metadata.version, operation
         )
@@ -204,9 +196,3 @@ def known_datasets(base: CubeMetadata, names: Sequence[str]) -> None:
     strange = set(names) - set(base.names)
     if strange:
         raise CubeError(f"cube {base.cube!r} has no dataset {listed(strange)}; it has {listed(base.names)}")
-
-
-def _give_up(cube: Storage, write_id: str) -> None:
-    with suppress(HipslakeError, OSError):
-        cube.delete_tree(write_id)
-        cube.delete(pin_path(write_id))

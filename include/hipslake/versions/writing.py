@@ -1,0 +1,55 @@
+"""Writes that are to become a version: kept alive while they are made, taken away where they become none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from hipslake.errors import ConflictError, StorageError, VersionNotFoundError
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.pins import Pin, give_up
+
+_REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
+"""What a commit raises that does not stand, and never will."""
+
+
+class Write(NamedTuple):
+    """A write at work: its id, its heartbeat, to be confirmed right before the commit, and its pin."""
+
+    id: str
+    heartbeat: Heartbeat
+    pin: Pin
+
+
+@contextmanager
+def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
+    """Keep a write, and the versions that it needs, while its block runs, whose last act is the commit.
+
+    A block that fails leaves nothing: neither folder nor pin. Only where it is not known whether its commit
+    stands, both stay until the sweep of dead writes, which looks first. After a block that ends well without
+    a commit, `hipslake.versions.pins.give_up` takes the folder away.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the root of the catalog, or the cube.
+    write_id : str, optional
+        The write, which has no file that is needed again if the block fails; a new one if not given.
+    """
+    write_id = write_id or claim_write(storage, datetime.now(UTC))
+    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False), False
+    try:
+        with heartbeat, Pin(storage, write_id) as pin:
+            try:
+                yield Write(write_id, heartbeat, pin)
+            except BaseException as error:
+                may_stand = heartbeat.confirmed and not isinstance(error, _REFUSALS)
+                raise
+            may_stand = True
+    except BaseException:
+        if not may_stand:
+            give_up(storage, write_id)
+        raise
