@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from hipslake.errors import HipslakeError
 
 MOST_LETTERS = 10_000
 """No message is longer: it goes into reports, logs and the page."""
+_STARVED = re.compile(r"\b(m|re)alloc of size|Unable to allocate|Cannot allocate")
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Target:
             return "read"
         said, kind = str(refusal), type(refusal).__name__
         assert said.strip(), f"{kind} says nothing"
+        assert not _STARVED.search(said), f"{kind} blames the input for the memory: {said[:200]}"
         assert len(said) <= MOST_LETTERS, f"{kind} says {len(said)} letters: {said[:200]}"
         assert said.replace("\n", "").isprintable(), f"{kind} is not printable: {said[:2000]!r}"
         return "refused"
