@@ -66,7 +66,12 @@ class Target:
 
     def case(self, seed: int, number: int) -> Case:
         """The input of a number: the same for the same seed."""
-        return self.make(Random(f"{seed}/{self.name}/{number}"))
+        random = Random(f"{seed}/{self.name}/{number}")
+        while True:
+            try:
+                return self.make(random)
+            except RecursionError:  # nested within what is nested, it cannot be written
+                continue
 
     def verdict(self, case: Case, folder: Path) -> str:
         """Read an input; "read", or "refused".
