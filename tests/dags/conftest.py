@@ -39,6 +39,16 @@ def stars(specs: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    """A warehouse in which a link leads to what is published."""
+    root = tmp_path / "warehouse"
+    for name in ("catalogs/stars", "cubes/sky", "exports"):
+        (root / name).mkdir(parents=True)
+    (root / "exports" / "link").symlink_to(root / "catalogs" / "stars")
+    return root
+
+
+@pytest.fixture
 def load() -> Callable[[], dict[str, Any]]:
     """Load the DAG files as Airflow does; DAGs by id. No file may fail."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from hipslake.errors import HipslakeError
 
 MOST_LETTERS = 10_000
 """No message is longer: it goes into reports, logs and the page."""
+_STARVED = re.compile(r"\b(m|re)alloc of size|Unable to allocate|Cannot allocate")
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,12 @@ class Target:
 
     def case(self, seed: int, number: int) -> Case:
         """The input of a number: the same for the same seed."""
-        return self.make(Random(f"{seed}/{self.name}/{number}"))
+        random = Random(f"{seed}/{self.name}/{number}")
+        while True:
+            try:
+                return self.make(random)
+            except RecursionError:  # nested within what is nested, it cannot be written
+                continue
 
     def verdict(self, case: Case, folder: Path) -> str:
         """Read an input; "read", or "refused".
@@ -84,6 +91,7 @@ class Target:
             return "read"
         said, kind = str(refusal), type(refusal).__name__
         assert said.strip(), f"{kind} says nothing"
+        assert not _STARVED.search(said), f"{kind} blames the input for the memory: {said[:200]}"
         assert len(said) <= MOST_LETTERS, f"{kind} says {len(said)} letters: {said[:200]}"
         assert said.replace("\n", "").isprintable(), f"{kind} is not printable: {said[:2000]!r}"
         return "refused"

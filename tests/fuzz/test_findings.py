@@ -249,7 +249,10 @@ def test_a_pointer_to_no_version_counts_as_none(tmp_path: Path, version: str) ->
     assert VersionLog(Storage.at(tmp_path)).newest() is None
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"time": []}', b'{"time": "x"}', DEEP])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b'{"time": []}', b'{"time": "x"}', b'{"time": 1%s}' % (b"0" * 400), DEEP],
+)
 def test_a_damaged_mark_does_not_stop_the_sweep(tmp_path: Path, content: bytes) -> None:
     storage = Storage.at(tmp_path)
     storage.write("_versions/swept/20261121T0330-7f3a.json", content)

@@ -284,3 +284,32 @@ def test_a_damaged_version_is_told(storage: Storage) -> None:
         log.read(1)
     assert log.numbers() == [1, 2]
     assert log.read() == metadata(2, write_id_of(2))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_version_that_is_missing_before_newer_ones_is_told(storage: Storage, lost: int) -> None:
+    log = committed(storage, 3)
+    log.publish_pointers()
+    storage.delete(version_path(lost))
+
+    assert log.numbers() == sorted({1, 2, 3} - {lost})
+    with pytest.raises(CatalogFormatError, match=rf"0{lost}\.json: is missing.*restore the file"):
+        log.find("20261121T0330-dead")
+
+
+def test_a_log_of_which_only_the_pointer_is_left_has_no_versions(storage: Storage) -> None:
+    log = committed(storage, 1)
+    log.publish_pointers()
+    storage.delete(version_path(1))
+
+    assert log.numbers() == []
+    with pytest.raises(VersionNotFoundError, match="there are: none"):
+        log.read(1)
+
+
+def test_a_tombstone_in_the_place_of_the_newest_version_is_damage_and_no_race(storage: Storage) -> None:
+    log = committed(storage, 2)
+    storage.write(version_path(2), tombstone(2, write_id_of(2)))
+
+    with pytest.raises(CatalogFormatError, match=r"newest version is a tombstone.*restore the file"):
+        log.read()

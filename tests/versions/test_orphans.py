@@ -102,6 +102,13 @@ def test_folders_that_are_no_writes_are_left_alone(storage: Storage) -> None:
     assert sweep_orphans(storage, live_after=0) == []
 
 
+def test_a_folder_that_is_called_almost_like_a_write_is_left_alone(storage: Storage) -> None:
+    storage.write("20209999T9999-abcd/a.parquet", b"of another")
+
+    assert sweep_orphans(storage, 0) == []
+    assert storage.read("20209999T9999-abcd/a.parquet") == b"of another"
+
+
 def test_a_swept_write_cannot_be_taken_up_again(storage: Storage) -> None:
     write(storage, DEAD)
     sweep_orphans(storage)

@@ -21,7 +21,9 @@ TOMBSTONES = f"{VERSIONS}/vacuumed/known.json"
 TOMBSTONE_BYTES = 1024
 """No tombstone is larger."""
 
-_NAME = re.compile(rf"{VERSIONS}/(\d{{8,}})\.json")
+MOST_VERSIONS = 10**9
+
+_NAME = re.compile(rf"{VERSIONS}/(\d{{8,10}})\.json")
 
 
 def version_path(number: int) -> str:
@@ -36,9 +38,10 @@ def version_path(number: int) -> str:
 
 
 def version_number(path: str) -> int | None:
-    """The inverse of `version_path`; None for other files."""
+    """The inverse of `version_path`; None for other files, as for those of numbers that no version has."""
     match = _NAME.fullmatch(path)
-    return int(match[1]) if match else None
+    number = int(match[1]) if match else 0
+    return number if 0 < number <= MOST_VERSIONS and version_path(number) == path else None
 
 
 def tombstone(number: int, write_id: object) -> bytes:

@@ -25,6 +25,7 @@ from hipslake.errors import (
 from hipslake.storage import Storage
 from hipslake.versions.files import (
     CURRENT,
+    MOST_VERSIONS,
     POINTER,
     TOMBSTONE_BYTES,
     TOMBSTONES,
@@ -37,7 +38,6 @@ from hipslake.versions.files import (
 )
 
 _LOOKS = 100
-_MOST_VERSIONS = 10**9
 
 Outcome = Literal["committed", "conflict"]
 
@@ -82,8 +82,9 @@ class VersionLog:
             if number is not None:
                 sizes[number] = entry.size
         if not sizes:  # a web server lists nothing
-            numbers = range(1, (self.newest() or 0) + 1)
-            sizes = {number: self._storage.entry(version_path(number)).size for number in numbers}
+            for number in range(1, (self.newest() or 0) + 1):
+                with suppress(FileNotFoundError):  # a catalog may be copied without its log
+                    sizes[number] = self._storage.entry(version_path(number)).size
         small = {number for number, size in sizes.items() if size <= TOMBSTONE_BYTES}
         known = self._noted() if small else {}
         return [
@@ -271,6 +272,7 @@ class VersionLog:
         return Pointers()
 
     def _look(self) -> _Newest:
+        overtaken = 0
         for _ in range(_LOOKS):
             standing, data = self._pointer()
             newest = self._newest_after(standing)
@@ -283,6 +285,12 @@ class VersionLog:
                 return _Newest(newest, data, pointed_at=True)
             with suppress(VersionNotFoundError):  # overtaken, and vacuumed, since it was the newest
                 return _Newest(newest, self._read(newest), pointed_at=False)
+            if newest == overtaken:
+                raise CatalogFormatError(
+                    f"{self._storage.uri(version_path(newest))}: the newest version is a tombstone, as only "
+                    "older ones are; restore the file"
+                )
+            overtaken = newest
         raise self._too_fast("read")
 
     def _pointer(self) -> tuple[int, bytes]:
@@ -299,7 +307,7 @@ class VersionLog:
         while self._stands(known + step):
             known += step
             step = max(1, known - first)  # most often there is one more, or none
-            if known > _MOST_VERSIONS:
+            if known > MOST_VERSIONS:
                 raise CatalogFormatError(
                     f"{self._storage.uri()}: there seems to be every version that is asked for; check the "
                     "address, as some web servers answer with a page of theirs whatever is missing"
@@ -323,7 +331,7 @@ class VersionLog:
             return False
 
     def _read(self, number: int) -> bytes:
-        if not 0 < number <= _MOST_VERSIONS:
+        if not 0 < number <= MOST_VERSIONS:
             raise self._not_found(number, "does not exist")
         try:
             data = self._storage.read(version_path(number))
@@ -351,7 +359,13 @@ class VersionLog:
             return False
 
     def _head_of(self, number: int) -> dict[str, Any]:
-        return head(self._storage.read(version_path(number)), self._storage.uri(version_path(number)))
+        where = self._storage.uri(version_path(number))
+        try:
+            return head(self._storage.read(version_path(number)), where)
+        except FileNotFoundError:  # no number is left out, and none is given up
+            raise CatalogFormatError(
+                f"{where}: is missing, though this version or a newer one was committed; restore the file"
+            ) from None
 
     def _check(self, number: int, data: bytes, write_id: str) -> None:
         says = head(data, "the metadata to commit")

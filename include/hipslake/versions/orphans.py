@@ -155,7 +155,13 @@ def _forget_old_marks(catalog: Storage) -> None:
     for entry in catalog.list(MARKS):
         try:
             age = time.time() - float(plain_json(catalog.read(entry.path))["time"])
-        except (FileNotFoundError, ValueError, TypeError, KeyError):  # gone, or damaged: then it stays
+        except (
+            FileNotFoundError,
+            ValueError,
+            TypeError,
+            KeyError,
+            OverflowError,
+        ):  # gone, or damaged: it stays
             continue
         if age >= _MARK_SECONDS:
             catalog.delete(entry.path)

@@ -31,8 +31,14 @@ def new_write_id(now: datetime) -> str:
 
 
 def is_write_id(name: str) -> bool:
-    """Whether a name has the form of a write id."""
-    return _WRITE_ID.fullmatch(name) is not None
+    """Whether a name has the form of a write id, and so begins with a time that there is."""
+    if _WRITE_ID.fullmatch(name) is None:
+        return False
+    try:
+        write_time(name)
+    except ValueError:  # another's folder, by chance: the 99th month of a year
+        return False
+    return True
 
 
 def write_time(write_id: str) -> datetime:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.header import CsvHeader, read_header
+from hipslake.sources.fixed_arrays import is_too_large
 from hipslake.specs.plain_yaml import Document, PlainLoader
 from hipslake.specs.source import CsvOptions
 
@@ -29,7 +30,6 @@ _TYPES = {
     "string": pa.string(),
 }
 _SUBTYPE = re.compile(r"(\w+)\[(\s*(?:\d{1,18}|null)\s*(?:,\s*(?:\d{1,18}|null)\s*)*)\]")
-_MOST_VALUES = 2**31 - 1
 _BOM = b"\xef\xbb\xbf"
 _LONGEST = 4 << 20
 
@@ -147,7 +147,7 @@ def _type(datatype: str, subtype: str | None, where: str) -> pa.DataType:
         raise InputError(f"{where} has subtype {subtype!r}, which is not read; write the column as numbers")
     kind = _plain(match[1], where)
     sizes = [None if size.strip() == "null" else int(size) for size in match[2].split(",")]
-    if max(size or 0 for size in sizes) > _MOST_VALUES:
+    if is_too_large(size for size in sizes if size is not None):
         raise CorruptFileError(
             f"{where}: subtype {subtype!r} is more than an array can have; mend the header"
         )

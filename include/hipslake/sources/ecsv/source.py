@@ -15,6 +15,7 @@ from hipslake.sources.csv.parsing import CsvParser, Mends
 from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.ecsv.header import EcsvHeader, read_ecsv_header
 from hipslake.sources.files import check_unchanged
+from hipslake.sources.fixed_arrays import MOST_VALUES, rows_at_once, values_of
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, selected
 from hipslake.sources.text import TextSource
@@ -72,9 +73,10 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
             present = [name for name in wanted.names if name in header.schema.names]
             present = present or header.schema.names[:1]  # without any wanted column the rows still count
             types = {name: _type_in_text(header, name) for name in present}
+            most = rows_at_once(header.schema.field(name).type for name in present)
             for block in self.blocks(text, split, header.csv.start):
                 table = parser.parse(block, present, types)
-                for batch in table.to_batches() if table is not None else ():
+                for batch in table.to_batches(most) if table is not None else ():
                     yield conform(_with_arrays(batch, header, file.uri), wanted, file.uri)
 
 
@@ -96,6 +98,12 @@ def _with_arrays(batch: pa.RecordBatch, header: EcsvHeader, uri: str) -> pa.Reco
 
 def _arrays(texts: pa.Array, field: pa.Field, uri: str) -> pa.Array:
     cells = ["null" if text is None else text for text in texts.to_pylist()]
+    for cell in cells:
+        if values_of(field.type) * cell.count("null") > max(MOST_VALUES, values_of(field.type)):
+            raise CorruptFileError(
+                f"{uri}: column {field.name!r}: so many null in one value of {field.type} would fill the "
+                "memory; mend the value, or the subtype"
+            )
     try:
         arrays = pa.array(json.loads(f"[{','.join(cells)}]"), field.type)
         if len(arrays) == len(cells):

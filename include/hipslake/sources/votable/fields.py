@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
+from hipslake.sources.fixed_arrays import is_too_large
 
 _NUMBERS = {
     "unsignedByte": "u1",
@@ -132,7 +133,7 @@ def read_field(attributes: Mapping[str, str], null: str | None, description: str
         raise CorruptFileError(f"{where}: arraysize {arraysize!r} is no size of an array; mend the FIELD")
     varies = arraysize.endswith("*")
     axes = [int(axis) for axis in re.findall(r"\d+", arraysize)]
-    if math.prod(axes) > _MOST_VALUES:
+    if math.prod(axes) > _MOST_VALUES or (is_too_large(axes) and not varies and datatype not in _TEXTS):
         raise CorruptFileError(
             f"{where}: arraysize {arraysize!r} is more than an array can have; mend the FIELD"
         )

@@ -13,6 +13,7 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.files import check_unchanged
+from hipslake.sources.fixed_arrays import rows_at_once
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, selected
 from hipslake.sources.votable.binary import cut_rows, decode_binary
@@ -70,7 +71,7 @@ class VotableSource(DescribedSource[Columns]):
         with explained(split.file), decompressed(split.file, self._options.compression) as text:
             while data := text.read(_CHUNK_BYTES):
                 parser.feed(data)
-                if (batch := rows.taken()) is not None:
+                for batch in rows.taken():
                     yield conform(batch, wanted, uri)
             parser.close()
             rows.close()
@@ -85,33 +86,37 @@ class _Rows:
         self._count = 0
         self._rest = b""  # the beginning of a row of which the end was not met yet
 
-    def taken(self) -> pa.RecordBatch | None:
-        """Return the rows met since the last call, None if there are none."""
+    def taken(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows met since the last call."""
         fields = self._parser.fields
         if not fields:
-            return None
+            return
         present = [number for number, field in enumerate(fields) if field.name in self._wanted]
         present = present or [0]  # without any wanted column the rows still count
         as_text = self._parser.serialization == "TABLEDATA"
-        arrays = self._of_text(fields, present) if as_text else self._of_bytes(fields, present)
-        batch = pa.RecordBatch.from_pydict(
-            {fields[number].name: array for number, array in zip(present, arrays, strict=True)}
-        )
-        self._count += batch.num_rows
-        return batch if batch.num_rows else None
+        for arrays in self._of_text(fields, present) if as_text else [self._of_bytes(fields, present)]:
+            batch = pa.RecordBatch.from_pydict(
+                {fields[number].name: array for number, array in zip(present, arrays, strict=True)}
+            )
+            self._count += batch.num_rows
+            if batch.num_rows:
+                yield batch
 
     def close(self) -> None:
         """Raise `CorruptFileError` when the bytes end within a row."""
         if self._rest:
             raise CorruptFileError(f"{self._uri} is truncated: it ends in row {self._count + 1}; replace it")
 
-    def _of_text(self, fields: Sequence[VotableField], present: Sequence[int]) -> list[pa.Array]:
-        columns = list(zip(*self._parser.rows, strict=True)) or [()] * len(fields)
+    def _of_text(self, fields: Sequence[VotableField], present: Sequence[int]) -> Iterator[list[pa.Array]]:
+        rows = list(self._parser.rows)
         self._parser.rows.clear()
-        return [
-            decode_text(columns[number], fields[number], self._where, nan_is_null=self._nan_is_null)
-            for number in present
-        ]
+        most = rows_at_once(fields[number].field.type for number in present)
+        for at in range(0, len(rows), most):
+            columns = list(zip(*rows[at : at + most], strict=True))
+            yield [
+                decode_text(columns[number], fields[number], self._where, nan_is_null=self._nan_is_null)
+                for number in present
+            ]
 
     def _of_bytes(self, fields: Sequence[VotableField], present: Sequence[int]) -> list[pa.Array]:
         data = self._rest + self._parser.take_bytes()

@@ -1,0 +1,136 @@
+"""What stands between a value that a form lets pass and what a run does with it, field by field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hipslake.catalog.filters import parse_filter
+from hipslake.catalog.moc_files import region_of
+from hipslake.cube.condition_text import parse_conditions
+from hipslake.errors import HipslakeError, RegionError, SpecError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.export import ExportFormat
+from hipslake.specs.threshold import Threshold
+from hipslake.steps.cube_place import cube_root, new_root
+from hipslake.steps.cube_query import CubeQueryRequest
+from hipslake.steps.export import ExportRequest
+from hipslake.steps.outputs import normal, output_uri
+from hipslake.steps.resolve import resolve_window
+from hipslake.storage import Storage
+
+SCHEMA = pa.schema([("mag", pa.float64()), ("name", pa.string())])
+
+
+def harmless_output(value: str, warehouse: Path) -> None:
+    uri = output_uri(str(warehouse), value)
+    if "://" not in uri and Path(uri).is_relative_to(warehouse.resolve()):
+        assert Path(normal(uri)).is_relative_to(warehouse.resolve() / "exports")
+
+
+def harmless_cube(value: str, warehouse: Path) -> None:
+    root = cube_root(str(warehouse), value).uri()
+    named = re.fullmatch(r"[a-z][a-z0-9_]*", value.strip())
+    assert (
+        (root == f"{warehouse}/cubes/{value.strip()}")
+        if named
+        else value.strip().startswith(("/", "~", "s3", "http", "file"))
+    )
+
+
+def harmless_target(value: str, warehouse: Path) -> None:
+    if "://" in value:  # what lies there would be asked for over a network
+        cube_root(str(warehouse), value)
+        return
+    root = new_root(str(warehouse), value, Storage.at(warehouse / "cubes" / "other"))
+    inside = Path(normal(root.uri())).is_relative_to(warehouse.resolve())
+    assert not inside or Path(root.uri()).parent == warehouse / "cubes"
+
+
+def harmless_region(value: str, warehouse: Path) -> None:
+    for text in (value, f"cone {value}"):
+        with pytest.raises(RegionError):
+            region_of(text)
+    if "://" not in value:
+        with pytest.raises(
+            HipslakeError
+        ) as told:  # names a file that the worker may read: its content stays there
+            region_of(f"moc {value}")
+        assert "root:" not in str(told.value)
+    raise SpecError("refused in all forms")
+
+
+def harmless_catalog(value: str, warehouse: Path) -> None:
+    ExportRequest(run_uri="/r", warehouse=str(warehouse), catalog=value, output="x.csv")
+    raise AssertionError(f"{value!r} is taken for the name of a catalog")
+
+
+def harmless_threshold(value: str, warehouse: Path) -> None:
+    catalog_spec().with_overrides(threshold=value)
+    Threshold.parse(value)
+
+
+def harmless_names(value: Any, warehouse: Path) -> None:
+    """Names of columns and datasets are looked up among those that there are; no path is made of them."""
+    names = value if isinstance(value, list) else [value]
+    told = CubeQueryRequest(
+        run_uri="/r", warehouse="/w", cube="sky", output="x", columns=names, datasets=names
+    )
+    assert list(told.columns or ()) == names
+
+
+def catalog_spec() -> CatalogSpec:
+    given = {"name": "s", "source": {"uri": "/x", "format": "csv"}, "position": {"ra": "ra", "dec": "dec"}}
+    return CatalogSpec.model_validate(given)
+
+
+def _filter(value: str, warehouse: Path) -> None:
+    parse_filter(value, SCHEMA)
+
+
+def _partitions(value: str, warehouse: Path) -> None:
+    CompactionSpec.model_validate({"name": "s", "type": "compaction", "table": "a.b"}).with_overrides(
+        partitions=value
+    )
+    parse_filter(value, SCHEMA)
+
+
+GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
+    ("catalog_ingest", "threshold"): harmless_threshold,
+    ("catalog_crossmatch", "threshold"): harmless_threshold,
+    ("catalog_equijoin", "threshold"): harmless_threshold,
+    ("catalog_export", "catalog"): harmless_catalog,
+    **{(pipeline, "region"): harmless_region for pipeline in ("catalog_export", "catalog_crossmatch")},
+    ("catalog_export", "columns"): harmless_names,
+    ("catalog_export", "filters"): _filter,
+    ("catalog_export", "output"): harmless_output,
+    ("catalog_export", "format"): lambda value, warehouse: ExportFormat.of("x", value) and None,
+    ("cube_query", "output"): harmless_output,
+    ("cube_query", "conditions"): lambda value, warehouse: parse_conditions(value) and None,
+    **{
+        ("cube_query", name): harmless_names
+        for name in ("columns", "partition_by", "dimension_columns", "datasets")
+    },
+    ("cube_remove_partitions", "conditions"): lambda value, warehouse: parse_conditions(value) and None,
+    ("cube_remove_partitions", "datasets"): harmless_names,
+    ("cube_delete", "datasets"): harmless_names,
+    ("cube_delete", "confirm"): lambda value, warehouse: None,  # only compared with the cube's name
+    ("cube_copy", "target"): harmless_target,
+    ("cube_copy", "datasets"): harmless_names,
+    ("table_compact", "partitions"): _partitions,
+    **{
+        (pipeline, "cube"): harmless_cube
+        for pipeline in ("cube_query", "cube_remove_partitions", "cube_delete", "cube_copy", "cube_stats")
+    },
+    **{
+        (pipeline, end): lambda value, warehouse: resolve_window(given=(value, None)) and None
+        for pipeline in ("catalog_ingest", "iceberg_sink")
+        for end in ("window_start", "window_end")
+    },
+}
+"""By pipeline and field."""

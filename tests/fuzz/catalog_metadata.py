@@ -1,0 +1,87 @@
+"""Metadata of catalogs, spoilt."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from hipslake.catalog.catalog import Catalog
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import count_pixels
+from hipslake.errors import HipslakeError
+from hipslake.storage import Storage
+
+from tests.catalog.little import WRITE, sky, write_little
+from tests.catalog.publishing import stars
+from tests.fuzz.documents import json_of
+from tests.fuzz.target import Case, Target
+
+
+@cache
+def _metadata() -> dict[str, Any]:
+    """Metadata with a bit of all that there can be."""
+    place = Storage.at("memory://fuzz-little")
+    degrees = sky(60)
+    metadata = write_little(
+        place, stars(degrees), degrees, position={"ra": "ra", "dec": "dec"}, layout="hipscat"
+    )
+    told: dict[str, Any] = json.loads(metadata.to_json())
+    group = told["groups"][0]
+    margin = {key: group[key] for key in ("rows", "bytes", "files", "pixels", "partitions")}
+    told["margins"] = [margin | {"name": "main_10arcs", "group": "main", "radius_arcsec": 10.0}]
+    file = {"path": f"{WRITE}/i", "rows": 3, "bytes": 9, "sha256": "f" * 64, "first": 1, "last": "x"}
+    index = {"column": "id", "rows": 3, "bytes": 9, "files": [file], "writes": [WRITE], "leaves": "0" * 64}
+    told["indices"] = [index]
+    told["co_partitioned"] = [
+        {"column": "id", "objects": {"catalog": "o", "column": "id", "writes": [WRITE]}}
+    ]
+    sidecar = {
+        "path": f"{WRITE}/_sidecars/x",
+        "rows": 3,
+        "sha256": "0" * 64,
+        "start": 0,
+        "stop": 9,
+        "writes": [WRITE],
+    }
+    second = {**group, "name": "second", "sidecars": [sidecar]}
+    del second["partitions"]
+    told["groups"].append(second)
+    return told
+
+
+def _read_metadata(case: Case, folder: Path) -> None:
+    """Read metadata, and all that readers find in it."""
+    storage = Storage.at(folder)
+    metadata = CatalogMetadata.from_json(case.data)
+    written = metadata.to_json()
+    assert CatalogMetadata.from_json(written).to_json() == written, "it comes back as another"
+    refused: list[HipslakeError] = []
+    for group in metadata.with_files:
+        for use in (
+            group.leaf_pixels,
+            lambda group=group: group.table(storage),
+            lambda group=group: group.table_near(storage, np.array([0]), np.array([1 << 40])),
+            lambda group=group: [count_pixels(order, text) for order, text in group.pixels.items()],
+            *([group.to_arrow] if hasattr(group, "to_arrow") else []),
+        ):
+            try:
+                use()
+            except HipslakeError as error:
+                refused.append(error)
+            except FileNotFoundError:  # no file of the catalog is there
+                pass
+    for increment in metadata.increments:
+        increment.sources.table(storage) if increment.sources.sidecar is None else None
+    storage.write("_versions/00000001.json", case.data)
+    try:
+        len(Catalog.open(folder).pixels)
+    except HipslakeError as error:
+        refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+TARGET = Target("catalog metadata", json_of(_metadata), _read_metadata, share=6)

@@ -1,0 +1,84 @@
+"""What Iceberg tables say of their sinks, spoilt."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hipslake.compaction.parquet_folder import mark_from
+from hipslake.errors import HipslakeError
+from hipslake.tables.sunk import EARLIER, PREFIX, Sunk, known_sink, sunk_properties, was_sunk_earlier
+
+from tests.catalog.little import WRITE
+from tests.fuzz.documents import WORDS
+from tests.fuzz.mutation import hostile_value, nested, reshaped
+from tests.fuzz.target import Case, Target
+
+
+@cache
+def _iceberg() -> Any:
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+    from pyiceberg.schema import Schema
+    from pyiceberg.table.metadata import new_table_metadata
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+    return new_table_metadata(
+        Schema(), UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "memory://fuzz", {}
+    )
+
+
+def _properties(random: Random) -> Case:
+    key, digest = "s/2026-11-21", hashlib.sha256(b"s/2026-11-21").hexdigest()[:16]
+    sunk = {
+        "key": key,
+        "fingerprint": "f",
+        "content": "c",
+        "rows": 3,
+        "write": WRITE,
+        "start": "2026-11-21T00:00:00Z",
+    }
+    earlier = {"spec": "s", "intervals": [["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"]], "others": ["0"]}
+    told = {
+        PREFIX + digest: json.dumps(reshaped(random, sunk, WORDS) if random.random() < 0.7 else sunk),
+        EARLIER + hashlib.sha256(b"s").hexdigest()[:16]: json.dumps(
+            reshaped(random, earlier, WORDS) if random.random() < 0.7 else earlier
+        ),
+        PREFIX + "x": random.choice(("", "{}", "null", "[", "[" * 20_000, json.dumps(nested(random, 300)))),
+        "mark": random.choice(
+            (json.dumps(hostile_value(random, WORDS)), "[" * 20_000, '{"curve": 1}', "\x00")
+        ),
+    }
+    return Case(json.dumps(told).encode(), ".json", {"key": key})
+
+
+def _read_properties(case: Case, folder: Path) -> None:
+    """What a table says of its sinks, in the properties that its metadata file holds."""
+    from pyiceberg.catalog.noop import NoopCatalog
+    from pyiceberg.io import load_file_io
+    from pyiceberg.table import Table
+
+    given = json.loads(case.data)
+    metadata = _iceberg().model_copy(update={"properties": given})
+    table = Table(("a", "b"), metadata, "memory://fuzz/m.json", load_file_io(), NoopCatalog("fuzz"))
+    mark_from(given["mark"])
+    key = case.told["key"]
+    mine = Sunk(key=key, fingerprint="g", content="d", rows=1, write=WRITE)
+    refused: list[HipslakeError] = []
+    for use in (
+        lambda: known_sink(table, key),
+        lambda: was_sunk_earlier(table, key, None),
+        lambda: sunk_properties(table, mine),
+    ):
+        try:
+            use()
+        except HipslakeError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+TARGET = Target("iceberg properties", _properties, _read_properties, share=2)
