@@ -46,6 +46,8 @@ def _metadata() -> dict[str, Any]:
         "stop": 9,
         "writes": [WRITE],
     }
+    told["earlier"] = {"path": f"{WRITE}/_sidecars/increments.parquet", "rows": 1, "sha256": "0" * 64}
+    told["earlier"] |= {"last": 1, "writes": [WRITE], "total_rows": 3, "rows_read": 3, "rows_rejected": 0}
     second = {**group, "name": "second", "sidecars": [sidecar]}
     del second["partitions"]
     told["groups"].append(second)
@@ -75,6 +77,13 @@ def _read_metadata(case: Case, folder: Path) -> None:
                 pass
     for increment in metadata.increments:
         increment.sources.table(storage) if increment.sources.sidecar is None else None
+    _ = (metadata.increment_writes, metadata.rows_read, metadata.rows_rejected)
+    try:
+        metadata.all_increments(storage)
+    except HipslakeError as error:
+        refused.append(error)
+    except FileNotFoundError:
+        pass
     storage.write("_versions/00000001.json", case.data)
     try:
         len(Catalog.open(folder).pixels)

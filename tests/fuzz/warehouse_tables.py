@@ -12,6 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.metadata import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
+from hipslake.catalog.metadata.earlier import set_aside
+from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, read_sidecar
 from hipslake.errors import HipslakeError
 from hipslake.steps.tables import read_table
@@ -36,9 +39,42 @@ def _tables() -> list[bytes]:
     return made
 
 
+@cache
+def _increments() -> tuple[EarlierIncrements, list[bytes]]:
+    """Two increments set aside, and the files that hold them."""
+    where, lies = Storage.at("memory://fuzz-increments"), Sidecar(path=f"{WRITE}/c", rows=3, sha256="0" * 64)
+    files = (SourceEntry(uri="s3://b/x.fits", size=9, stamp="s", rows=3),)
+    rejects = Rejects(rows=2, path=f"{WRITE}/_rejects", reasons={"ra null": 2})
+    whole = Increment(
+        ordinal=0,
+        rows=3,
+        write_id=WRITE,
+        fingerprint="f" * 64,
+        sources=Sources(files=1, rows=5, bytes=9, entries=files),
+        rejects=rejects,
+        leaves=(Cell(order=1, npix=5, rows=3),),
+    )
+    night = Increment(
+        ordinal=1,
+        key="2026-11-21T00:00:00+00:00",
+        rows=3,
+        write_id=WRITE,
+        fingerprint="f" * 64,
+        sources=Sources(files=1, rows=3, bytes=9, sidecar=lies),
+        coverage=lies,
+    )
+    told = set_aside([whole, night], where, WRITE)
+    made = [where.read(told.path)]
+    sink = io.BytesIO()
+    pq.write_table(pq.read_table(io.BytesIO(made[0])), sink, compression="none")
+    return told, [*made, sink.getvalue()]
+
+
 def _table_file(random: Random) -> Case:
-    data = spoilt(random, random.choice(_tables()), _tables(), most=random.choice((1, 2, 4)))
-    return Case(data, ".parquet", {"told": random.random() < 0.8})
+    increments = random.random() < 0.4
+    tables = _increments()[1] if increments else _tables()
+    data = spoilt(random, random.choice(tables), tables, most=random.choice((1, 2, 4)))
+    return Case(data, ".parquet", {"told": random.random() < 0.8, "increments": increments})
 
 
 def _read_table_file(case: Case, folder: Path) -> None:
@@ -46,6 +82,10 @@ def _read_table_file(case: Case, folder: Path) -> None:
     storage = Storage.at(folder)
     storage.write("t.parquet", case.data)
     digest = hashlib.sha256(case.data).hexdigest() if case.told["told"] else "0" * 64
+    if case.told["increments"]:
+        earlier = _increments()[0].model_copy(update={"path": "t.parquet", "sha256": digest})
+        assert [each.write_id for each in earlier.read(storage)] == list(earlier.writes)
+        return
     refused: list[HipslakeError] = []
     sidecar = Sidecar(path="t.parquet", rows=2, sha256=digest)
     for use in (

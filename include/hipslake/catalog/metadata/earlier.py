@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.partitions import Sidecar, read_sidecar, write_sidecar
 from hipslake.errors import CatalogFormatError
+from hipslake.files.damage import damage_told
 from hipslake.storage import Storage
 
 MOST_LISTED = 32
@@ -73,8 +74,9 @@ class EarlierIncrements(Sidecar):
         CatalogFormatError
             The sidecar is damaged, or not the one that metadata.json describes.
         """
-        where = storage.uri(self.path)
-        rows = read_sidecar(storage, self, INCREMENT_SCHEMA).to_pylist(maps_as_pydicts="lossy")
+        where, table = storage.uri(self.path), read_sidecar(storage, self, INCREMENT_SCHEMA)
+        with damage_told(where):
+            rows = table.to_pylist(maps_as_pydicts="lossy")
         try:
             found = tuple(Increment.model_validate(row) for row in rows)
         except ValidationError as error:
