@@ -12,7 +12,8 @@ from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+from hipslake_airflow.operators.step import StepOperator
+from hipslake_airflow.operators.table_spec import TableSpecOperator
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
@@ -21,29 +22,18 @@ if TYPE_CHECKING:
     from hipslake.steps.sink_files import SinkFilesReport
 
 
-class ResolveSinkOperator(FirstStepOperator):
+class ResolveSinkOperator(TableSpecOperator):
     """Freeze the spec, the params, the window and what the table lacks into the run folder.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `force`, `allow_empty`,
-    `wait_minutes`, `window_start`, `window_end`.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the table spec. Not templated.
+    `wait_minutes`, `window_start`, `window_end`. Parameters are those of `TableSpecOperator`.
     """
 
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
-
     def perform(self, context: Context) -> ResolveSinkReport:
-        from hipslake.specs.yaml_file import load_table_spec
         from hipslake.steps import resolve_sink
         from hipslake.steps.report import perform
 
-        spec = load_table_spec(self.spec_file)
-        use_iceberg_connection(spec.iceberg)
+        spec = self.reach_table()
         params: Mapping[str, Any] = context["params"]
         run = context["dag_run"]
         warehouse, run_uri = self.place(context)

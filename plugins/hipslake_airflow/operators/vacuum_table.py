@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow.sdk import Context
 
-from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.operators.retention import RetentionOperator
+from hipslake_airflow.operators.table_spec import TableSpecOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.vacuum_table import VacuumTableReport
 
 
-class VacuumTableOperator(RetentionOperator):
+class VacuumTableOperator(TableSpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 
-    Params and what they mean are those of `RetentionOperator`.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the table spec. Not templated.
+    Params and what they mean are those of `RetentionOperator`; parameters are those of `TableSpecOperator`.
     """
 
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
-
     def perform(self, context: Context) -> VacuumTableReport:
-        from hipslake.specs.yaml_file import load_table_spec
         from hipslake.steps import vacuum_table
         from hipslake.steps.report import perform
 
-        spec = load_table_spec(self.spec_file)
-        use_iceberg_connection(spec.iceberg)
+        spec = self.reach_table()
         request = vacuum_table.VacuumTableRequest(
             iceberg=spec.iceberg, table=spec.table, **self.asked(context)
         )
