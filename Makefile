@@ -28,6 +28,7 @@ test-slow: setup peers ## Run the long tests, which `make test` leaves out
 test-system: setup ## Run the tests on the whole deployment: kills and a failing store (about an hour; ARGS="-k name" narrows them)
 	@include/setup/setup.sh postgres
 	@$(with) python -m pytest -m cluster $(ARGS)
+	@$(with) python -m tests.trust.records docs/reliability.md
 
 fuzz: setup ## Have every reader read 100,000 hostile inputs (ARGS="--target fits --seed 2" for others)
 	@$(with) python -m tests.fuzz $(ARGS)

@@ -30,23 +30,26 @@ class Records:
         """The file that results are kept in."""
         return Path(os.environ.get("HIPSLAKE_TRUST_RESULTS") or PROJECT / ".data") / self.file
 
-    def table(self) -> str:
-        """Return the newest result of each key as a Markdown table, with sums where there are several."""
+    def table(self) -> str | None:
+        """Return the newest result of each key as a Markdown table; None where there is none."""
         newest = {}
         for line in self.place.read_text().splitlines() if self.place.exists() else []:
             entry = json.loads(line)
             newest[entry[self.key]] = entry
         if not newest:
-            return f"No result is noted here yet: `{self.command}` notes them."
+            return None
         cells = [[str(entry.get(name, 0)) for name in (self.key, *self.columns)] for entry in newest.values()]
         lines = [(self.key, *self.columns), ("---", *["---:"] * len(self.columns)), *cells]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def written_into(self, page: str) -> str:
-        """Return a page with the table between its comments; as it was, if it has none."""
+        """Return a page with the table between its comments; as it was, if it has none, or there is no result."""
+        table = self.table()
+        if table is None:
+            return page
         begin, end = f"<!-- {self.command}: begin -->", f"<!-- {self.command}: end -->"
         between = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        return between.sub(lambda _: f"{begin}\n{self.table()}\n{end}", page)
+        return between.sub(lambda _: f"{begin}\n{table}\n{end}", page)
 
 
 TRUST = Records(
