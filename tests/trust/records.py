@@ -43,7 +43,7 @@ class Records:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def written_into(self, page: str) -> str:
-        """Return a page with the table between its comments; as it was, if it has none, or there is no result."""
+        """Return a page with the table between its comments; as it was, if it has none or none is known."""
         table = self.table()
         if table is None:
             return page
