@@ -127,6 +127,24 @@ def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
     assert content(lake) == before
 
 
+def test_what_a_task_writes_after_its_job_has_failed_is_swept(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = content(lake)
+    with (
+        pytest.raises(StorageError, match="another task"),
+        open_compacted(request(lake, run="by hand")).rewriting() as failed,
+    ):
+        access = failed.access
+        raise StorageError("another task failed")
+    access.write(table_of(lake).scan().to_arrow().slice(0, 5), repr(()), "group-00000-00000-late", None)
+    assert [path for path in lake.files(lake.spec()) if "-late" in path.name]
+    monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
+    compact(request(lake, dry_run=True))
+    assert not [path for path in lake.files(lake.spec()) if "-late" in path.name]
+    assert content(lake) == before
+
+
 @pytest.mark.parametrize("when", ["at the answer", "after it"])
 def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, when: str

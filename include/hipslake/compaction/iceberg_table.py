@@ -189,9 +189,10 @@ class IcebergTable:
                 rewrite = IcebergRewrite(self, write_id, beating)
                 yield rewrite
         except BaseException as error:
-            # Once the catalog was asked, a snapshot may name what was written, unless we were told no. Then
-            # a sweep looks what stands, when the heartbeat has been silent for long enough.
-            if rewrite is None or not rewrite.asked or isinstance(error, ConflictError | PlanError):
+            # Tasks of a job that failed may still write; and once the catalog was asked, a snapshot may name
+            # what was written, unless we were told no. Then a sweep looks what stands, when the heartbeat has
+            # been silent for long enough.
+            if rewrite is None or isinstance(error, ConflictError | PlanError):
                 finish(self._table, write_id, [])
             raise
 
@@ -245,16 +246,9 @@ class IcebergTable:
 
 
 class IcebergRewrite:
-    """Files that are to replace others.
-
-    Attributes
-    ----------
-    asked : bool
-        Whether the catalog was asked to commit them, with whatever answer.
-    """
+    """Files that are to replace others."""
 
     def __init__(self, table: IcebergTable, write_id: str, beating: Heartbeat) -> None:
-        self.asked = False
         self._of = table
         self._write_id = write_id
         self._beating = beating
@@ -281,7 +275,6 @@ class IcebergRewrite:
             added=written,
             removed=[file for file in self._of._live if file.file_path in gone],
         )
-        self.asked = True
         committed = commit(
             self._of._catalog,
             self._of._name,
