@@ -130,14 +130,11 @@ def test_a_run_that_was_killed_is_swept_and_its_retry_completes(
 def test_what_a_task_writes_after_its_job_has_failed_is_swept(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = content(lake)
-    with (
-        pytest.raises(StorageError, match="another task"),
-        open_compacted(request(lake, run="by hand")).rewriting() as failed,
-    ):
-        access = failed.access
-        raise StorageError("another task failed")
-    access.write(table_of(lake).scan().to_arrow().slice(0, 5), repr(()), "group-00000-00000-late", None)
+    before, compacted = content(lake), open_compacted(request(lake, run="by hand"))
+    with pytest.raises(StorageError, match="another task"), compacted.rewriting() as failed:
+        _fail(StorageError("another task failed"))
+    rows = table_of(lake).scan().to_arrow().slice(0, 5)
+    failed.access.write(rows, repr(()), "group-00000-00000-late", None)
     assert [path for path in lake.files(lake.spec()) if "-late" in path.name]
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     compact(request(lake, dry_run=True))
@@ -172,3 +169,7 @@ def test_who_is_interrupted_after_the_commit_deletes_nothing_of_it(
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     compact(request(lake, dry_run=True))  # sweeps
     assert content(lake) == before
+
+
+def _fail(error: Exception) -> None:
+    raise error
