@@ -10,7 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
-from hipslake.errors import ConflictError, SourceNotFoundError, VerificationError
+from hipslake import Catalog
+from hipslake.errors import CatalogFormatError, ConflictError, SourceNotFoundError, VerificationError
 from hipslake.steps.run import RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -232,3 +233,17 @@ def test_no_file_that_matches_is_an_error_that_names_the_pattern(warehouse: Path
     spec = write_spec(tmp_path / "stars.yaml", f"{tmp_path}/nowhere/*.parquet")
     with pytest.raises(SourceNotFoundError, match="nowhere"):
         freeze(start(warehouse, spec))
+
+
+def test_a_version_that_is_damaged_is_replaced_by_the_next_ingest(
+    warehouse: Path, spec_file: Path, catalog: Path, tmp_path: Path
+) -> None:
+    ingest(start(warehouse, spec_file))
+    damaged = json.loads((catalog / "metadata.json").read_text()) | {"total_rows": "many"}
+    for name in ("metadata.json", "_versions/00000001.json"):
+        (catalog / name).write_text(json.dumps(damaged))
+    with pytest.raises(CatalogFormatError, match="total_rows"):
+        Catalog.open(catalog)
+    write_spec(spec_file, f"{tmp_path}/landing/*.parquet", threshold="150 rows")
+    ingest(start(warehouse, spec_file, "second"))
+    assert Catalog.open(catalog).version == 2

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.specs.catalog import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage import Storage
+from hipslake.versions.files import head
 from hipslake.versions.log import VersionLog
 
 
 def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int | None:
     """Return the newest version if it holds exactly what a run would make, else None.
 
-    That is the whole version for a run that replaces it, and the run's increment for one that appends.
+    That is the whole version for a run that replaces it, and the run's increment for one that appends. The
+    former reads no more than the fingerprint: so it can replace a version that is damaged.
     """
     log = VersionLog(catalog)
     newest = log.newest()
     if newest is None:
         return None
-    metadata = CatalogMetadata.from_json(log.read(newest), where=f"{catalog.uri()}, version {newest}")
-    standing: CatalogMetadata | Increment | None = metadata
+    data, where = log.read(newest), f"{catalog.uri()}, version {newest}"
     if run.spec.mode is Mode.APPEND:
-        standing = metadata.increment(run.start.isoformat(), catalog)
-    return newest if standing is not None and standing.fingerprint == fingerprint else None
+        increment = CatalogMetadata.from_json(data, where=where).increment(run.start.isoformat(), catalog)
+        found = increment.fingerprint if increment else None
+    else:
+        found = head(data, where).get("fingerprint")
+    return newest if found == fingerprint else None
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:
