@@ -6,11 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hipslake.catalog.committing import committed_before, newest_version
+from hipslake.catalog.committing import commit_next, committed_before, newest_version
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.errors import InputError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions
+from hipslake.versions.writing import writing
 
 from tests.catalog.vacuuming import vacuum
 from tests.steps.nights import Survey
@@ -43,3 +46,30 @@ def test_a_commit_is_known_also_after_its_version_was_vacuumed(nights: Survey) -
     vacuum(nights)
     found = committed_before(storage, ["20260101T0000-dead", write_id])
     assert found == nights.catalog.metadata
+
+
+def test_a_write_whose_draft_no_longer_fits_after_others_were_first_leaves_nothing(nights: Survey) -> None:
+    storage = Storage.at(nights.root)
+    newest = newest_version(storage)
+    assert newest is not None
+    drafted: list[int] = []
+
+    def draft(write_id: str) -> CatalogMetadata:
+        drafted.append(newest.version)
+        if len(drafted) > 1:
+            raise InputError("a file was added by those who were first")
+        first = newest.followed_by(claim_write(storage, datetime.now(UTC)))
+        assert VersionLog(storage).commit(first.version, first.to_json(), first.write_id) == "committed"
+        return newest.followed_by(write_id)
+
+    def work() -> None:
+        with writing(storage) as write:
+            tried.append(write.id)
+            storage.write(f"{write.id}/main/leaf.parquet", b"whole")
+            commit_next(storage, write.heartbeat, lambda: draft(write.id))
+
+    tried: list[str] = []
+    with pytest.raises(InputError):
+        work()
+    assert len(drafted) == 2
+    assert not storage.exists(tried[0])

@@ -72,6 +72,7 @@ def commit_next(
         heartbeat.confirm()
         if versions.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed":
             return metadata
+        heartbeat.confirmed = False  # that commit does not stand, and never will
         log.info("Version %d was committed by another run; trying the next.", metadata.version)
     raise ConflictError(f"{catalog.uri()}: other runs committed first {_TRIES} times; try again later")
 

@@ -60,7 +60,8 @@ class Heartbeat:
     Attributes
     ----------
     confirmed : bool
-        Whether a commit may have named the folder: `confirm` has said that it is ours.
+        Whether a commit may have named the folder: `confirm` has said that it is ours. Who learns that the
+        commit does not stand takes it back.
     """
 
     def __init__(

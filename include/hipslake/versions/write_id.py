@@ -12,7 +12,7 @@ _IN_BYTES = re.compile(rb"(?<![0-9A-Za-z])\d{8}T\d{4}-[0-9a-f]{4,}(?![0-9A-Za-z]
 
 
 def new_write_id(now: datetime) -> str:
-    """A new write id: UTC time and random digits. `hipslake.versions.heartbeat.claim_write` makes sure of it.
+    """A new write id: UTC time and random digits. Where work begins at once, `claim_write` makes sure of it.
 
     So many digits that chance does not draw the id of a published write again: no heartbeat stands there any
     more that would tell.
