@@ -103,6 +103,14 @@ def test_runs_that_may_wait_for_their_next_step_stay_even_if_no_day_is_kept(
     assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/second",)
 
 
+def test_runs_that_may_still_wait_for_their_files_stay(root: Path, warehouse: Path, spec_file: Path) -> None:
+    start(warehouse, spec_file, "waits", wait_minutes=3 * 24 * 60.0)
+    age(warehouse, "catalog_ingest__stars/waits", days=3.9)
+    assert clean(warehouse).run_folders == ()
+    age(warehouse, "catalog_ingest__stars/waits", days=4.1)
+    assert clean(warehouse).run_folders == ("_runs/catalog_ingest__stars/waits",)
+
+
 def test_folders_of_runs_whose_write_lives_stay(root: Path, warehouse: Path, spec_file: Path) -> None:
     folder = start(warehouse, spec_file, "waits")
     with Heartbeat(Storage.at(root), folder.run().write_id):

@@ -21,7 +21,7 @@ RUN_DAYS = 30
 
 
 def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
-    """The folders of a catalog's runs that began before a time, and whose writes are dead.
+    """The folders of a catalog's runs that began, and had waited, before a time, and whose writes are dead.
 
     A folder whose run cannot be told is left alone.
 
@@ -100,8 +100,13 @@ def _run_folders(storage: Storage) -> Iterator[str]:
 
 
 def _is_old(storage: Storage, folder: str, catalog: str, before: datetime) -> bool:
+    """Whether a run began, and had waited for its files for as long as it may, before a time."""
     described = _described(storage, folder)
-    return described.get("catalog") == catalog and _began_before(described, before)
+    try:
+        waits = timedelta(minutes=float(described.get("wait_minutes", 0)))
+        return described.get("catalog") == catalog and _began_before(described, before - waits)
+    except (TypeError, ValueError, OverflowError):  # damaged: it cannot be told
+        return False
 
 
 def _began_before(described: dict[str, Any], moment: datetime) -> bool:
