@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.comparing import compare
 from hipslake.catalog.history import VersionKind, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects, SourceEntry, Sources
+from hipslake.catalog.metadata.earlier import INCREMENT_SCHEMA
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.partitions import Sidecar
 from hipslake.errors import CatalogFormatError
@@ -224,3 +227,29 @@ def random_increment(rng: np.random.Generator, key: str, ordinal: int, write_id:
         else Rejects(rows=7, path=f"{write_id}/_rejects", reasons={"ra null": 3, "dec null": 4}),
         **where,
     )
+
+
+def test_the_sidecar_has_a_place_for_all_that_metadata_tells_of_an_increment() -> None:
+    told, stored = leaves_of(Increment.model_json_schema()), columns_of(INCREMENT_SCHEMA)
+    assert stored == told, "what has no column is lost once a night is set aside"
+
+
+def leaves_of(schema: dict[str, Any], node: dict[str, Any] | None = None, place: str = "") -> set[str]:
+    """The keys that hold plain values or texts with counts, with the keys above them."""
+    node = schema if node is None else node
+    if "$ref" in node:
+        return leaves_of(schema, schema["$defs"][node["$ref"].rpartition("/")[2]], place)
+    nested = [*node.get("anyOf", ()), *([node["items"]] if "items" in node else ())]
+    found = {path for each in nested for path in leaves_of(schema, each, place)}
+    for name, each in node.get("properties", {}).items():
+        found |= leaves_of(schema, each, f"{place}.{name}") or {f"{place}.{name}"}
+    return found
+
+
+def columns_of(fields: Iterable[pa.Field], place: str = "") -> set[str]:
+    found = set()
+    for field in fields:
+        kind, path = field.type, f"{place}.{field.name}"
+        kind = kind.value_type if pa.types.is_list(kind) else kind
+        found |= columns_of(kind.fields, path) if pa.types.is_struct(kind) else {path}
+    return found
