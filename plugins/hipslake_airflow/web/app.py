@@ -110,7 +110,7 @@ def _add_catalogs(app: FastAPI, shelf: Shelf) -> None:
         last = last_runs([i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)], session)
         ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
         does = {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}
-        uri, increments = shelf.uri(name), shelf.increments(name, version)
+        uri, increments = shelf.uri(name), shelf.increments(name, metadata.version)
         return catalog_answer(
             uri, metadata, increments, newest.version, lines(uri, newest), does, tuple(ordered)
         )
