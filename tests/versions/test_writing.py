@@ -16,12 +16,15 @@ from hipslake.errors import (
 )
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
+from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import give_up, pinned_versions, pinning, pinning_writes
 from hipslake.versions.writing import writing
 
 from tests.catalog.leftovers import orphans
 from tests.versions.committing import committed, metadata
+
+WRITE = "20261122T0330-7f3a7f3a7f3a"
 
 
 @pytest.fixture
@@ -102,6 +105,30 @@ def test_a_commit_that_stands_keeps_its_files_if_its_pin_cannot_be_removed(tmp_p
         work()
     write_id = json.loads(log.read(2))["write_id"]
     assert storage.read(f"{write_id}/main/leaf.parquet") == b"whole"
+
+
+def test_an_attempt_that_fails_leaves_what_another_at_the_same_write_has_committed(storage: Storage) -> None:
+    def work() -> None:
+        with writing(storage, WRITE) as write:
+            log.commit(2, metadata(2, write.id), write.id)  # the other, which was taken for dead
+            raise VersionNotFoundError("vacuumed")
+
+    log = VersionLog(storage)
+    storage.write(f"{WRITE}/main/view", b"whole")
+    with pytest.raises(VersionNotFoundError):
+        work()
+    assert storage.read(f"{WRITE}/main/view") == b"whole"
+
+
+def test_an_attempt_that_fails_leaves_nothing_of_a_write_that_was_given(storage: Storage) -> None:
+    def work() -> None:
+        with writing(storage, WRITE) as write:
+            storage.write(f"{write.id}/main/view", b"half")
+            raise VersionNotFoundError("vacuumed")
+
+    with pytest.raises(VersionNotFoundError):
+        work()
+    assert not storage.exists(WRITE)
 
 
 def test_a_write_that_ends_well_loses_heartbeat_and_pin_and_can_be_given_up(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hipslake.steps import assembling
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
@@ -13,15 +14,22 @@ from tests.steps.nights import Survey, night_rows
 
 @pytest.fixture(scope="session")
 def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
-    """Three nights and a margin; the second night came twice. Versions 1 to 4."""
+    """Three nights and a margin; the second night came twice. Versions 1 to 4.
+
+    Of the increments of 3 and 4, metadata.json lists the last only, as that of many nights does.
+    """
     survey = Survey(tmp_path_factory.mktemp("survey"), more="margin: {arcsec: [600]}")
-    for number in (0, 1, 2):
-        survey.land(number, night_rows(number))
-        survey.append(number)
-    survey.land(1, night_rows(1, rows=500, seed=1))
-    folder = survey.start(1)
-    in_process.append(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembling, "MOST_LISTED", 2)
+        patch.setattr(assembling, "LISTED_AGAIN", 1)
+        for number in (0, 1, 2):
+            survey.land(number, night_rows(number))
+            survey.append(number)
+        survey.land(1, night_rows(1, rows=500, seed=1))
+        folder = survey.start(1)
+        in_process.append(folder)
     in_process.show(folder)
+    assert survey.catalog.metadata.earlier is not None
     return survey
 
 

@@ -214,11 +214,11 @@ def test_a_tile_has_what_lies_in_its_pixel(page: Page, survey: Survey) -> None:
 
 
 def test_margins_and_increments_are_layers(page: Page, survey: Survey) -> None:
-    user, metadata = page.as_user(), survey.catalog.metadata
-    (margin,) = metadata.margins
+    user, catalog = page.as_user(), survey.catalog
+    (margin,) = catalog.metadata.margins
     cells = user.get(f"{STARS}/cells?version=4&layer=margin&of={margin.name}").json()
     assert cells["totals"]["rows"] == margin.rows
-    for increment in metadata.increments:
+    for increment in catalog.increments:
         cells = user.get(f"{STARS}/cells?version=4&layer=increment&of={increment.ordinal}").json()
         assert cells["totals"]["rows"] == increment.rows
 

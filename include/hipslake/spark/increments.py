@@ -138,7 +138,7 @@ class _Job:
         )
 
     def _replaced_rows(self, metadata: CatalogMetadata) -> int:
-        with suppress(VersionNotFoundError):  # vacuumed meanwhile
+        with suppress(VersionNotFoundError, FileNotFoundError):  # vacuumed meanwhile
             if metadata.parent is not None:
                 before = CatalogMetadata.from_json(self.versions.read(metadata.parent))
                 replaced = before.increment(self.key, self.catalog)

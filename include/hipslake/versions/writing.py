@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from hipslake.errors import ConflictError, StorageError, VersionNotFoundError
+from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, give_up
 
 _REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
@@ -29,7 +30,8 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
     """Keep a write, and the versions that it needs, while its block runs, whose last act is the commit.
 
     A block that fails leaves nothing: neither folder nor pin. Only where it is not known whether its commit
-    stands, both stay until the sweep of dead writes, which looks first. After a block that ends well without
+    stands, both stay until the sweep of dead writes, which looks first; and where another attempt at the same
+    write has committed. After a block that ends well without
     a commit, `hipslake.versions.pins.give_up` takes the folder away.
 
     Parameters
@@ -39,6 +41,7 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
     write_id : str, optional
         The write, which has no file that is needed again if the block fails; a new one if not given.
     """
+    shared = write_id is not None
     write_id = write_id or claim_write(storage, datetime.now(UTC))
     heartbeat, may_stand = Heartbeat(storage, write_id, rest=False), False
     try:
@@ -50,6 +53,14 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
                 raise
             may_stand = True
     except BaseException:
-        if not may_stand:
+        if not may_stand and not (shared and _has_committed(storage, write_id)):
             give_up(storage, write_id)
         raise
+
+
+def _has_committed(storage: Storage, write_id: str) -> bool:
+    """Whether a write has committed a version, or that cannot be told."""
+    try:
+        return VersionLog(storage).find(write_id) is not None
+    except (HipslakeError, OSError):
+        return True
