@@ -106,7 +106,25 @@ def test_a_damaged_heartbeat_is_no_sign_of_life(storage: Storage) -> None:
         assert not is_live(storage, WRITE)
 
 
-def test_a_swept_write_is_refused(storage: Storage) -> None:
+def test_a_mark_that_came_too_late_stops_nobody(tmp_path: Path) -> None:
+    class Sweeping(Storage):
+        """A store on which a sweeper marks a folder before its first beat, and sees that."""
+
+        def is_file(self, path: str) -> bool:
+            found = super().is_file(path)
+            if path == mark_path(WRITE):
+                self.delete(path)
+            return found
+
+    storage = Sweeping(str(tmp_path))
+    storage.write(mark_path(WRITE), b"{}")
+    with Heartbeat(storage, WRITE) as beating:
+        beating.confirm()
+    assert is_live(storage, WRITE)
+
+
+def test_a_swept_write_is_refused(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "_LET_GO", (0.0,))
     with Heartbeat(storage, WRITE) as beating:
         beating.confirm()
         storage.write(mark_path(WRITE), b"{}")

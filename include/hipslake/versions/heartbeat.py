@@ -32,6 +32,8 @@ INTERVAL = 15.0
 MARKS = "_versions/swept"
 """The folder of the sweepers' marks; they must outlive the folders that they mark."""
 
+_LET_GO = (0.1, 0.4)  # seconds, in which a sweeper takes back a mark that came too late
+
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +79,12 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
+        # A folder that waited for its first beat may look dead. Who was about to sweep it sees this one.
+        for seconds in _LET_GO:
+            self._beat("beating")
+            if not self._is_given_up():
+                break
+            time.sleep(seconds)
         self._beat_and_look()
         self._thread.start()
         return self
@@ -104,13 +112,16 @@ class Heartbeat:
 
     def _beat_and_look(self) -> None:
         self._beat("beating")
-        if self._folder and is_marked(self._storage, self._folder):
+        if self._is_given_up():
             error = StorageError(
                 f"{self._storage.uri(self._folder)}: this write was swept, because its run looked dead; run "
                 "it again from its first step, which draws a new write id"
             )
             error.retryable = False
             raise error
+
+    def _is_given_up(self) -> bool:
+        return bool(self._folder) and is_marked(self._storage, self._folder)
 
     def _keep_beating(self) -> None:
         while not self._stop.wait(self._interval):
