@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hipslake.errors import HipslakeError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import match_options, motion_columns
@@ -15,7 +14,7 @@ from hipslake.specs.vacuum import Retention
 from hipslake.steps.resolve import resolve_window
 
 from tests.fuzz.mutation import NUMBERS, hostile_value, respelt
-from tests.fuzz.target import Case, Target
+from tests.fuzz.target import Case, Target, refusals
 
 _MOMENTS = (
     *(
@@ -121,18 +120,10 @@ def _options(random: Random) -> Case:
 
 def _read_options(case: Case, folder: Path) -> None:
     given = json.loads(case.data)
-    refused = []
-    for read in (
-        lambda: match_options(**given["match"]),
-        lambda: motion_columns(given["motion"]),
-        lambda: Retention.of(*given["kept"]),
-    ):
-        try:
-            read()
-        except HipslakeError as error:
-            refused.append(error)
-    if refused:
-        raise refused[0]
+    with refusals() as tried:
+        tried(lambda: match_options(**given["match"]))
+        tried(lambda: motion_columns(given["motion"]))
+        tried(lambda: Retention.of(*given["kept"]))
 
 
 WINDOW = Target("window", _window, _read_window, share=2)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from hipslake.errors import HipslakeError
 from hipslake.sources.files import list_files
 from hipslake.specs.environment import expand
 from hipslake.specs.export import ExportFormat
@@ -16,7 +13,7 @@ from hipslake.steps.outputs import output_uri
 from hipslake.storage import Storage
 
 from tests.fuzz.mutation import TEXTS, respelt
-from tests.fuzz.target import Case, Target
+from tests.fuzz.target import Case, Target, refusals
 from tests.fuzz.typed import typed
 
 _PLACES = (
@@ -59,28 +56,18 @@ def _read_place(case: Case, folder: Path) -> None:
     text = typed(case).replace("{folder}", str(folder))
     for name in ("catalogs/stars", "cubes/sky", "exports"):
         (folder / name).mkdir(parents=True)
-    refused: list[HipslakeError] = []
-
-    def tried(read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except HipslakeError as error:
-            refused.append(error)
-            return None
-
-    uri = tried(lambda: output_uri(str(folder), text))
-    if uri is not None:
-        inside = Path(uri).resolve().is_relative_to(folder.resolve()) if "://" not in uri else False
-        assert not inside or Path(uri).resolve().is_relative_to(folder.resolve() / "exports"), uri
-        Storage.of_file(uri)[0].exists("x")
-    tried(lambda: cube_root(str(folder), text).exists("metadata.json"))
-    tried(lambda: new_root(str(folder), text, Storage.at(folder / "cubes" / "sky")))
-    if not text.startswith("/") or text.startswith(str(folder)):  # devices do not end
-        tried(lambda: list_files(f"{folder}/{text}"))
-        tried(lambda: expand(text))
-    tried(lambda: ExportFormat.of(text))
-    if refused:
-        raise refused[0]
+    with refusals() as tried:
+        uri = tried(lambda: output_uri(str(folder), text))
+        if uri is not None:
+            inside = Path(uri).resolve().is_relative_to(folder.resolve()) if "://" not in uri else False
+            assert not inside or Path(uri).resolve().is_relative_to(folder.resolve() / "exports"), uri
+            Storage.of_file(uri)[0].exists("x")
+        tried(lambda: cube_root(str(folder), text).exists("metadata.json"))
+        tried(lambda: new_root(str(folder), text, Storage.at(folder / "cubes" / "sky")))
+        if not text.startswith("/") or text.startswith(str(folder)):  # devices do not end
+            tried(lambda: list_files(f"{folder}/{text}"))
+            tried(lambda: expand(text))
+        tried(lambda: ExportFormat.of(text))
 
 
 TARGET = Target("place", _place, _read_place, share=3)

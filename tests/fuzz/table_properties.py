@@ -10,13 +10,12 @@ from random import Random
 from typing import Any
 
 from hipslake.compaction.parquet_folder import mark_from
-from hipslake.errors import HipslakeError
 from hipslake.tables.sunk import EARLIER, PREFIX, Sunk, known_sink, sunk_properties, was_sunk_earlier
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import WORDS
 from tests.fuzz.mutation import hostile_value, nested, reshaped
-from tests.fuzz.target import Case, Target
+from tests.fuzz.target import Case, Target, refusals
 
 
 @cache
@@ -67,18 +66,10 @@ def _read_properties(case: Case, folder: Path) -> None:
     mark_from(given["mark"])
     key = case.told["key"]
     mine = Sunk(key=key, fingerprint="g", content="d", rows=1, write=WRITE)
-    refused: list[HipslakeError] = []
-    for use in (
-        lambda: known_sink(table, key),
-        lambda: was_sunk_earlier(table, key, None),
-        lambda: sunk_properties(table, mine),
-    ):
-        try:
-            use()
-        except HipslakeError as error:
-            refused.append(error)
-    if refused:
-        raise refused[0]
+    with refusals() as tried:
+        tried(lambda: known_sink(table, key))
+        tried(lambda: was_sunk_earlier(table, key, None))
+        tried(lambda: sunk_properties(table, mine))
 
 
 TARGET = Target("iceberg properties", _properties, _read_properties, share=2)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -95,3 +96,23 @@ class Target:
         assert len(said) <= MOST_LETTERS, f"{kind} says {len(said)} letters: {said[:200]}"
         assert said.replace("\n", "").isprintable(), f"{kind} is not printable: {said[:2000]!r}"
         return "refused"
+
+
+@contextmanager
+def refusals() -> Iterator[Callable[[Callable[[], Any]], Any]]:
+    """Give what tries a use of an input and answers None where it is refused; at the end, raise the first.
+
+    So one that is refused keeps no other from being tried.
+    """
+    refused: list[HipslakeError] = []
+
+    def tried(use: Callable[[], Any]) -> Any:
+        try:
+            return use()
+        except HipslakeError as error:
+            refused.append(error)
+            return None
+
+    yield tried
+    if refused:
+        raise refused[0]

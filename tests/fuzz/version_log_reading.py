@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from hipslake.catalog.catalog import Catalog
-from hipslake.errors import HipslakeError
 from hipslake.storage import Storage
 from hipslake.versions.files import CURRENT, POINTER, TOMBSTONES
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path, pulse
@@ -17,7 +16,7 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import PINS, pinned_versions
 
-from tests.fuzz.target import Case, Target
+from tests.fuzz.target import Case, Target, refusals
 from tests.fuzz.version_logs import COLLECTION, DEAD, LIVE, Files, files_of, make_log
 
 _VERSION = re.compile(r"_versions/(\d{8})\.json")
@@ -32,30 +31,25 @@ def read_log(case: Case, folder: Path) -> None:
     storage = Storage.at(folder)
     log = VersionLog(storage)
     answers: dict[str, Any] = {}
-    refused: list[HipslakeError] = []
+    with refusals() as tried:
 
-    def ask(what: str, question: Callable[[], Any]) -> None:
-        try:
-            answers[what] = question()
-        except HipslakeError as error:
-            refused.append(error)
+        def ask(what: str, question: Callable[[], Any]) -> None:
+            answers[what] = tried(question)
 
-    ask("newest", log.newest)
-    ask("numbers", log.numbers)
-    ask("vacuumed", log.vacuumed)
-    ask("texts", lambda: list(log.texts()))
-    ask("each", lambda: [log.read(number) for number in reversed(answers.get("numbers", ()))])
-    ask("read", log.read)
-    ask("found", lambda: {write: log.find(write) for write in (DEAD, *_writes(files))})
-    ask("pinned", lambda: pinned_versions(storage))
-    ask("pulse", lambda: [pulse(storage, write) for write in (DEAD, LIVE)])
-    ask("opened", lambda: Catalog.open(folder))
-    ask("pointed at", log.publish_pointers)
-    ask("would sweep", lambda: sweep_orphans(storage, 0, dry_run=True))
-    ask("swept", lambda: sweep_orphans(storage, 0))
-    ask("numbers after", log.numbers)
-    if refused:
-        raise refused[0]
+        ask("newest", log.newest)
+        ask("numbers", log.numbers)
+        ask("vacuumed", log.vacuumed)
+        ask("texts", lambda: list(log.texts()))
+        ask("each", lambda: [log.read(number) for number in reversed(answers["numbers"] or ())])
+        ask("read", log.read)
+        ask("found", lambda: {write: log.find(write) for write in (DEAD, *_writes(files))})
+        ask("pinned", lambda: pinned_versions(storage))
+        ask("pulse", lambda: [pulse(storage, write) for write in (DEAD, LIVE)])
+        ask("opened", lambda: Catalog.open(folder))
+        ask("pointed at", log.publish_pointers)
+        ask("would sweep", lambda: sweep_orphans(storage, 0, dry_run=True))
+        ask("swept", lambda: sweep_orphans(storage, 0))
+        ask("numbers after", log.numbers)
     changed = set(case.told["changed"])
     _check_answers(files, changed, answers)
     _check_left(files, changed, answers, folder)

@@ -16,13 +16,12 @@ from hipslake.catalog.metadata import EarlierIncrements, Increment, Rejects, Sou
 from hipslake.catalog.metadata.earlier import set_aside
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, read_sidecar
-from hipslake.errors import HipslakeError
 from hipslake.steps.tables import read_table
 from hipslake.storage import Storage
 
 from tests.catalog.little import WRITE
 from tests.fuzz.mutation import spoilt
-from tests.fuzz.target import Case, Target
+from tests.fuzz.target import Case, Target, refusals
 
 
 @cache
@@ -86,19 +85,11 @@ def _read_table_file(case: Case, folder: Path) -> None:
         earlier = _increments()[0].model_copy(update={"path": "t.parquet", "sha256": digest})
         assert [each.write_id for each in earlier.read(storage)] == list(earlier.writes)
         return
-    refused: list[HipslakeError] = []
     sidecar = Sidecar(path="t.parquet", rows=2, sha256=digest)
-    for use in (
-        lambda: read_sidecar(storage, sidecar, PARTITION_SCHEMA),
-        lambda: read_sidecar(storage, sidecar, PARTITION_SCHEMA, ["order", "npix"]),
-        lambda: read_table(storage, "t.parquet"),
-    ):
-        try:
-            use()
-        except HipslakeError as error:
-            refused.append(error)
-    if refused:
-        raise refused[0]
+    with refusals() as tried:
+        tried(lambda: read_sidecar(storage, sidecar, PARTITION_SCHEMA))
+        tried(lambda: read_sidecar(storage, sidecar, PARTITION_SCHEMA, ["order", "npix"]))
+        tried(lambda: read_table(storage, "t.parquet"))
 
 
 @cache

@@ -13,7 +13,7 @@ from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.cubes import CubePublishingOperator
 from hipslake_airflow.operators.derived import BuildHatsViewOperator
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+from hipslake_airflow.operators.step import SpecOperator, StepOperator
 
 if TYPE_CHECKING:
     from hipslake.specs.cube import CubeSpec
@@ -22,21 +22,12 @@ if TYPE_CHECKING:
     from hipslake.steps.resolve_cube import ResolveCubeReport
 
 
-class ResolveCubeOperator(FirstStepOperator):
+class ResolveCubeOperator(SpecOperator):
     """Freeze the spec, the params and the version of every source into the run folder.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `mode`, `datasets`,
-    `overwrite`, `force`.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the cube spec. Not templated.
+    `overwrite`, `force`. Parameters are those of `SpecOperator`.
     """
-
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
 
     def perform(self, context: Context) -> ResolveCubeReport:
         from hipslake.cube.store.assembly import BuildMode
@@ -46,22 +37,15 @@ class ResolveCubeOperator(FirstStepOperator):
 
         _use_connections(load_cube_spec(self.spec_file))
         params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse, run_uri = self.place(context)
         request = resolve_cube.ResolveCubeRequest(
-            run_uri=run_uri,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            warehouse=warehouse,
-            spec_file=self.spec_file,
+            **self.told(context),
             mode=BuildMode(params.get("mode") or BuildMode.ALIGN),
             datasets=tuple(params.get("datasets") or ()),
             overwrite=bool(params.get("overwrite", False)),
             force=bool(params.get("force", False)),
         )
         report = perform(resolve_cube.run, request, resolve_cube.ResolveCubeReport)
-        context["ti"].xcom_push(key="run_uri", value=run_uri)
-        self.log.info("Run folder: %s", run_uri)
+        self.push_run(context)
         for folder in report.swept:
             self.log.info("Removed %s of the cube, left behind by a write that died.", folder)
         return report

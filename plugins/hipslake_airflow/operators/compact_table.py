@@ -9,7 +9,7 @@ from airflow.sdk import Context
 
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import FirstStepOperator
+from hipslake_airflow.operators.step import SpecOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
@@ -17,42 +17,26 @@ if TYPE_CHECKING:
     from hipslake.steps.resolve_compaction import ResolveCompactionReport
 
 
-class ResolveCompactionOperator(FirstStepOperator):
+class ResolveCompactionOperator(SpecOperator):
     """Freeze the spec and the params of a compaction into the run folder.
 
     Pushes `run_uri`, which the next step takes. Reads the params `partitions`, `full` and `dry_run`, all
-    optional.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the compaction's spec. Not templated.
+    optional. Parameters are those of `SpecOperator`.
     """
-
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
 
     def perform(self, context: Context) -> ResolveCompactionReport:
         from hipslake.steps import resolve_compaction
         from hipslake.steps.report import perform
 
         params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse, run_uri = self.place(context)
         request = resolve_compaction.ResolveCompactionRequest(
-            run_uri=run_uri,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            warehouse=warehouse,
-            spec_file=self.spec_file,
+            **self.told(context),
             partitions=(params.get("partitions") or "").strip() or None,
             full=bool(params.get("full", False)),
             dry_run=bool(params.get("dry_run", False)),
         )
         report = perform(resolve_compaction.run, request, resolve_compaction.ResolveCompactionReport)
-        context["ti"].xcom_push(key="run_uri", value=run_uri)
-        self.log.info("Run folder: %s", run_uri)
+        self.push_run(context)
         return report
 
 

@@ -11,27 +11,18 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import FirstStepOperator
+from hipslake_airflow.operators.step import SpecOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.resolve_join import ResolveJoinReport
 
 
-class ResolveJoinOperator(FirstStepOperator):
+class ResolveJoinOperator(SpecOperator):
     """Freeze the spec, the params, the versions of both catalogs and the write id of a run.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `threshold`, `force`,
-    and those that the kind of join knows besides.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the join spec. Not templated.
+    and those that the kind of join knows besides. Parameters are those of `SpecOperator`.
     """
-
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
 
     @abstractmethod
     def resolve(self, told: Mapping[str, Any], params: Mapping[str, Any]) -> ResolveJoinReport:
@@ -41,14 +32,7 @@ class ResolveJoinOperator(FirstStepOperator):
         from hipslake.errors import CatalogNotFoundError
 
         params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse, run_uri = self.place(context)
-        told = {
-            "run_uri": run_uri,
-            "dag_id": run.dag_id,
-            "run_id": run.run_id,
-            "warehouse": warehouse,
-            "spec_file": self.spec_file,
+        told = self.told(context) | {
             "threshold": params.get("threshold") or None,
             "force": bool(params.get("force", False)),
         }
@@ -58,8 +42,7 @@ class ResolveJoinOperator(FirstStepOperator):
             if not context.get("triggering_asset_events"):
                 raise
             raise AirflowSkipException(f"{error}. Its first version starts the join.") from error
-        context["ti"].xcom_push(key="run_uri", value=run_uri)
-        self.log.info("Run folder: %s", run_uri)
+        self.push_run(context)
         return report
 
 

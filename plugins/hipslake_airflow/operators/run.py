@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
-from hipslake_airflow.operators.step import FirstStepOperator, StepOperator
+from hipslake_airflow.operators.step import SpecOperator, StepOperator
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
@@ -16,35 +16,20 @@ if TYPE_CHECKING:
     from hipslake.steps.resolve import ResolveReport
 
 
-class ResolveRunOperator(FirstStepOperator):
+class ResolveRunOperator(SpecOperator):
     """Freeze the spec, the params, the window and the write id of a run into its `run.json`.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `threshold`, `layout`,
-    `force`, `wait_minutes`, `window_start`, `window_end`.
-
-    Parameters
-    ----------
-    spec_file : str
-        Path of the catalog spec. Not templated.
+    `force`, `wait_minutes`, `window_start`, `window_end`. Parameters are those of `SpecOperator`.
     """
-
-    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.spec_file = spec_file
 
     def perform(self, context: Context) -> ResolveReport:
         from hipslake.steps import resolve
         from hipslake.steps.report import perform
 
         params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse, run_uri = self.place(context)
         request = resolve.ResolveRequest(
-            run_uri=run_uri,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            warehouse=warehouse,
-            spec_file=self.spec_file,
+            **self.told(context),
             threshold=params.get("threshold") or None,
             layout=params.get("layout") or None,
             force=bool(params.get("force", False)),
@@ -52,8 +37,7 @@ class ResolveRunOperator(FirstStepOperator):
             window=window_of(context),
         )
         report = perform(resolve.run, request, resolve.ResolveReport)
-        context["ti"].xcom_push(key="run_uri", value=run_uri)
-        self.log.info("Run folder: %s", run_uri)
+        self.push_run(context)
         for folder in report.swept:
             self.log.info("Removed %s, left behind by a run that died.", folder)
         return report

@@ -63,6 +63,38 @@ class FirstStepOperator(StepOperator):
         return place_of_run(self.warehouse, context)
 
 
+class SpecOperator(FirstStepOperator):
+    """Perform the first step of a run that a spec asks for.
+
+    Parameters
+    ----------
+    spec_file : str
+        Path of the spec. Not templated.
+    """
+
+    def __init__(self, *, spec_file: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.spec_file = spec_file
+
+    def told(self, context: Context) -> dict[str, Any]:
+        """What the request of every such step holds: where, for which run, and by which spec."""
+        warehouse, run_uri = self.place(context)
+        run = context["dag_run"]
+        return {
+            "run_uri": run_uri,
+            "dag_id": run.dag_id,
+            "run_id": run.run_id,
+            "warehouse": warehouse,
+            "spec_file": self.spec_file,
+        }
+
+    def push_run(self, context: Context) -> None:
+        """Push `run_uri`, which every later step takes."""
+        _, run_uri = self.place(context)
+        context["ti"].xcom_push(key="run_uri", value=run_uri)
+        self.log.info("Run folder: %s", run_uri)
+
+
 def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
     """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
     from hipslake.specs.environment import expand

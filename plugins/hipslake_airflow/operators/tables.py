@@ -26,7 +26,7 @@ class ResolveSinkOperator(TableSpecOperator):
     """Freeze the spec, the params, the window and what the table lacks into the run folder.
 
     Pushes `run_uri`, which every later step takes. Reads these params, all optional: `force`, `allow_empty`,
-    `wait_minutes`, `window_start`, `window_end`. Parameters are those of `TableSpecOperator`.
+    `wait_minutes`, `window_start`, `window_end`. Parameters are those of `SpecOperator`.
     """
 
     def perform(self, context: Context) -> ResolveSinkReport:
@@ -35,26 +35,19 @@ class ResolveSinkOperator(TableSpecOperator):
 
         spec = self.reach_table()
         params: Mapping[str, Any] = context["params"]
-        run = context["dag_run"]
-        warehouse, run_uri = self.place(context)
-        window = window_of(context)
-        if spec.takes_what_is_missing and run.run_type == "manual" and window.origin == "data_interval":
+        window, by_hand = window_of(context), context["dag_run"].run_type == "manual"
+        if spec.takes_what_is_missing and by_hand and window.origin == "data_interval":
             # Nobody asked for it: Airflow gives such a run the last interval that ended.
             window = type(window)()
         request = resolve_sink.ResolveSinkRequest(
-            run_uri=run_uri,
-            dag_id=run.dag_id,
-            run_id=run.run_id,
-            warehouse=warehouse,
-            spec_file=self.spec_file,
+            **self.told(context),
             window=window,
             wait_minutes=wait_of(params),
             allow_empty=bool(params.get("allow_empty", False)),
             force=bool(params.get("force", False)),
         )
         report = perform(resolve_sink.run, request, resolve_sink.ResolveSinkReport)
-        context["ti"].xcom_push(key="run_uri", value=run_uri)
-        self.log.info("Run folder: %s", run_uri)
+        self.push_run(context)
         for path in report.swept:
             self.log.info("Removed %s of the table, left behind by a write that died.", path)
         return report

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class VacuumTableOperator(TableSpecOperator, RetentionOperator):
     """Take old snapshots of a table away, and every file that no snapshot names any more.
 
-    Params and what they mean are those of `RetentionOperator`; parameters are those of `TableSpecOperator`.
+    Params and what they mean are those of `RetentionOperator`; parameters are those of `SpecOperator`.
     """
 
     def perform(self, context: Context) -> VacuumTableReport:
