@@ -68,13 +68,21 @@ class Api:
 
     def runs(self, dag: str) -> dict[str, str]:
         """Return the states of the runs that were asked for, by id: not of those that the schedule began."""
-        told = self.call("GET", f"/dags/{dag}/dagRuns?limit=100")
-        return {run["dag_run_id"]: run["state"] for run in told["dag_runs"] if run["run_type"] != "scheduled"}
+        runs = self._all(f"/dags/{dag}/dagRuns", "dag_runs")
+        return {run["dag_run_id"]: run["state"] for run in runs if run["run_type"] != "scheduled"}
 
     def tasks(self, dag: str, run: str = "~") -> list[dict[str, Any]]:
         """Return the task instances of a run, or of all runs of a DAG."""
-        told = self.call("GET", f"/dags/{dag}/dagRuns/{run}/taskInstances?limit=1000")
-        return list(told["task_instances"])
+        return self._all(f"/dags/{dag}/dagRuns/{run}/taskInstances", "task_instances")
+
+    def _all(self, path: str, kind: str) -> list[dict[str, Any]]:
+        """Return all entries of a listing, which answers with a page of at most 100."""
+        entries: list[dict[str, Any]] = []
+        while True:
+            told = self.call("GET", f"{path}?limit=100&offset={len(entries)}&order_by=id")
+            entries += told[kind]
+            if not told[kind] or len(entries) >= told["total_entries"]:
+                return entries
 
     def _knows(self, dag: str) -> bool:
         told = self.call("GET", f"/dags?dag_id_pattern={dag}&exclude_stale=true")
