@@ -104,7 +104,9 @@ class Survey:
         self.runs += 1
         start = FIRST + timedelta(days=number)
         window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
-        folder = in_process.start(self.warehouse, self.spec, f"run-{self.runs}", window=window)
+        folder = in_process.start(
+            self.warehouse, self.spec, f"run-{self.runs}", window=window, wait_minutes=0
+        )
         in_process.freeze(folder)
         in_process.count_by_tasks(folder)
         return folder
@@ -116,7 +118,7 @@ class Survey:
     def begin(self) -> RunFolder:
         """Resolve a run that is not of any night."""
         self.runs += 1
-        return in_process.start(self.warehouse, self.spec, f"run-{self.runs}")
+        return in_process.start(self.warehouse, self.spec, f"run-{self.runs}", wait_minutes=0)
 
     def compact(self, **knobs: int) -> CompactReport:
         """Compact the newest version."""
