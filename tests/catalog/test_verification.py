@@ -133,7 +133,7 @@ def test_rows_of_several_increments_are_told_apart(tmp_path: Path) -> None:
         for group in ("main", "details")
         for number in range(len(leaves(published, group)))
     }
-    [whole] = published.increments
+    [whole] = published.metadata.increments
 
     def part(ordinal: int, rows: int) -> Increment:
         sources = whole.sources.model_copy(update={"rows": rows})
@@ -157,7 +157,7 @@ def test_rejected_rows_leave_gaps_in_the_row_numbers(grouped: Published) -> None
         for group in ("main", "details")
         for number in range(len(leaves(grouped, group)))
     }
-    [increment] = grouped.increments
+    [increment] = grouped.metadata.increments
     rejects = increment.rejects.model_copy(update={"rows": 5, "reasons": {"position null or NaN": 5}})
     sources = increment.sources.model_copy(update={"rows": 3005})
     increment = increment.model_copy(update={"rejects": rejects, "sources": sources})

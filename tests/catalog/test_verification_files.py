@@ -52,7 +52,7 @@ def test_rows_that_were_read_but_are_not_there_are_found(published: Published) -
         "the run read 3001 rows and rejected 0, but the catalog says 3000"
     ]
     assert kinds(verify(published, expected=ExpectedTotals(rows_read=3001, rows_rejected=1))) == {K.TOTALS}
-    [increment] = published.increments
+    [increment] = published.metadata.increments
     sources = increment.sources.model_copy(update={"rows": 2999})
     increments = (increment.model_copy(update={"sources": sources}),)
     metadata = published.metadata.model_copy(update={"increments": increments})
