@@ -12,14 +12,16 @@ ENV UV_SYSTEM_PYTHON=1 UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 PIP_NO_CACHE_DIR=1
 WORKDIR /opt/hipslake
 COPY pyproject.toml requirements.txt ./
 # The lock constrains, it does not list: the image needs neither linters nor tests.
-RUN pip install --quiet "$(grep -o '^uv==[0-9.]*' requirements.txt)" \
-    && uv pip install --constraint requirements.txt --requirement pyproject.toml --extra demo --extra server
+RUN sed -n '/^uv==/,/[^\\]$/w uv.txt' requirements.txt \
+    && pip install --quiet --require-hashes --requirement uv.txt \
+    && uv pip install --require-hashes --constraint requirements.txt --requirement pyproject.toml \
+        --extra demo --extra server --extra build
 
 COPY dags dags
 COPY plugins plugins
 COPY include include
 COPY spark_jobs spark_jobs
-RUN uv pip install --no-deps --editable .
+RUN uv pip install --no-build-isolation --no-deps --editable .
 
 # Volumes take owner and mode of the folders that they cover.
 RUN useradd --create-home --uid 10001 hipslake \

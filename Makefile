@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -18,15 +18,15 @@ demo-ingest: setup ## The quick one: the ingests alone, by `airflow dags test`
 	@include/setup/setup.sh database
 	@$(with) python -m hipslake_demo.ingest
 
-test: setup peers ## Run the tests (ARGS="-k name" narrows them)
+test: setup peers peers-older ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres chromium
 	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: setup peers ## Run the long tests, which `make test` leaves out
+test-slow: setup peers peers-older ## Run the long tests, which `make test` leaves out
 	@$(with) include/setup/in_memory.sh python -m pytest -m "slow and not cluster" $(ARGS)
 
 test-system: setup ## Run the tests on the whole deployment: kills and a failing store (about an hour; ARGS="-k name" narrows them)
-	@include/setup/setup.sh postgres
+	@include/setup/setup.sh postgres fab
 	@$(with) python -m pytest -m cluster $(ARGS)
 	@$(with) python -m tests.trust.records docs/reliability.md
 
@@ -111,11 +111,14 @@ setup: ## Make .venv from requirements.txt, if it is not there yet
 peers: setup ## Make .venv-peers (LSDB, hats, hats-import, DuckDB, polars, delta-rs), which tests and benchmarks compare with
 	@include/setup/setup.sh peers
 
+peers-older: setup ## Make .venv-peers-older (LSDB and hats of the versions before), which tests read catalogs with too
+	@include/setup/setup.sh peers_older
+
 peers-cube: ## Make .venv-peers-cube (kartothek, of Python 3.8), which the cube benchmark compares with
 	@include/setup/setup.sh peers_cube
 
-lock: setup ## Compile requirements.txt and benchmarks/requirements.txt anew
+lock: setup ## Compile requirements.txt and those of the peers and the documentation anew
 	@$(with) include/setup/lock.sh
 
 clean: down cluster-down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .venv-peers-cube .venv-docs .site .nginx .postgres .cluster .image .image.lock .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .venv-peers-older .venv-peers-cube .venv-docs .site .nginx .postgres .fab .cluster .image .image.lock .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from hipslake import C, Cube
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.store.committing import Draft, commit
 from hipslake.cube.store.datasets import described
 from hipslake.cube.store.files import encoded
 from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata
+from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 

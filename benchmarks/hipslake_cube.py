@@ -11,11 +11,11 @@ from typing import Any
 import pandas  # noqa: F401
 import pyarrow as pa
 from hipslake import C, Cube
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.store.operations import build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
+from hipslake.predicates.conditions import Conjunction
 from hipslake.spark import cube_query
 from hipslake.specs.cube import CubeColumns
 from hipslake.steps.cube_query import CubeQueryRequest

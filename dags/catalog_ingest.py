@@ -12,7 +12,7 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildIndexOperator, BuildMarginOperator
+from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
 from hipslake_airflow.operators.increments import AppendIncrementOperator
 from hipslake_airflow.operators.partitions import (
     HistogramCatalogOperator,
@@ -68,13 +68,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         resolve >> wait >> inputs >> histogram >> plan >> write
-        derived = []
-        if spec.margin.arcsec:
-            derived.append(BuildMarginOperator(task_id="margin", run_uri=run_uri))
-        if spec.index:
-            derived.append(
-                BuildIndexOperator(task_id="index", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
-            )
+        derived = derived_from(run_uri, margin=spec.margin, index=spec.index)
         chain(write, *([derived] if derived else []), verify, publish, view)
     return dag
 

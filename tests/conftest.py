@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 
+# Those of the shell that runs the tests: a test that is about a key has its own.
+for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HIPSLAKE_OUTPUTS"):
+    os.environ.pop(_key, None)
+
 
 LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
 
@@ -44,7 +48,7 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
     it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
     """
     if (
-        request.path.parent.name not in ("catalog", "dags", "docs", "steps", "upgrade")
+        request.path.parent.name not in ("catalog", "dags", "docs", "readers", "steps", "upgrade")
         or request.path.name == "test_skymap.py"
     ):
         yield
@@ -67,10 +71,28 @@ def airflow() -> Path:
 @pytest.fixture(scope="session")
 def peers_python() -> str:
     """The interpreter of the environment that holds LSDB, hats and DuckDB."""
-    default = airflow_home.PROJECT / ".venv-peers" / "bin" / "python"
-    python = Path(os.environ.get("HIPSLAKE_PEERS_PYTHON") or default)
+    return _interpreter(".venv-peers", "HIPSLAKE_PEERS_PYTHON", "peers")
+
+
+@pytest.fixture(scope="session")
+def older_peers_python() -> str:
+    """The interpreter of the environment that holds the oldest LSDB and hats that count."""
+    return _interpreter(".venv-peers-older", "HIPSLAKE_OLDER_PEERS_PYTHON", "peers-older")
+
+
+@pytest.fixture(scope="session", params=["peers_python", "older_peers_python"], ids=["newest", "older"])
+def hats_python(request: pytest.FixtureRequest) -> str:
+    """The interpreter of either environment with LSDB and hats."""
+    return str(request.getfixturevalue(request.param))
+
+
+def _interpreter(folder: str, variable: str, target: str) -> str:
+    """The interpreter of an environment; skips the test where there is none."""
+    python = Path(os.environ.get(variable) or airflow_home.PROJECT / folder / "bin" / "python")
     if not python.exists():
-        pytest.skip(f"no peers' environment at {python}; set HIPSLAKE_PEERS_PYTHON to its interpreter")
+        pytest.skip(
+            f"no environment at {python}; `make {target}` makes it, or {variable} names another's interpreter"
+        )
     return str(python)
 
 

@@ -17,7 +17,7 @@ PARSED = sorted(
     for path in [*AIRFLOW_SIDE.rglob("*.py"), *(PROJECT / "dags").glob("*.py")]
     if WEB not in path.parents
 )
-PURE = ("sphere", "planning", "joins", "clustering")
+PURE = ("sphere", "planning", "joins", "clustering", "predicates")
 PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
 IO = {
     "fsspec",

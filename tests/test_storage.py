@@ -260,3 +260,16 @@ def test_one_folder_is_known_by_all_of_its_names(tmp_path: Path) -> None:
     assert not Storage.at(tmp_path / "a").is_same_place(Storage.at(tmp_path / "b"))
     assert not Storage.at("memory://a").is_same_place(Storage.at("/a"))
     assert Storage.at("memory://a/").is_same_place(Storage.at("memory://a"))
+
+
+def test_hidden_files_and_folders_are_told_apart_from_what_matches(storage: Storage) -> None:
+    for path in ("x/a.csv", "x/.b.csv", "x/_c.csv", "x/d.csv/part", ".h/a.csv"):
+        storage.write(path, b".")
+    files, passed_over = storage.matches("x/*.csv")
+    assert names(files) == ["x/_c.csv", "x/a.csv"]
+    assert names(passed_over) == ["x/.b.csv", "x/d.csv"]
+    assert names(storage.glob("x/.*.csv")) == ["x/.b.csv"]
+    files, passed_over = storage.matches("**/a.csv")
+    assert names(files) == ["x/a.csv"]
+    assert names(passed_over) == [".h/a.csv"]
+    assert names(storage.matches("x/*").passed_over) == ["x/.b.csv"]

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hipslake.catalog.catalog import Catalog
-    from hipslake.cube.conditions import C
     from hipslake.cube.store.cube import Cube
+    from hipslake.predicates.conditions import C
 
 __version__ = "0.1.0"
 __all__ = ["C", "Catalog", "Cube", "__version__"]
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
         return Cube
     if name == "C":
-        from hipslake.cube.conditions import C
+        from hipslake.predicates.conditions import C
 
         return C
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

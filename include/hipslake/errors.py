@@ -92,6 +92,10 @@ class StorageError(HipslakeError):
     retryable = True
 
 
+class StoreTimeoutError(StorageError):
+    """A store or a catalog did not answer in time, or an answer did not come to its end."""
+
+
 class NoSpaceError(StorageError):
     """The device or the quota is full."""
 
@@ -118,6 +122,10 @@ class CatalogNotFoundError(HipslakeError):
 
 class VersionNotFoundError(HipslakeError):
     """The catalog has no such version, or it was vacuumed."""
+
+
+class TreeNotFoundError(HipslakeError):
+    """No folder holds all files of the version, so there is none that plain readers could be given."""
 
 
 class CatalogFormatError(HipslakeError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -18,14 +18,15 @@ from fsspec.core import split_protocol
 
 from hipslake.errors import NotWritableError, PathError
 from hipslake.files import atomic
+from hipslake.files.addresses import is_same_address
 from hipslake.files.atomic import is_unfinished
-from hipslake.files.entry import Entry, Files
+from hipslake.files.entry import Entry, Files, Matches
 from hipslake.files.failures import Doing, told
 from hipslake.files.local import LocalFiles
 from hipslake.files.objects import ObjectFiles
 from hipslake.files.protocols import check_protocol, refuse_secret
 
-__all__ = ["Entry", "Storage"]
+__all__ = ["Entry", "Matches", "Storage"]
 
 _CHUNK_BYTES = 8 << 20
 _LOCAL = LocalFiles()
@@ -81,10 +82,8 @@ class Storage:
         return "://" not in self.root
 
     def is_same_place(self, other: Storage) -> bool:
-        """Whether both are one folder, also if local paths lead there over `..` or links."""
-        if self.is_local and other.is_local:
-            return Path(self.root).resolve() == Path(other.root).resolve()
-        return self.root == other.root
+        """Whether both are one folder, however their addresses are written: `hipslake.files.addresses`."""
+        return is_same_address(self.root, other.root)
 
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""
@@ -130,6 +129,24 @@ class Storage:
         with self._told(path, "read"):
             return self._files.read(self.uri(path))
 
+    def read_plain(self, path: str, most: int) -> bytes:
+        """The content of a file that others have named: of a regular one, up to a size in bytes.
+
+        Raises
+        ------
+        PathError
+            It is larger, or a device, a pipe or a socket, which may never end.
+        """
+        with self._told(path, "read"):
+            entry = self._files.entry(self.uri(path), path)
+            if entry.is_dir or not self._files.is_file(self.uri(path)):
+                raise PathError(f"{self.uri(path)} is no regular file")
+            with self._files.open(self.uri(path)) as file:
+                data = bytes(file.read(most + 1))
+        if len(data) > most:
+            raise PathError(f"{self.uri(path)} has more than {most >> 20} MiB")
+        return data
+
     def read_range(self, path: str, start: int, stop: int) -> bytes:
         """The bytes [start, stop) of a file, in one request; fewer where the file ends before."""
         with self._told(path, "read"):
@@ -147,6 +164,14 @@ class Storage:
         """Size and stamp of a file or folder; `FileNotFoundError` if there is none."""
         with self._told(path, "read"):
             return self._files.entry(self.uri(path), path)
+
+    def written(self, path: str) -> float | None:
+        """When a file was written: seconds since 1970 by the clock of the store; None if it tells no times.
+
+        Also of a local folder: when a name in it last came or went.
+        """
+        with self._told(path, "read"):
+            return self._files.written(self.uri(path))
 
     def exists(self, path: str) -> bool:
         """Whether a file or folder lies there. An unreachable store is an error, not False."""
@@ -175,10 +200,21 @@ class Storage:
     def glob(self, pattern: str) -> _Entries:
         """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
 
-        Local names that begin with a dot only match patterns that say so.
+        Names that begin with a dot, of files or of folders above them, only match patterns that say so.
         """
+        return self.matches(pattern).files
+
+    def matches(self, pattern: str) -> Matches:
+        """What matches a pattern, as for `glob`, and what would if it were a file, and not hidden."""
         with self._told("", "read"):
-            return sorted(e for e in self._files.glob(self.root, pattern) if not e.is_dir)
+            found = sorted(self._files.glob(self.root, pattern))
+        any_name = pattern.rpartition("/")[2] in ("*", "**")
+        hidden = [entry for entry in found if _dotted(entry.path) > _dotted(pattern)]
+        shown = [entry for entry in found if _dotted(entry.path) <= _dotted(pattern)]
+        folders = [entry for entry in shown if entry.is_dir and not any_name]
+        special = [entry for entry in shown if entry.is_special]
+        passed_over = sorted([*(entry for entry in hidden if not entry.is_dir), *folders, *special])
+        return Matches([entry for entry in shown if not entry.is_dir and not entry.is_special], passed_over)
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.
@@ -201,6 +237,37 @@ class Storage:
         """
         with self._told(path, "write"):
             return self._files.create(self.uri(path), data)
+
+    @contextmanager
+    def creating(self, path: str, note: Callable[[str], None] = lambda mark: None) -> Iterator[BinaryIO]:
+        """Open a new file, which appears, whole, when the block ends, unless its name is taken by then.
+
+        Parameters
+        ----------
+        path : str
+        note : callable
+            Told, before the file appears, the mark by which `mark_of` knows it again: who is killed before it
+            learned how the block ended looks there.
+
+        Raises
+        ------
+        NotWritableError
+            Of all who tried, another has the name.
+        """
+        self.refuse_web_server(path)
+        try:
+            with self._files.creating(self.uri(path), note) as file:
+                yield file
+        except FileExistsError:
+            raise NotWritableError(f"{self.uri(path)} exists by now; give another URI") from None
+        except OSError as error:
+            with self._told(path, "write"):
+                raise error
+
+    def mark_of(self, path: str) -> str | None:
+        """The mark of a file that `creating` has made; None of others where the store says so."""
+        with self._told(path, "read"):
+            return self._files.mark_of(self.uri(path))
 
     def delete(self, path: str) -> None:
         """Delete a file; none there is fine."""
@@ -230,6 +297,14 @@ class Storage:
         """Copy a file, whole or not at all; by the server, if there is one."""
         with self._told(target, "write"):
             self._files.copy(self.uri(source), self.uri(target), durable=durable)
+
+    def is_same_file(self, one: str, other: str) -> bool:
+        """Whether two files are known to be the same without reading them: a link, or a store's own copy.
+
+        False may mean that they have to be compared; `FileNotFoundError` if one is missing.
+        """
+        with self._told(other, "read"):
+            return self._files.is_same(self.uri(one), self.uri(other))
 
     def move_folder(self, source: str, target: str) -> bool:
         """Give a folder another name, at once, unless something has that; only on file systems of a machine.
@@ -313,6 +388,11 @@ def _check_letters(path: str) -> None:
         path.encode(errors="surrogateescape")  # which stand for the bytes of names that are no UTF-8
     except UnicodeEncodeError as error:
         raise PathError(f"{path!r} holds half a character at {error.start}, which no name has") from None
+
+
+def _dotted(path: str) -> int:
+    """How many names of a path, or of a pattern, begin with a dot."""
+    return sum(name.startswith(".") for name in path.split("/"))
 
 
 def _name(entry: Entry) -> str:

@@ -12,7 +12,7 @@ from hipslake.specs.environment import PROJECT_ROOT
 
 from hipslake_cluster.cluster import NETWORK, Cluster, ClusterError
 from hipslake_cluster.image import ImageError
-from hipslake_cluster.processes import Background
+from hipslake_cluster.processes import UMASK, Background
 
 KEEPER = "keeper"
 _PAUSE_SECONDS = 2.0
@@ -85,6 +85,7 @@ def main() -> int:
     parser.add_argument("what", choices=["up", "down", "status", "restart", "kill", "keep"])
     parser.add_argument("service", nargs="?")
     told = parser.parse_args()
+    os.umask(UMASK)
     cluster = cluster_here()
     if (told.what in ("restart", "kill")) != (told.service in cluster.addresses):
         parser.error(f"restart and kill take one of: {', '.join(cluster.addresses)}")

@@ -23,7 +23,7 @@ from hipslake_cluster.compose import COMPLETED, HEALTHY, Service, read_services
 from hipslake_cluster.image import Image
 from hipslake_cluster.keys import complete_keys, read_keys
 from hipslake_cluster.paths import with_local_paths
-from hipslake_cluster.processes import Background
+from hipslake_cluster.processes import UMASK, Background
 from hipslake_cluster.stand_ins import S3_PORT, STAND_INS, StandIn
 
 NETWORK = "127.77.0"
@@ -136,6 +136,7 @@ class Cluster:
             If a step of the Dockerfile fails.
         """
         self.place.mkdir(parents=True, exist_ok=True)
+        self.place.chmod(0o777 & ~UMASK)  # also that of before
         complete_keys(self.place / "secrets.env")
         self._check_addresses()
         (self.place / "network").write_text(f"{self.network}\n")

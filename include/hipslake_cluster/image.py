@@ -27,7 +27,7 @@ IMAGE_ROOTS = ("/usr/local", "/opt/hipslake")
 _OF_BUILD = ("UV_SYSTEM_PYTHON", "UV_NO_CACHE", "PIP_NO_CACHE_DIR")  # an image is thrown away with its caches
 _INSTRUCTIONS = ("FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER")
 _INSTALL = ["apt-get", "install"]
-_RUN = ("pip", "uv")
+_RUN = ("pip", "sed", "uv")
 _NOT_RUN = ("rm", "useradd", "mkdir", "chown")  # folders and users are each container's own
 _LAYERS = ".layers"
 

@@ -19,6 +19,8 @@ DRAWN: dict[str, Callable[[], str]] = {
     "HIPSLAKE_POSTGRES_PASSWORD": lambda: secrets.token_hex(24),  # part of a URL: letters and digits only
     "HIPSLAKE_S3_KEY": lambda: secrets.token_hex(10),
     "HIPSLAKE_S3_SECRET": lambda: secrets.token_hex(24),
+    "HIPSLAKE_RUN_KEY": lambda: secrets.token_hex(32),
+    "HIPSLAKE_SPARK_SECRET": lambda: secrets.token_hex(32),
 }
 
 

@@ -17,6 +17,9 @@ import psutil
 MARK = "HIPSLAKE_SERVICE"
 """The variable by which processes are known that lost their parent and left its session."""
 
+UMASK = int(os.environ.get("HIPSLAKE_UMASK", "077"), 8)
+"""What others may not do with what services make: logs hold what tasks print, volumes what they keep."""
+
 _LOOK_SECONDS = 0.2
 
 
@@ -44,7 +47,9 @@ class Background:
         """Start it; what an earlier start left behind is killed first."""
         with self._alone():
             self._kill(self._remembered())
-            with self.log.open("ab") as log:
+            with os.fdopen(
+                os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666 & ~UMASK), "ab"
+            ) as log:
                 process = subprocess.Popen(
                     command,
                     env={**environment, MARK: self.mark},
@@ -53,6 +58,7 @@ class Background:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    umask=UMASK,
                 )
             entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
             fresh = self.folder / "process.json.new"

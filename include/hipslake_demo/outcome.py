@@ -12,6 +12,7 @@ from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.steps.report import Report
 from hipslake.steps.run import RUNS, FrozenRun, RunFolder, catalog_uri, parse
+from hipslake.steps.signing import without_signature
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
@@ -78,10 +79,13 @@ def outcome_of(warehouse: str, dag_id: str, catalog: str, *, seconds_now: float 
 
 
 def frozen_runs(warehouse: str, dag_id: str) -> list[FrozenRun]:
-    """Return what the runs of a DAG froze, the newest first."""
+    """Return what the runs of a DAG froze, the newest first; also of a warehouse that was moved since."""
     storage = Storage.at(warehouse)
     entries = storage.glob(f"{RUNS}/{dag_id}/*/{RunFolder.RUN}")
-    runs = [parse(FrozenRun, storage.read(entry.path), where=storage.uri(entry.path)) for entry in entries]
+    runs = [
+        parse(FrozenRun, without_signature(storage.read(entry.path)), where=storage.uri(entry.path))
+        for entry in entries
+    ]
     return sorted(runs, key=lambda run: run.created, reverse=True)
 
 

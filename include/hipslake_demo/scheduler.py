@@ -91,9 +91,9 @@ class Scheduler:
         """Let the DAG's schedule start runs."""
         self._ask("PATCH", f"dags/{quote(dag_id)}", {"is_paused": False})
 
-    def trigger(self, dag_id: str) -> str:
-        """Start a run by hand; its id."""
-        body: dict[str, Any] = {"logical_date": None, "conf": {}}
+    def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
+        """Start a run by hand, with some params; its id."""
+        body: dict[str, Any] = {"logical_date": None, "conf": dict(conf or {})}
         return str(self._ask("POST", f"dags/{quote(dag_id)}/dagRuns", body)["dag_run_id"])
 
     def runs(self, since: datetime) -> list[Run]:

@@ -18,8 +18,10 @@ HIPSLAKE_STATE=$(_hipslake_at "${HIPSLAKE_STATE:-.data/state}")
 AIRFLOW_HOME=$(_hipslake_at "${AIRFLOW_HOME:-.airflow}")
 HIPSLAKE_PORT=${HIPSLAKE_PORT:-8080}
 HIPSLAKE_PEERS_PYTHON=${HIPSLAKE_PEERS_PYTHON:-$HIPSLAKE_ROOT/.venv-peers/bin/python}
+HIPSLAKE_OLDER_PEERS_PYTHON=${HIPSLAKE_OLDER_PEERS_PYTHON:-$HIPSLAKE_ROOT/.venv-peers-older/bin/python}
 HIPSLAKE_SPECS=$(_hipslake_at "${HIPSLAKE_SPECS:-include/specs}")
-export HIPSLAKE_LANDING HIPSLAKE_WAREHOUSE HIPSLAKE_STATE HIPSLAKE_SPECS AIRFLOW_HOME HIPSLAKE_PORT HIPSLAKE_PEERS_PYTHON
+export HIPSLAKE_LANDING HIPSLAKE_WAREHOUSE HIPSLAKE_STATE HIPSLAKE_SPECS AIRFLOW_HOME HIPSLAKE_PORT
+export HIPSLAKE_PEERS_PYTHON HIPSLAKE_OLDER_PEERS_PYTHON
 
 case ":$PATH:" in
   *":$HIPSLAKE_ROOT/.venv/bin:"*) ;;
@@ -65,6 +67,17 @@ esac
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
 export ASTROPY_CONFIG_DIR="$AIRFLOW_HOME/cache/astropy/config"
 export ASTROPY_CACHE_DIR="$AIRFLOW_HOME/cache/astropy/cache"
-mkdir -p -- "$ASTROPY_CONFIG_DIR" "$ASTROPY_CACHE_DIR" 2>/dev/null || true # astropy warns when they are missing
+# astropy warns when they are missing. Nobody else reads Airflow's home: its database and the password lie there.
+(umask 077 && mkdir -p -- "$ASTROPY_CONFIG_DIR" "$ASTROPY_CACHE_DIR") 2>/dev/null || true
+
+# What a run froze is signed with it; drawn once, and kept where only this user reads.
+if [ -z "${HIPSLAKE_RUN_KEY:-}" ]; then
+  if [ ! -s "$AIRFLOW_HOME/run.key" ] && [ -d "$AIRFLOW_HOME" ]; then
+    (umask 077 && od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >"$AIRFLOW_HOME/run.key.$$" &&
+      ln "$AIRFLOW_HOME/run.key.$$" "$AIRFLOW_HOME/run.key"; rm -f -- "$AIRFLOW_HOME/run.key.$$") 2>/dev/null || true
+  fi
+  HIPSLAKE_RUN_KEY=$(cat -- "$AIRFLOW_HOME/run.key" 2>/dev/null) || HIPSLAKE_RUN_KEY=
+fi
+if [ -n "$HIPSLAKE_RUN_KEY" ]; then export HIPSLAKE_RUN_KEY; else unset HIPSLAKE_RUN_KEY; fi
 
 unset -f _hipslake_at

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `peers_cube`
-# (.venv-peers-cube), `docs` (.venv-docs), `nginx` (.nginx), `postgres` (.postgres), `chromium` (the system's),
-# `database` (Airflow's).
+# Makes what is missing: `setup.sh project` (.venv and the package), `peers` (.venv-peers), `peers_older`
+# (.venv-peers-older), `peers_cube` (.venv-peers-cube), `docs` (.venv-docs), `fab` (.fab), `nginx` (.nginx),
+# `postgres` (.postgres), `chromium` (the system's), `database` (Airflow's).
 # What is complete carries a stamp of what it was made from; anything else, also after an interruption, is made anew.
 set -euo pipefail
 
@@ -25,7 +25,7 @@ one_at_a_time() {
 }
 
 make_environment() { # folder, lock file, the function that finds its Python
-  local folder=$1 lock=$2 find=${3:-find_python} python stamp uv
+  local folder=$1 lock=$2 find=${3:-find_python} python stamp
   # The one below an environment that is active: that may be the folder itself, which is made anew.
   python=$("$("$find")" -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))')
   # The folder's own path is part of the stamp: the scripts of an environment name it, so a moved checkout needs a new one.
@@ -34,10 +34,10 @@ make_environment() { # folder, lock file, the function that finds its Python
   say "making $folder from $lock (the first time, this downloads some hundred megabytes)"
   rm -rf -- "$folder"
   "$python" -m venv "$folder"
-  uv=$(sed -n 's/^\(uv==[^ ;]*\).*/\1/p' requirements.txt)
-  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$uv"
+  sed -n '/^uv==/,/[^\\]$/p' requirements.txt >"$folder/uv.txt"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes --requirement "$folder/uv.txt"
   # Compiled here once: every worker of every Spark job imports these, and may not be allowed to write beside them.
-  "$folder/bin/uv" pip install --quiet --compile-bytecode --python "$folder/bin/python" --requirement "$lock"
+  "$folder/bin/uv" pip install --quiet --compile-bytecode --python "$folder/bin/python" --require-hashes --requirement "$lock"
   printf '%s' "$stamp" >"$folder/.complete"
 }
 
@@ -47,7 +47,7 @@ install_package() {
   stamp=$({ cat pyproject.toml .venv/.complete; find include plugins -maxdepth 1 -mindepth 1 -type d 2>/dev/null | sort; } | digest)
   [[ -e .venv/.package && $(<.venv/.package) == "$stamp" ]] && return
   say "installing the package into .venv"
-  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable .
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --no-build-isolation --no-deps --editable .
   printf '%s' "$stamp" >.venv/.package
 }
 
@@ -78,6 +78,13 @@ make_peers() {
   make_environment .venv-peers benchmarks/requirements.txt
 }
 
+# The oldest HATS readers that have to open what is published.
+make_peers_older() {
+  main python venv
+  one_at_a_time
+  make_environment .venv-peers-older benchmarks/requirements-older.txt
+}
+
 make_docs() {
   main python venv
   one_at_a_time
@@ -89,6 +96,19 @@ make_peers_cube() {
   main python38
   one_at_a_time
   make_environment .venv-peers-cube benchmarks/requirements-cube.txt find_python38
+}
+
+# FAB, the auth manager of the test of rights per DAG: what it needs beside .venv, so that nothing else has it.
+make_fab() {
+  local stamp
+  stamp=$({ cat tests/system/requirements-fab.txt .venv/.complete; } | digest)
+  [[ -e .fab/.complete && $(<.fab/.complete) == "$stamp" ]] && return
+  one_at_a_time
+  say "making .fab from tests/system/requirements-fab.txt"
+  rm -rf -- .fab
+  .venv/bin/uv pip install --quiet --python .venv/bin/python --target .fab --no-deps --require-hashes \
+    --requirement tests/system/requirements-fab.txt
+  printf '%s' "$stamp" >.fab/.complete
 }
 
 # A web server that knows ranges, for tests: the system's, or Debian's own, unpacked here, which takes no root. Without it
@@ -146,6 +166,7 @@ make_database() {
   local stamp
   # shellcheck source=include/setup/environment.sh
   source "$here/environment.sh"
+  umask 077 # the database holds connections
   mkdir -p -- "$AIRFLOW_HOME"
   stamp=$({ sed -n '/^apache-airflow/p' requirements.txt; echo "$AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"; } | digest)
   [[ $AIRFLOW__DATABASE__SQL_ALCHEMY_CONN != *"$AIRFLOW_HOME/airflow.db" || -e $AIRFLOW_HOME/airflow.db ]] &&

@@ -22,6 +22,7 @@ AIRFLOW_HOME = Path(os.environ["AIRFLOW_HOME"])
 PID_FILE = AIRFLOW_HOME / "standalone.json"
 LOG_FILE = AIRFLOW_HOME / "standalone.log"
 PASSWORD_FILE = AIRFLOW_HOME / "simple_auth_manager_passwords.json.generated"
+LAUNCHER = "hipslake_airflow.without_log_servers"
 CHECKS = Path(__file__).with_name("checks.sh")
 READY_WITHIN = float(os.environ.get("HIPSLAKE_UP_SECONDS", "300"))
 STOPPED_WITHIN = float(os.environ.get("HIPSLAKE_DOWN_SECONDS", "30"))
@@ -72,6 +73,19 @@ def print_login(url: str) -> None:
     sys.stdout.flush()
 
 
+def be_private() -> None:
+    """Let nobody else read what Airflow keeps, and what its tasks write; of these `HIPSLAKE_UMASK` decides.
+
+    Its database has the connections, its home the generated password: both are closed, also those of before.
+    """
+    os.umask(int(os.environ.get("HIPSLAKE_UMASK", "077"), 8))
+    AIRFLOW_HOME.mkdir(parents=True, exist_ok=True)
+    AIRFLOW_HOME.chmod(0o700)
+    for path in AIRFLOW_HOME.iterdir():
+        if path.is_file() and not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
+
+
 def up() -> int:
     """Start Airflow and wait until it is healthy; one that already runs is left alone."""
     last = remembered()
@@ -81,13 +95,13 @@ def up() -> int:
         return 0
     if subprocess.run([CHECKS, "java", "port", "space"], check=False).returncode:
         return 1
-    AIRFLOW_HOME.mkdir(parents=True, exist_ok=True)
+    be_private()
     url = os.environ["AIRFLOW__API__BASE_URL"]
     # A parent that ignores SIGINT (make in the background) would hand that on, and `down` would not stop it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with LOG_FILE.open("wb") as log:
         process = subprocess.Popen(
-            ["airflow", "standalone"],
+            [sys.executable, "-m", LAUNCHER],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

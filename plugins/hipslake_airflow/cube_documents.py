@@ -14,7 +14,7 @@ is replaced. Empty fields take everything.
 | field | for example |
 |---|---|
 | cube | `sky` (of the warehouse), `/data/cubes/sky`, `s3://bucket/cubes/sky` |
-| conditions | `ok == True and 9.0 <= mag < 12.0 and HIP in [71683, 71681]`, `period is not null` |
+| conditions | `ok and mag between 9 and 12 and HIP in (71683, 71681)`, `period is not null` |
 | | `(C("ok") == True) & C("HIP").isin([71683])` |
 | partition by | `HIP`: a folder `HIP=71683`, with a file of its rows, for every value |
 | output | `bright` (below `exports/` of the warehouse), `/data/bright`, `s3://bucket/bright` |

@@ -23,6 +23,7 @@ from hipslake_airflow.operators.partitions import (
     PlanPixelsOperator,
     WritePartitionsOperator,
 )
+from hipslake_airflow.operators.run_folder import MATERIALISED
 from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.retries import RETRIES
 
@@ -106,11 +107,13 @@ def _publish(materialise: MaterialiseOperator, spec: MaterialiseSpec) -> None:
     assert spec.name is not None, "a catalog is asked for"
     run_uri = materialise.output["run_uri"]  # type: ignore[index]
     histogram = HistogramCatalogOperator(
-        task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
+        task_id="histogram", run_uri=run_uri, part=MATERIALISED, spark_above_bytes=SPARK_ABOVE_BYTES
     )
-    plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri)
-    write = WritePartitionsOperator(task_id="write", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
-    verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
-    publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
-    view = JoinedViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+    plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri, part=MATERIALISED)
+    write = WritePartitionsOperator(
+        task_id="write", run_uri=run_uri, part=MATERIALISED, spark_above_bytes=SPARK_ABOVE_BYTES
+    )
+    verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri, part=MATERIALISED)
+    publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, part=MATERIALISED, catalog=spec.name)
+    view = JoinedViewOperator(task_id="view", run_uri=run_uri, part=MATERIALISED, trigger_rule="none_failed")
     materialise >> histogram >> plan >> write >> verify >> publish >> view

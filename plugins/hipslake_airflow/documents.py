@@ -8,7 +8,8 @@ from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.join import SideSpec
+from hipslake.specs.join import JoinSpec, SideSpec
+from hipslake.specs.margin import distances_text
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.vacuum import VacuumSpec
 
@@ -20,13 +21,13 @@ _STEPS = {
 them and skips the run if nothing changed since the newest version. `histogram` counts rows per pixel, `plan`
 splits the sky into leaves, `write` writes them; `margin` and `index`, where the spec asks for them, read the
 leaves once more, side by side. `verify` reads everything back, `publish` commits the version and emits the
-catalog's asset, `view` shows the version to HATS readers. No reader sees anything before.""",
+catalog's asset, `view` shows the version to other readers. No reader sees anything before.""",
     Mode.APPEND: """\
 A run adds the files of its interval; run again, it puts them in the place of those that it added before.
 `resolve` freezes the spec, the params and the interval of the run. `wait` waits for the files, `inputs` lists
 them and skips the run if they are what was added before. `histogram` counts rows per pixel, `append` merges
 them into the leaves that they touch, commits the version and emits the catalog's asset, `view` shows the
-version to HATS readers. Several intervals may be appended at the same time.""",
+version to other readers. Several intervals may be appended at the same time.""",
 }
 
 
@@ -61,12 +62,20 @@ def ingest_document(spec: CatalogSpec, path: Path) -> str:
 """
 
 
+def _derived(spec: JoinSpec) -> str:
+    """Return what is made of the outcome's leaves, in words."""
+    made = [f"a margin of {distances_text(spec.margin.arcsec)}"] if spec.margin.arcsec else []
+    made += ["an index of " + ", ".join(f"`{name}`" for name in spec.index)] if spec.index else []
+    return "".join(f"; {each}" for each in made)
+
+
 def crossmatch_document(spec: CrossmatchSpec, path: Path) -> str:
     """Return the page of a cross-match's DAG, in Markdown."""
     kinds = {
         "inner": "rows of the left catalog with a match",
         "left": "all rows of the left catalog, with nulls where there is no match",
         "anti": "rows of the left catalog without a match",
+        "outer": "all rows of both catalogs, side by side where they match",
     }
     neighbours = "all" if spec.neighbours == "all" else f"the {spec.neighbours} nearest"
     epoch = f"J{spec.epoch:g}" if spec.epoch is not None else "as they are"
@@ -81,13 +90,14 @@ def crossmatch_document(spec: CrossmatchSpec, path: Path) -> str:
 | right | `{spec.right.catalog}`{_filtered(spec.right)} |
 | separation | {spec.min_radius_arcsec:g} to {spec.radius_arcsec:g} arcsec; {neighbours} |
 | positions | {epoch} |
-| outcome | {kinds[spec.how]}; leaves of at most {spec.threshold} |
+| outcome | {kinds[spec.how]}; leaves of at most {spec.threshold}{_derived(spec)} |
 | runs | {when(spec.schedule, _versions_of(spec.follows))} |
 
 `resolve` freezes the spec, the params and the versions of both catalogs, and checks that they can be matched:
-the right one needs a margin. `crossmatch` matches stretch by stretch and writes the leaves, `verify` reads
-everything back, `publish` commits the version and emits the catalog's asset, `view` shows it to HATS readers.
-A run whose catalogs and spec are those of the newest version does nothing.
+the right one needs a margin. `crossmatch` matches stretch by stretch and writes the leaves, `margin` and
+`index`, where the spec asks for them, read them once more. `verify` reads everything back, `publish` commits
+the version and emits the catalog's asset, `view` shows it to other readers. A run whose catalogs and spec are
+those of the newest version does nothing.
 """
 
 
@@ -108,13 +118,14 @@ def equijoin_document(spec: EquijoinSpec, path: Path) -> str:
 | spec | `{path}` |
 | left | `{spec.left.catalog}`, by `{spec.keys[0]}`{_filtered(spec.left)} |
 | right | `{spec.right.catalog}`, by `{spec.keys[1]}`{_filtered(spec.right)} |
-| outcome | {outcome}; leaves of at most {spec.threshold} |
+| outcome | {outcome}; leaves of at most {spec.threshold}{_derived(spec)} |
 | runs | {when(spec.schedule, _versions_of(spec.follows))} |
 
 `resolve` freezes the spec, the params and the versions of both catalogs, and checks that the keys share their
 pixels. `equijoin` joins where leaves of both meet, without a shuffle, and writes the leaves of the outcome,
+`margin` and `index`, where the spec asks for them, read them once more.
 `verify` reads everything back, `publish` commits the version and emits the catalog's asset, `view` shows it
-to HATS readers. A run whose catalogs and spec are those of the newest version does nothing.
+to other readers. A run whose catalogs and spec are those of the newest version does nothing.
 """
 
 
@@ -183,7 +194,7 @@ def compact_document(spec: CatalogSpec) -> str:
 
 Nights that put files beside (`append: add_file`) leave leaves with many small files. `compact` merges those
 of every leaf that has at least `min_files` into one sorted file, all in one commit; the rows stay as they
-are. `view` shows the new version to HATS readers. Runs may append at the same time.
+are. `view` shows the new version to other readers. Runs may append at the same time.
 
 Runs {when(spec.compact.schedule, "each night")}.
 """
@@ -195,7 +206,7 @@ def index_document(spec: CatalogSpec) -> str:
 
 Builds the indices of {", ".join(f"`{column}`" for column in spec.index)} anew, for the newest version, and
 commits them as the next one; the rows stay as they are. Nights that came after an index was built are found
-without it, in all leaves that they touched. `view` shows the new version to HATS readers.
+without it, in all leaves that they touched. `view` shows the new version to other readers.
 """
 
 
@@ -205,7 +216,7 @@ def margin_document(spec: CatalogSpec) -> str:
 
 A margin holds, for every leaf, the rows outside of it that are at most so many arcseconds away: who matches
 or clusters leaf by leaf needs them. `margin` makes those that the newest version lacks and commits them as a
-version whose rows are the same; `view` shows it to HATS readers. Runs may append at the same time, and each
+version whose rows are the same; `view` shows it to other readers. Runs may append at the same time, and each
 append takes the margins along.
 
 A new version made by `catalog_ingest__{spec.name}` in mode replace has the margins of the spec only: write
@@ -221,7 +232,31 @@ Publishes the content of an older version once more, as the newest one. Nothing 
 version names the files of the old one, and all versions stay until they are vacuumed.
 
 `resolve` freezes the run, `rollback` commits the version and emits the catalog's asset, `view` shows it to
-HATS readers. Pause `catalog_ingest__{spec.name}` first, or its next run may publish again what you roll back.
+other readers. Pause `catalog_ingest__{spec.name}` first, or its next run may publish again what you undo.
+"""
+
+
+def verify_document(spec: CatalogSpec) -> str:
+    """Return the page of a catalog's verification DAG, in Markdown."""
+    return f"""### Verify {spec.name}
+
+Reads everything that is published back: each file once, whatever number of versions shares it, the log of
+versions, and what names the newest one. The task fails if anything is wrong. Its log says of each finding
+whether readers are affected and what mends it; `catalog_repair__{spec.name}` mends what other files say.
+Nothing of the catalog is changed.
+"""
+
+
+def repair_document(name: str) -> str:
+    """Return the page of a catalog's repair DAG, in Markdown."""
+    return f"""### Repair {name}
+
+Writes anew what other files of the catalog say: `metadata.json`, `SHA256SUMS`, `current`,
+`collection.properties`, the HATS files and trees of versions, coverages, tombstones and the note of them.
+Leaf files are never written, and no version is touched but the newest, if its copy says what it was. Other
+runs may go on meanwhile.
+
+A run is a **dry run** unless its form says otherwise; its log lists what would be mended, and what is left.
 """
 
 
@@ -232,7 +267,7 @@ def vacuum_document(name: str, kept: VacuumSpec) -> str:
 Takes versions away that are neither among the newest nor young enough, then every file that no version needs,
 then what runs that died have left. By the spec, the newest {kept.keep_versions} versions stay, and each
 version for {kept.keep_days:g} days after a newer one took its place. The newest version always stays, and so
-does the one that HATS readers are shown.
+do those that `current` and HATS readers are led to.
 
 A run by hand is a **dry run** unless its form says otherwise; its log lists what would go. Schedule:
 {kept.schedule or "none, so it runs by hand only"}.

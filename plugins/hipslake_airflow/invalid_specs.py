@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG
@@ -34,5 +35,7 @@ def invalid_spec_dag(pipeline: str, path: Path, error: Exception) -> DAG:
         description=message.splitlines()[0][:200] if message else None,
         doc_md=f"This spec cannot be read:\n\n```\n{message}\n```\n",
     ) as dag:
-        InvalidSpecOperator(task_id="read_spec", message=message, retries=0)
+        InvalidSpecOperator(
+            task_id="read_spec", message=message, retries=0, execution_timeout=timedelta(minutes=5)
+        )
     return dag

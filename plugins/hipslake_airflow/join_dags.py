@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, chain
 from hipslake.specs.join import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator
+from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
 from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
 from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.retries import RETRIES
@@ -67,5 +67,6 @@ def join_dag(
         view = BuildHatsViewOperator(
             task_id="view", run_uri=run_uri, trigger_rule="none_failed_min_one_success"
         )
-        first >> work >> verify >> publish >> view
+        derived = derived_from(run_uri, margin=spec.margin, index=spec.index)
+        chain(first, work, *([derived] if derived else []), verify, publish, view)
     return dag

@@ -1,11 +1,12 @@
-"""Retries: for what can pass, such as a lost worker or a store that does not answer."""
+"""What every task is given: retries for what can pass, and an end to what hangs."""
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction, RetryRule
 
 # Wrong input and wrong specs end a task by AirflowFailException, so they never come here.
 _BUGS: list[type[BaseException] | str] = [
@@ -15,7 +16,42 @@ _BUGS: list[type[BaseException] | str] = [
     "builtins.ImportError",
 ]
 
+TASK_HOURS = "HIPSLAKE_TASK_HOURS"
+"""The variable that says how long a task may work; a slot is never held for ever."""
+
+
+def task_limit() -> timedelta:
+    """How long a task may work: 24 hours, or what the deployment says. Waiting in the triggerer is apart.
+
+    Examples
+    --------
+    >>> task_limit()
+    datetime.timedelta(days=1)
+    """
+    try:
+        hours = float(os.environ.get(TASK_HOURS) or 24)
+    except ValueError:
+        hours = 24.0
+    return timedelta(hours=hours if 0 < hours < 24 * 366 else 24)
+
+
+def with_task_limit(dag: DAG, hours: float | None) -> DAG:
+    """Return a DAG whose tasks may work no longer than its spec says, nor than the deployment does.
+
+    Parameters
+    ----------
+    dag : DAG
+    hours : float, optional
+        What the spec says; by default nothing.
+    """
+    if hours is not None:
+        for task in dag.tasks:
+            task.execution_timeout = min(task_limit(), timedelta(hours=hours))
+    return dag
+
+
 RETRIES: dict[str, Any] = {
+    "execution_timeout": task_limit(),
     "retries": 2,
     "retry_delay": timedelta(seconds=30),
     "retry_policy": ExceptionRetryPolicy(

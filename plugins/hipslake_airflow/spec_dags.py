@@ -14,6 +14,7 @@ from hipslake.specs.yaml_file import find_specs, load_catalog_spec, load_cube_sp
 
 from hipslake_airflow.alerts import alert
 from hipslake_airflow.invalid_specs import invalid_spec_dag
+from hipslake_airflow.retries import with_task_limit
 
 Spec = TypeVar("Spec", bound=NamedSpec | CubeSpec)
 
@@ -63,7 +64,7 @@ def dags_of(
             spec = load(path)
             dag = build(spec, path)
             if dag is not None:
-                alert(dag, spec.deadline_minutes)
+                alert(with_task_limit(dag, spec.task_hours), spec.deadline_minutes)
         except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
             dag = alert(invalid_spec_dag(pipeline, path, error))
         if dag is not None:

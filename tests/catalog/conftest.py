@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hipslake.storage import Storage
 
-from tests.catalog import vacuuming
+from tests.catalog import eventful, vacuuming
 from tests.catalog.publishing import SHAPES, Published, publish
 from tests.steps.nights import Survey
 
@@ -56,3 +56,15 @@ def copied(template: Published, folder: Path) -> Published:
     """A copy that a test may damage."""
     shutil.copytree(template.storage.root, folder / "stars", symlinks=True)
     return template._replace(storage=Storage.at(folder / "stars"))
+
+
+@pytest.fixture(scope="session")
+def eventful_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Survey]:
+    """A catalog of each shape to which everything happened that leaves files; made once."""
+    return {shape: eventful.eventful(tmp_path_factory.mktemp("eventful"), shape) for shape in eventful.SHAPES}
+
+
+@pytest.fixture(params=eventful.SHAPES)
+def history(request: pytest.FixtureRequest, eventful_templates: dict[str, Survey], tmp_path: Path) -> Survey:
+    """A copy of such a catalog, in each layout, with and without sidecars."""
+    return vacuuming.copied(eventful_templates[request.param], tmp_path)

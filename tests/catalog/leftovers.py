@@ -10,12 +10,17 @@ from typing import Any
 import pyarrow.parquet as pq
 from hipslake.versions.write_id import is_write_id
 
-_BESIDE = {"metadata.json", "SHA256SUMS", "collection.properties", "current"}
+_BESIDE = {"metadata.json", "SHA256SUMS", "collection.properties", "current", "current.txt"}
 
 
 def named_files(root: Path) -> set[str]:
     """Every file that a version which can be opened names, relative to the root; their own trees left out."""
     return {path for document in _documents(root) for path in _paths(root, document)}
+
+
+def paths_of(root: Path, version_file: str) -> set[str]:
+    """Every file that one version names."""
+    return set(_paths(root, json.loads((root / version_file).read_text())))
 
 
 def orphans(root: Path) -> set[str]:

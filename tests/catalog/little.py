@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,10 +13,10 @@ from hipslake.catalog.describe import describe_group, describe_position, describ
 from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import collection_properties
-from hipslake.catalog.layouts import HATS, layout_paths, sidecar_path
+from hipslake.catalog.layouts import HATS, layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, Sidecar, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
@@ -36,9 +37,17 @@ def sky(rows: int, *, seed: int = 7, cap: float | None = None) -> tuple[np.ndarr
 
 
 def write_little(
-    storage: Storage, source: pa.Table, degrees: tuple[np.ndarray, np.ndarray], **fields: Any
+    storage: Storage,
+    source: pa.Table,
+    degrees: tuple[np.ndarray, np.ndarray],
+    *,
+    encode: Callable[[list[pa.Table], pa.Schema, dict[str, Any]], pa.Buffer] = encode_leaf,
+    **fields: Any,
 ) -> CatalogMetadata:
-    """Write a table's leaf files and, with layout hats, the HATS files; the metadata comes back."""
+    """Write a table's leaf files and, with layout hats, the HATS files; the metadata comes back.
+
+    `encode` makes a file of row groups, of a schema and of the writer's options.
+    """
     spec = CatalogSpec.model_validate(
         {"name": "stars", "source": {"uri": "x", "format": "parquet"}, "threshold": "400 rows"} | fields
     )
@@ -61,7 +70,7 @@ def write_little(
             path = layout_paths(spec.layout).partition_path(WRITE, name, pixel)
             most = spec.parquet.row_group_rows
             row_groups = [table.slice(at, min(most, stop - at)) for at in range(start, stop, most)]
-            data = encode_leaf(row_groups, schema, options).to_pybytes()
+            data = encode(row_groups, schema, options).to_pybytes()
             storage.write(path, data)
             rows.append((*pixel, path, stop - start, len(data), hashlib.sha256(data).hexdigest()))
         partitions = pa.table(list(zip(*rows, strict=True)), names=PARTITION_SCHEMA.names)
@@ -88,7 +97,7 @@ def write_little(
                 write_id=WRITE,
                 fingerprint="f" * 64,
                 sources=describe_sources(files, storage=storage, write_id=WRITE),
-                coverage=Sidecar(path=sidecar_path(WRITE, "coverage"), rows=0, sha256=""),
+                coverage=coverage(storage, index),
             ),
         ),
         spec=spec.model_dump(mode="json"),
@@ -98,6 +107,13 @@ def write_little(
             write_hats_group(storage, metadata, name, point_map(index))
         storage.write(HATS.COLLECTION, collection_properties(metadata))
     return metadata
+
+
+def coverage(storage: Storage, index: np.ndarray) -> Sidecar:
+    """Where the rows of sorted order-29 pixels lie, as a sidecar of the write."""
+    found = point_map(index)
+    columns = {"order": [found.order] * len(found.npix), "npix": found.npix, "rows": found.rows}
+    return write_sidecar(storage, WRITE, "coverage", pa.table(columns, schema=COVERAGE_SCHEMA))
 
 
 def point_map(index: np.ndarray) -> PointMap:

@@ -95,7 +95,11 @@ def _write_hats_files(storage: Storage, metadata: CatalogMetadata, margin: Margi
 def read(storage: Storage, path: str, schema: pa.Schema) -> pa.Table:
     """A leaf file whole."""
     with storage.open(path) as file:
-        return pq.read_table(file).select(schema.names).cast(schema)
+        table = pq.read_table(file)
+    for field in schema:
+        if field.name not in table.column_names:  # the column came later than the file
+            table = table.append_column(field, pa.nulls(table.num_rows, field.type))
+    return table.select(schema.names).cast(schema)
 
 
 def pixels_with_margin(order: np.ndarray, npix: np.ndarray) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ def main(root: Path, write: Path) -> dict[str, Any]:
     structure = catalog.hc_structure
     cone = lsdb.open_catalog(root, search_filter=lsdb.ConeSearch(ra=40.0, dec=80.0, radius_arcsec=2 * 3600))
     return {
+        "hats": hats.__version__,
         "valid": {folder.name: is_valid_catalog(folder, strict=True) for folder in (root, *folders)},
         "name": catalog.name,
         "properties": structure.catalog_info.model_dump(mode="json", by_alias=True, exclude_none=True),
@@ -34,10 +35,31 @@ def main(root: Path, write: Path) -> dict[str, Any]:
             ],
         },
         "groups": {folder.name: as_rows(lsdb.open_catalog(folder).compute()) for folder in folders},
-        "extensions": {
-            path.stem: hats.read_hats(path).extension_info.extension_columns
-            for path in sorted(write.glob("*.properties"))
-        },
+        "joined": joined(root, write / "details"),
+        "extensions": extensions(write) if hasattr(hats.catalog, "CatalogExtension") else None,
+    }
+
+
+def joined(root: Path, other: Path) -> list[str]:
+    """The columns of the primary group with those of another; names that both have get a suffix."""
+    primary, further = lsdb.open_catalog(root), lsdb.open_catalog(other)
+    both = primary.join(
+        further,
+        left_on="_row",
+        right_on="_row",
+        suffixes=("", "_again"),
+        suffix_method="overlapping_columns",
+    )
+    rows = both.compute()
+    assert len(rows) == len(primary), f"{len(rows)} rows of {len(primary)}"
+    return list(rows.columns)
+
+
+def extensions(write: Path) -> dict[str, list[str]]:
+    """The columns of every extension; hats knows extensions from 0.11 on."""
+    return {
+        path.stem: hats.read_hats(path).extension_info.extension_columns
+        for path in sorted(write.glob("*.properties"))
     }
 
 

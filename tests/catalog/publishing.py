@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.steps.pointers import point_at_newest
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
@@ -43,15 +44,19 @@ class Published(NamedTuple):
 
 
 def publish(root: Path, rows: int = 3000, cap: float | None = None, **fields: Any) -> Published:
-    """Publish a little catalog as version 1."""
+    """Publish a little catalog as version 1; its source has radians if the fields say so."""
     degrees = sky(rows, cap=cap)
     table = stars(degrees)
+    position = {"ra": "ra", "dec": "dec"} | fields.pop("position", {})
+    if position.get("unit") == "rad":
+        for at, values in enumerate(degrees, start=1):
+            table = table.set_column(at, table.column_names[at], pa.array(np.radians(values)))
     storage = Storage.at(root / "stars")
     metadata = write_little(
         storage,
         table,
         degrees,
-        position={"ra": "ra", "dec": "dec"},
+        position=position,
         parquet={"row_group_rows": 100_000},
         **fields,
     )
@@ -73,4 +78,4 @@ def commit(storage: Storage, metadata: CatalogMetadata) -> None:
     """Commit a version and point the readers at it."""
     log = VersionLog(storage)
     assert log.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed"
-    log.publish_pointers()
+    point_at_newest(storage)

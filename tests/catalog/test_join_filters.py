@@ -19,7 +19,7 @@ GROUPS = [{"name": "main"}, {"name": "details", "columns": ["band", "flux"], "th
 
 @pytest.fixture(scope="module", params=["one group", "two groups"])
 def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Objects and their sources, some without flux or band; the sources in one column group or in two."""
+    """Objects and their sources, some without flux or band; both in one column group or in two."""
     lake = Lake(tmp_path_factory.mktemp("lake"))
     objects = objects_table()
     sources = sources_table(objects)
@@ -27,8 +27,11 @@ def lake(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     flux = pa.array(sources["flux"].to_numpy(), mask=rng.uniform(size=len(sources)) < 0.1)
     sources = sources.set_column(5, "flux", flux)
     sources = sources.append_column("band", pa.array(rng.choice(["g", "r", None], len(sources)), pa.string()))
-    lake.ingest_objects(objects, threshold="60 rows", parquet={"row_group_rows": 20})
-    fields = {"column_groups": GROUPS, "layout": "hipscat"} if request.param == "two groups" else {}
+    several = request.param == "two groups"
+    grouped = [{"name": "main"}, {"name": "kinds", "columns": ["class"], "threshold": "35 rows"}]
+    fields = {"column_groups": grouped, "layout": "hipscat"} if several else {}
+    lake.ingest_objects(objects, threshold="60 rows", parquet={"row_group_rows": 20}, **fields)
+    fields = {"column_groups": GROUPS, "layout": "hipscat"} if several else {}
     lake.ingest_sources(sources, threshold="700 rows", **fields)
     return lake
 
@@ -123,16 +126,14 @@ def test_light_curves_of_what_passes(lake: Lake) -> None:
     left, right = frames(lake)
     left, right = left[left["class"].isin([2, 4])], right[(right.band == "r") & right.flux.notna()]
     expected = right.sort_values("time", kind="stable").groupby("object_id")["source_id"].agg(list)
-    curves = {
-        row: [source["source_id"] for source in series]
-        for row, series in zip(found["id"].to_pylist(), found["sources"].to_pylist(), strict=True)
-    }
+    lists = [series["source_id"] for series in found["sources"].to_pylist()]
+    curves = dict(zip(found["id"].to_pylist(), lists, strict=True))
     assert curves == {row: expected.get(row, []) for row in left.id}
     few = objects.time_series(sources, ON, "time", keep_empty=False, **options)
     assert few["id"].to_pylist() == [row for row in found["id"].to_pylist() if curves[row]]
     assert 0 < len(few) < len(found)
     none = objects.time_series(sources, ON, "time", **(options | {"source_filters": "flux < 0"}))
-    assert none["sources"].to_pylist() == [[]] * len(left)
+    assert none["sources"].to_pylist() == [{"source_id": [], "time": []}] * len(left)
 
 
 @pytest.mark.parametrize(

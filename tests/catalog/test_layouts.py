@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 
 import pyarrow as pa
 import pytest
@@ -79,3 +80,33 @@ def test_a_path_says_what_it_was_made_from(paths: LayoutPaths, pixel: Pixel) -> 
 def test_other_paths_are_refused(paths: LayoutPaths, path: str) -> None:
     with pytest.raises(CatalogFormatError):
         paths.parse(path)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["a", "bb", WRITE]), st.integers(0, 3), st.integers(0, 2)),
+        max_size=500,
+    ).map(lambda found: [*dict.fromkeys(found)]),
+    st.integers(0, 500),
+)
+def test_gathered_files_have_a_name_each_in_a_tree(found: list[tuple[str, int, int]], cut: int) -> None:
+    paths = [HIPSCAT.partition_path(write, "main", Pixel(order, npix)) for write, order, npix in found]
+    others, in_tree = HIPSCAT.of_other_writes(
+        WRITE, pa.chunked_array([paths[:cut], paths[cut:]], pa.string())
+    )
+    own = [path for path in paths if path.startswith(f"{WRITE}/")]
+    names = in_tree.to_pylist()
+    assert sorted(others.to_pylist()) == sorted(set(paths) - set(own))
+    assert len({*names, *own}) == len(names) + len(own)
+    for path, name in zip(others.to_pylist(), names, strict=True):
+        order, npix = re.fullmatch(rf"{WRITE}/Norder=(\d+)/Npix=(\d+)/main\.parquet", name).groups()
+        assert Pixel(int(order), int(npix)) == HIPSCAT.parse(path).pixel
+
+
+def test_of_hundreds_of_gathered_files_each_has_a_name_that_a_file_system_takes() -> None:
+    writes = [f"20261121T0330-{number:012x}" for number in range(450)]
+    paths = pa.chunked_array([[HIPSCAT.partition_path(each, "main", Pixel(3, 17)) for each in writes]])
+    names = HIPSCAT.of_other_writes(writes[-1], paths)[1].to_pylist()
+    assert len(set(names)) == 449
+    assert max(len(part) for name in names for part in name.split("/")) < 255
+    assert {(int(name.split("/")[1][7:]), int(name.split("/")[2][5:])) for name in names} == {(3, 17)}

@@ -22,6 +22,11 @@ from tests.joins.skies import placed
 from tests.steps.nights import Survey, night_rows
 
 ROWS = 1200
+GROUPS = """\
+column_groups:
+  - {name: main, columns: [id, ra, dec]}
+  - {name: details, columns: "*", threshold: 35 rows}
+"""
 RADIUS = 3600.0  # so many rows have several neighbours, also over borders
 
 
@@ -189,10 +194,10 @@ def test_a_left_filter_over_several_groups(tmp_path: Path, tables: tuple[pa.Tabl
     assert set(pairs_of(found)) == nearest_pairs(told, RADIUS, None) != set()
 
 
-def test_a_right_filter_takes_one_group(
+def test_a_right_filter_over_several_groups(
     tmp_path: Path, a: Catalog, tables: tuple[pa.Table, pa.Table]
 ) -> None:
-    """A column of another group is refused, and one whose name is part of another's does not count."""
+    """Also by a column whose name is part of another's."""
     right = tables[1].append_column("m", pa.array(np.arange(ROWS)))
     groups = [{"name": "main"}, {"name": "details", "columns": ["kind", "m"]}]
     b = published(
@@ -204,18 +209,25 @@ def test_a_right_filter_takes_one_group(
         layout="hipscat",
         threshold="99 rows",
     )
-    options: dict[str, Any] = {"radius_arcsec": RADIUS, "other_columns": ["id"]}
-    with pytest.raises(SpecError, match=r"in several: .*details \(kind\); keep .*, and filter by such"):
-        a.crossmatch(b, other_filters="kind = 'star'", **options)
-    found = a.crossmatch(b, other_filters="mag < 15", **options)
-    told = having(separations(*tables), pa.array(np.ones(ROWS, bool)), pc.less(tables[1]["mag"], 15))
-    assert set(pairs_of(found)) == nearest_pairs(told, RADIUS, 1)
+    every = pa.array(np.ones(ROWS, bool))
+    for filters, passing in (
+        ("kind = 'star'", pc.equal(right["kind"], "star")),
+        ("mag < 15", pc.less(right["mag"], 15)),
+        ("m < 500 and mag < 15", pc.and_(pc.less(right["m"], 500), pc.less(right["mag"], 15))),
+    ):
+        found = a.crossmatch(b, radius_arcsec=RADIUS, other_columns=["id"], other_filters=filters)
+        told = having(separations(*tables), every, passing)
+        assert set(pairs_of(found)) == nearest_pairs(told, RADIUS, 1) != set()
 
 
+@pytest.mark.parametrize("groups", ["", GROUPS])
 @pytest.mark.parametrize("append", ["rewrite", "add_file"])
-def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(tmp_path: Path, append: str) -> None:
+def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(
+    tmp_path: Path, append: str, groups: str
+) -> None:
     """Files that are older than the column hold nulls; with add_file a leaf has several files."""
-    survey = Survey(tmp_path, threshold="60 rows", more=f"margin: {{arcsec: [3600]}}\nappend: {append}\n")
+    more = f"margin: {{arcsec: [3600]}}\nappend: {append}\n{groups}"
+    survey = Survey(tmp_path, threshold="60 rows", more=more)
     first = night_rows(0)
     survey.land(0, first.set_column(3, "mag", pa.nulls(len(first))))
     survey.append(0)
@@ -232,9 +244,13 @@ def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(tmp_path: P
         told = having(separations(left, there), pa.array(np.ones(len(left), bool)), pa.array(passing))
         expected = {(int(ids[0][one]), int(ids[1][two])) for one, two in nearest_pairs(told, RADIUS, 2)}
         found = a.crossmatch(
-            right, radius_arcsec=RADIUS, neighbours=2, suffixes=("", "_b"), other_filters=filters
+            right, radius_arcsec=RADIUS, neighbours=2, suffixes=("", "_b"), other_filters=filters, how="outer"
         )
-        assert set(pairs_of(found)) == expected != set()
+        pairs = set(pairs_of(found))
+        assert {pair for pair in pairs if None not in pair} == expected != set()
+        alone = set(ids[1][passing].tolist()) - {other for _, other in expected}
+        assert {other for row, other in pairs if row is None} == alone != set()
+        assert found["mag_b"].null_count == found["id_b"].null_count or "null" in filters
 
 
 def test_row_groups_that_no_row_passes_in_are_not_read(tmp_path: Path) -> None:

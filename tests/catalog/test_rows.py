@@ -67,9 +67,8 @@ def test_every_group_has_its_columns_and_the_row_number(layout: str) -> None:
     _, groups = ordered(rows, spec, start)
     places, index = expected_order(rows, radians=True)
     added = ["ra_icrs", "dec_icrs"] if layout == "hats" else []
-    repeated = ["id", "ra", "name", "dec"] if layout == "hats" else ["id", "name"]
     assert groups["main"].schema.names == ["_healpix_29", "ra", "dec", *added, "_row"]
-    assert groups["details"].schema.names == ["_healpix_29", *repeated, *added, "_row"]
+    assert groups["details"].schema.names == ["_healpix_29", "id", "name", *added, "_row"]
     for batch in groups.values():
         assert batch["_row"].to_pylist() == (places + start).tolist()
         assert batch["_healpix_29"].to_pylist() == index.tolist()

@@ -54,6 +54,50 @@ def test_layout_hats_repeats_the_position_in_every_group() -> None:
     assert details.names == ["_healpix_29", "mag", "ra", "dec", "tags", "_row"]
 
 
+GROUPS = {
+    "the first names it": [["id", "ra", "dec"], "*"],
+    "the second names it": [["id", "mag"], ["ra", "dec", "tags"]],
+    "the first takes all others": ["*", ["mag"]],
+    "the first takes all others, the second names it": ["*", ["ra", "dec"]],
+    "the second takes all others": [["id"], "*"],
+    "it is torn apart": [["id", "ra"], "*"],
+    "a third takes all others": [["id"], ["mag"], "*"],
+}
+OBJECTS = {"position_from": {"catalog": "objects", "on": {"id": "id"}}}
+
+
+@pytest.mark.parametrize("groups", list(GROUPS))
+@pytest.mark.parametrize(
+    ("fields", "added"),
+    [
+        ({"position": {"ra": "ra", "dec": "dec", "unit": "rad"}}, ["ra_icrs", "dec_icrs"]),
+        ({"position": {"ra": "ra", "dec": "dec", "frame": "galactic"}}, ["ra_icrs", "dec_icrs"]),
+        ({"source": "decimal"}, ["ra_icrs", "dec_icrs"]),
+        (OBJECTS, ["ra_object", "dec_object"]),
+        ({}, []),
+    ],
+)
+def test_every_group_has_one_position_for_readers_and_one_group_that_of_the_source(
+    groups: str, fields: dict[str, Any], added: list[str]
+) -> None:
+    source = SOURCE
+    if fields.get("source") == "decimal":
+        fields, source = {}, SOURCE.set(2, pa.field("ra", pa.decimal128(12, 8)))
+    named = [{"name": name, "columns": columns} for name, columns in zip("abc", GROUPS[groups], strict=False)]
+    many = spec(column_groups=named, **fields)
+    schemas = check_columns(many, source)
+    expected = added or ["ra", "dec"]
+    for schema in schemas.values():
+        assert [name for name in schema.names if name in expected] == expected
+        assert hats_position(many, schema) == tuple(expected)
+    if added:
+        holding = [name for name, schema in schemas.items() if {"ra", "dec"} & set(schema.names)]
+        assert holding == ["b" if "second names it" in groups else "a"]
+        assert {"ra", "dec"} <= set(schemas[holding[0]].names)
+    others = [name for schema in schemas.values() for name in schema.names if name in ("id", "mag", "tags")]
+    assert len(others) == len(set(others))
+
+
 @pytest.mark.parametrize("position", [{"unit": "rad"}, {"frame": "galactic"}, {"frame": "fk5"}])
 def test_layout_hats_adds_icrs_degrees_where_the_source_has_none(position: dict[str, str]) -> None:
     columns = {"position": {"ra": "ra", "dec": "dec", **position}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -45,8 +46,16 @@ def grouped(lake: Lake, sources: pd.DataFrame | None = None) -> pd.Series:
 
 
 def as_series(table: pa.Table) -> dict[int, list[int]]:
-    lists = [[row["source_id"] for row in rows] for rows in table["sources"].to_pylist()]
+    lists = [rows["source_id"] for rows in table["sources"].to_pylist()]
     return dict(zip(table["id"].to_pylist(), lists, strict=True))
+
+
+def rows_of(table: pa.Table) -> list[list[dict[str, Any]]]:
+    """The sources of each object, row by row."""
+    return [
+        [dict(zip(series, values, strict=True)) for values in zip(*series.values(), strict=True)]
+        for series in table["sources"].to_pylist()
+    ]
 
 
 def test_light_curves_equal_a_groupby(lake: Lake) -> None:
@@ -112,7 +121,8 @@ def test_sources_are_sorted_by_what_has_an_order(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=f"catalog sources: column '{column}' is .* has no order in time"):
             lake.open("objects").time_series(catalog, ON, column)
     found = lake.open("objects").time_series(catalog, ON, "words", source_columns=["words"])
-    for rows in found["sources"].to_pylist():
+    assert sum(map(len, rows_of(found))) == 40
+    for rows in rows_of(found):
         assert rows == sorted(rows, key=lambda row: row["words"])
 
 
@@ -125,7 +135,8 @@ def test_sources_without_a_time_come_last(tmp_path: Path) -> None:
     lake.ingest_sources(sources.set_column(4, "time", pa.array(times, pa.float64())))
     found = lake.open("objects").time_series(lake.open("sources"), ON, "time")
     place = {row: at for at, row in enumerate(sources["source_id"].to_pylist())}
-    for rows in found["sources"].to_pylist():
+    assert sum(map(len, rows_of(found))) == 30
+    for rows in rows_of(found):
         keys = [
             (2, 0.0) if row["time"] is None else (1, 0.0) if np.isnan(row["time"]) else (0, row["time"])
             for row in rows

@@ -202,7 +202,7 @@ def test_where_it_is_not_known_what_is_needed_nothing_is_deleted(
 def test_object_stores_are_vacuumed_alike(survey: Survey) -> None:
     objects = Storage.at(f"memory://{uuid.uuid4().hex}")
     for name, data in contents(survey.root).items():
-        if name != "current":
+        if name not in ("current", "current.txt"):
             objects.write(name, data)
     objects.write("20260101T0000-dead/main/leaf.parquet", b"half")
     retention = Retention(keep_versions=2, keep_days=0)
@@ -210,12 +210,13 @@ def test_object_stores_are_vacuumed_alike(survey: Survey) -> None:
     done = vacuum_catalog(objects, retention, now=datetime.now(UTC), dry_run=False)
     assert told.model_copy(update={"dry_run": False}) == done
     vacuum(survey, 2)
-    left = {name for name in contents(survey.root) if name != "current"}
+    left = {name for name in contents(survey.root) if name not in ("current", "current.txt")}
     there = {entry.path for entry in objects.list(recursive=True)}
     assert {path for path in there if "/swept/" not in path and "/vacuumed/" not in path} == left
 
 
 def test_pointers_that_lag_are_mended_first(nights: Survey) -> None:
+    show(nights)
     (nights.root / "metadata.json").write_bytes((nights.root / "_versions/00000001.json").read_bytes())
     (nights.root / "current").unlink()
     (nights.root / "current").symlink_to(Catalog.open(nights.root, version=1).metadata.write_id)

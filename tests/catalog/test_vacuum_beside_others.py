@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.upkeep.rollback import roll_back
+from hipslake.steps.pointers import point_at_newest
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog
@@ -79,6 +80,7 @@ def test_a_rollback_that_commits_just_before_the_tombstone_keeps_the_files(
 ) -> None:
     between(monkeypatch, lambda: roll_back(Storage.at(nights.root), 1))
     outcome = vacuum(nights)
+    point_at_newest(Storage.at(nights.root))  # as whoever rolls back does next
     assert (outcome.vacuumed, outcome.postponed) == ((1, 2), "")
     nights.landed = {0: nights.landed[0]}
     assert nights.catalog.versions() == [3, 4]
@@ -100,6 +102,7 @@ def test_a_rollback_in_midst_of_a_vacuum_wins_or_is_refused(
 
     monkeypatch.setattr(Pin, "hold", slow)
     roll_back(storage, 1)
+    point_at_newest(storage)
     monkeypatch.setattr(Pin, "hold", hold)
     assert outcomes[0].postponed
     nights.landed = {0: nights.landed[0]}

@@ -12,6 +12,7 @@ from hipslake import Catalog
 from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.metadata import Increment
+from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.errors import VerificationError
 from hipslake.storage import Storage
@@ -137,7 +138,8 @@ def test_rows_of_several_increments_are_told_apart(tmp_path: Path) -> None:
 
     def part(ordinal: int, rows: int) -> Increment:
         sources = whole.sources.model_copy(update={"rows": rows})
-        return whole.model_copy(update={"ordinal": ordinal, "rows": rows, "sources": sources})
+        where = {"coverage": None, "leaves": (Cell(order=0, npix=0, rows=rows),)}
+        return whole.model_copy(update={"ordinal": ordinal, "rows": rows, "sources": sources, **where})
 
     increments = (part(0, 1000), part(1, 2000))
     both = rewrite(published, changes, increments=increments)

@@ -263,7 +263,7 @@ def test_stale_footers_in_the_hats_metadata_are_found(single: Published) -> None
     before = single.storage.read(path)
     shorter = rewrite(single, {("main", 0): lambda t: t.slice(1)}, total_rows=2999)
     single.storage.write(path, before)
-    assert of_kind(verify(shorter), K.METADATA, path)
+    assert of_kind(verify(shorter), K.VIEW, path)
 
 
 def test_a_damaged_sidecar_is_found(single: Published) -> None:

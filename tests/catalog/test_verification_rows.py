@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog
 from hipslake.sphere.pixels import Pixel
 
-from tests.catalog.publishing import Published
+from tests.catalog.publishing import Published, publish
 from tests.catalog.verifying import K, column_set, kinds, leaves, of_kind, rewrite, verify
 
 
@@ -61,6 +62,25 @@ def test_an_index_of_a_group_without_positions_is_held_against_the_other_group(g
     assert [p.message for p in report.problems] == [
         "groups 'main' and 'details' do not hold the same rows: the same _row has another _healpix_29"
     ]
+
+
+@pytest.mark.parametrize("holder", ["main", "details"])
+def test_a_group_that_has_added_positions_alone_is_checked_by_them(tmp_path: Path, holder: str) -> None:
+    groups = [{"name": "main", "columns": ["id", "mag"]}, {"name": "details", "columns": ["note"]}]
+    groups[holder == "details"]["columns"] += ["ra", "dec"]
+    published = publish(
+        tmp_path, rows=500, position={"unit": "rad"}, column_groups=groups, threshold="200 rows"
+    )
+    other = "main" if holder == "details" else "details"
+    assert {"ra", "dec"}.isdisjoint(published.metadata.schema_of(other).names)
+    assert verify(published).ok
+
+    def turn(ra: np.ndarray) -> np.ndarray:
+        return np.append((ra[:-1]), (ra[-1] + 1e-3) % 360)
+
+    report = verify(rewrite(published, {(other, 0): column_set("ra_icrs", turn)}))
+    [message] = of_kind(report, K.INDEX, leaves(published, other)[0]["path"])
+    assert message.startswith("1 row: _healpix_29 is not where ra_icrs, dec_icrs are")
 
 
 def test_groups_with_different_rows_are_found_row_by_row(grouped: Published) -> None:

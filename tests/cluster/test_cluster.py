@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 import urllib.request
@@ -69,6 +70,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     cluster.up()
     yield cluster
     cluster.down()
+
+
+def test_what_the_cluster_and_its_services_make_nobody_else_reads(cluster: Cluster) -> None:
+    assert stat.S_IMODE(cluster.place.stat().st_mode) == 0o700
+    made = [cluster.place / "volumes" / "data" / "prepared", cluster.place / "secrets.env"]
+    made += [cluster.background(name).log for name in cluster.services]
+    made += list((cluster.place / "services").rglob("scratch"))
+    assert len(made) >= 6
+    assert {path: oct(stat.S_IMODE(path.stat().st_mode)) for path in made} == dict.fromkeys(made, "0o600")
 
 
 def test_services_run_from_the_image_each_at_an_address_of_its_own(cluster: Cluster) -> None:

@@ -262,3 +262,19 @@ def test_folders_that_cannot_be_compacted_are_told(folder: Path, tmp_path: Path)
     (folder / "other.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(CorruptFileError, match=r"other\.parquet is damaged, or is no Parquet file"):
         compact(request(tmp_path, **places(folder, tmp_path / "out")))
+
+
+def test_views_of_texts_and_columns_of_nulls_are_rewritten(tmp_path: Path) -> None:
+    long = "longer than the twelve bytes that a view holds itself"
+    rows = pa.table(
+        {
+            "id": range(4),
+            "t": pa.array(["a", None, long, ""], pa.string_view()),
+            "b": pa.array([b"a", None, long.encode(), b""], pa.binary_view()),
+            "l": pa.array([["a"], None, [long, None], []], pa.list_(pa.string_view())),
+            "n": pa.nulls(4),
+        }
+    )
+    folder = write_folder(tmp_path / "in", rows, 2)
+    compact(request(tmp_path, mode="zorder", columns=["id"], full=True, **places(folder, tmp_path / "out")))
+    assert rows_in(tmp_path / "out").to_pylist() == rows.to_pylist()

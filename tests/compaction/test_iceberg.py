@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
-from hipslake.errors import PlanError, SpecError
+from hipslake.errors import SpecError
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.steps.compact_table import CompactTableReport
 from hipslake.tables.data_files import live_files
@@ -186,7 +186,7 @@ def test_unknown_tables_are_told(lake: Lake, table: str, message: str) -> None:
         compact(compacting.request(lake.root, table=table, iceberg=iceberg))
 
 
-def test_a_night_that_was_compacted_with_others_is_sunk_again_by_its_interval_only(tmp_path: Path) -> None:
+def test_a_night_that_was_compacted_with_others_is_sunk_again(tmp_path: Path) -> None:
     def night(number: int, count: int) -> pa.Table:
         when = dt.datetime(2026, 1, 1) + dt.timedelta(days=number)
         return pa.table({"id": [100 * number + n for n in range(count)], "ts": [when] * count})
@@ -199,12 +199,12 @@ def test_a_night_that_was_compacted_with_others_is_sunk_again_by_its_interval_on
     assert compact(request(lake)).removed.files == 2
     assert lake.sink(append, uri=landed[1], start=start[1], end=start[2]).skipped
     for force in (False, True):
-        with pytest.raises(PlanError, match="its 3 rows lie in files with others by now"):
-            lake.sink(append, night(1, 2), start=start[1], end=start[2], force=force)
-    assert lake.rows(append)["id"].to_pylist() == [0, 1, 2, 100, 101, 102]
+        done = lake.sink(append, night(1, 4), start=start[1], end=start[2], force=force)
+        assert (done.rows_out, done.rows_updated) == (4, 4 if force else 3)
+        assert lake.rows(append)["id"].to_pylist() == [0, 1, 2, 100, 101, 102, 103]
     source = {"files": {"uri": "/x/{{ night }}/*.parquet", "format": "parquet"}}
     over = lake.spec(mode="overwrite-interval", interval="ts", source=source)
-    assert lake.sink(over, night(1, 2), start=start[1], end=start[2]).rows_updated == 3
+    assert lake.sink(over, night(1, 2), start=start[1], end=start[2]).rows_updated == 4
     assert lake.rows(append)["id"].to_pylist() == [0, 1, 2, 100, 101]
 
 

@@ -119,7 +119,7 @@ def test_partitions_of_every_type_are_chosen_by_a_filter(
         ("v = 3", "column 'v' is of type date32.*; compare it with a 'date', not with 3"),
         ("v = 'yesterday'", "write 'yesterday' as one, such as '2026-11-01'"),
         ("v = true", "compare it with a 'date', not with true"),
-        ("v is nan", "no kernel"),
+        ("v is nan", "is of type date32.*, which has no NaN"),
         ("w = 1", "there is no column 'w'"),
     ],
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-from hipslake.cube.conditions import C, Condition
+from hipslake.predicates.conditions import C, Condition
 from hipslake.specs.cube import CubeColumns
 
 KINDS = {

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.store import row_sources, upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
@@ -19,6 +18,7 @@ from hipslake.errors import (
     CubeError,
     CubeRowsError,
 )
+from hipslake.predicates.conditions import C
 from hipslake.storage import Storage
 
 from tests.cube.small_cube import MORE, ROLES, SEED, everything, replaced

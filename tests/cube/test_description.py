@@ -6,10 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.errors import CubeError
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
 
 from tests.cube.memory import MemoryCube
@@ -91,8 +91,8 @@ def test_every_partition_of_the_first_example_says_why_it_is_in_or_out() -> None
     fates = partition_fates(cube.plan(columns=["P", "PRED"], conditions=BOTH))
     assert {row["part"]: row["fate"] for row in fates.to_pylist()} == {
         1: "included",
-        2: "no file of data_checks meets (OK == True)",
-        3: "no file of schedule meets (SCHED == True)",
+        2: "no file of data_checks meets OK = true",
+        3: "no file of schedule meets SCHED = true",
         4: "the seed db_data is missing",
         5: "included",
         6: "schedule is missing",

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.from_spec import build_from_spec
 from hipslake.cube.store.layout import cube_uri
@@ -21,6 +20,7 @@ from hipslake.errors import (
     FilterError,
     SourceNotFoundError,
 )
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.store import upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
+from hipslake.predicates.conditions import C
 from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -81,7 +81,13 @@ def test_whatever_is_killed_leaves_the_cube_as_it_was_and_cleanup_leaves_no_orph
     killed(die)
     assert {path: each for path, each in everything(target).items() if path in before} == before
     assert Cube.open(target.uri()).query().equals(rows)
-    assert cleaned_up(target, monkeypatch) == set(before)
+    left = cleaned_up(target, monkeypatch)
+    if method == "create":  # its request may be under way, for all that is known, until its number is taken
+        [dead] = {path.partition("/")[0] for path in left - set(before)} - {"_versions"}
+        append(target, {"seed": NEW})
+        assert not [path for path in cleaned_up(target, monkeypatch) if dead in path]
+    else:
+        assert left == set(before)
 
 
 @pytest.mark.parametrize("operation", list(KILLED))

@@ -24,6 +24,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import json
+import operator
 import re
 import uuid
 from collections.abc import Iterator
@@ -34,11 +35,11 @@ import fsspec
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
+from hipslake.predicates.conditions import C, Condition, Conjunction
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 
@@ -67,6 +68,16 @@ def table(cube: dict[str, Any], dataset: dict[str, Any], rows: list[dict[str, An
     return pa.Table.from_pylist([row | {name: time(row[name]) for name in times} for row in rows], schema)
 
 
+OPERATORS = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
 def time(value: Any) -> Any:
     """The time that a text of the oracle stands for; other values as they are."""
     if isinstance(value, str) and value[4:5] == "-":
@@ -75,13 +86,24 @@ def time(value: Any) -> Any:
 
 
 def conditions(given: list[dict[str, Any]]) -> Conjunction:
-    names = ("value", "start", "stop")
-    return Conjunction.from_json(
-        each
-        | {name: time(each[name]) for name in names if name in each}
-        | ({"values": [time(value) for value in each["values"]]} if "values" in each else {})
-        for each in given
-    )
+    return Conjunction.of([condition(each) for each in given])
+
+
+def condition(given: dict[str, Any]) -> Condition:
+    column = C(given["column"])
+    if given["type"] == "IsIn":
+        return column.isin([time(value) for value in given["values"]])
+    if given["type"] == "InInterval":
+        return column.in_interval(time(given["start"]), time(given["stop"]))
+    comparisons = {
+        "==": C.__eq__,
+        "!=": C.__ne__,
+        "<": C.__lt__,
+        "<=": C.__le__,
+        ">": C.__gt__,
+        ">=": C.__ge__,
+    }
+    return comparisons[given["op"]](column, time(given["value"]))
 
 
 def roles(cube: dict[str, Any]) -> CubeColumns:

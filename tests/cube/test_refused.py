@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,9 +14,11 @@ from hipslake.cube.checks import (
     check_no_nulls,
     check_schema,
 )
-from hipslake.cube.conditions import C
+from hipslake.cube.store.operations import build
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
+from hipslake.storage import Storage
 
 from tests.cube.memory import MemoryCube
 
@@ -153,3 +156,12 @@ def test_datasets_that_are_no_cube_together_are_refused() -> None:
         check_datasets(ROLES, {"stars": stars, "lines": odd})
     with pytest.raises(CubeError, match="index_columns: no dataset has 'i'"):
         check_index_columns(ROLES, {"stars": stars})
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.timestamp("us", "UTC")])
+def test_partitions_of_times_that_no_folder_can_be_named_by(kind: pa.DataType, tmp_path: Path) -> None:
+    far = pa.array([2_932_897, 0], pa.int32()).cast(pa.date32())  # the year 10000
+    rows = pa.table({"P": far.cast(kind), "x": [1, 2]})
+    roles = CubeColumns(dimension_columns=("x",), partition_columns=("P",))
+    with pytest.raises(CubeRowsError, match=r"'seed': partition column 'P' .* years 1 to 9999"):
+        build(Storage.at(tmp_path / "cube"), "cube", roles, {"seed": rows})

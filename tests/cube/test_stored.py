@@ -8,10 +8,10 @@ from typing import Any
 
 import fsspec
 import pyarrow as pa
-from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 from hypothesis import given, settings

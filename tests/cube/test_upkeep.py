@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.store import upkeep
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append
@@ -20,6 +19,7 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
+from hipslake.predicates.conditions import C
 from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.drawing import draw, widths_of
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.partitions import with_index, without_index
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
 
 from tests.cube.memory import MemoryCube
@@ -180,7 +180,7 @@ def test_each_group_has_the_rows_of_its_files(cube: MemoryCube) -> None:
 def test_partitions_that_are_dropped_say_why(cube: MemoryCube) -> None:
     fates = partition_fates(cube.plan(**QUERY)).to_pylist()
     assert fates == [
-        {"P": 0, "Q": 0, "datasets": "seed, enrich", "fate": "no file of seed meets (I1 > 1)"},
+        {"P": 0, "Q": 0, "datasets": "seed, enrich", "fate": "no file of seed meets I1 > 1"},
         {"P": 0, "Q": 1, "datasets": "seed, enrich", "fate": "included"},
         {"P": 1, "Q": 0, "datasets": "seed, enrich", "fate": "included"},
         {"P": 9, "Q": 0, "datasets": "enrich", "fate": "the seed seed is missing"},

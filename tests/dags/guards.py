@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.catalog.filters import parse_filter
 from hipslake.catalog.moc_files import region_of
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.errors import HipslakeError, RegionError, SpecError
+from hipslake.files.addresses import normal_address
+from hipslake.predicates.condition_text import check_conditions
+from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.export import ExportFormat
@@ -20,7 +21,7 @@ from hipslake.specs.threshold import Threshold
 from hipslake.steps.cube_place import cube_root, new_root
 from hipslake.steps.cube_query import CubeQueryRequest
 from hipslake.steps.export import ExportRequest
-from hipslake.steps.outputs import normal, output_uri
+from hipslake.steps.outputs import output_uri
 from hipslake.steps.resolve import resolve_window
 from hipslake.storage import Storage
 
@@ -30,7 +31,7 @@ SCHEMA = pa.schema([("mag", pa.float64()), ("name", pa.string())])
 def harmless_output(value: str, warehouse: Path) -> None:
     uri = output_uri(str(warehouse), value)
     if "://" not in uri and Path(uri).is_relative_to(warehouse.resolve()):
-        assert Path(normal(uri)).is_relative_to(warehouse.resolve() / "exports")
+        assert Path(normal_address(uri)).is_relative_to(warehouse.resolve() / "exports")
 
 
 def harmless_cube(value: str, warehouse: Path) -> None:
@@ -48,7 +49,7 @@ def harmless_target(value: str, warehouse: Path) -> None:
         cube_root(str(warehouse), value)
         return
     root = new_root(str(warehouse), value, Storage.at(warehouse / "cubes" / "other"))
-    inside = Path(normal(root.uri())).is_relative_to(warehouse.resolve())
+    inside = Path(normal_address(root.uri())).is_relative_to(warehouse.resolve())
     assert not inside or Path(root.uri()).parent == warehouse / "cubes"
 
 
@@ -111,12 +112,12 @@ GUARDS: dict[tuple[str, str], Callable[[Any, Path], None]] = {
     ("catalog_export", "output"): harmless_output,
     ("catalog_export", "format"): lambda value, warehouse: ExportFormat.of("x", value) and None,
     ("cube_query", "output"): harmless_output,
-    ("cube_query", "conditions"): lambda value, warehouse: parse_conditions(value) and None,
+    ("cube_query", "conditions"): lambda value, warehouse: check_conditions(value),
     **{
         ("cube_query", name): harmless_names
         for name in ("columns", "partition_by", "dimension_columns", "datasets")
     },
-    ("cube_remove_partitions", "conditions"): lambda value, warehouse: parse_conditions(value) and None,
+    ("cube_remove_partitions", "conditions"): lambda value, warehouse: check_conditions(value),
     ("cube_remove_partitions", "datasets"): harmless_names,
     ("cube_delete", "datasets"): harmless_names,
     ("cube_delete", "confirm"): lambda value, warehouse: None,  # only compared with the cube's name

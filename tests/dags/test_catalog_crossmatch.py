@@ -48,6 +48,15 @@ def test_every_crossmatch_has_its_steps_and_its_form(load: Load, joins: Path) ->
     assert set(dag.params) == {"radius_arcsec", "threshold", "region", "force"}
 
 
+def test_margins_and_indices_of_an_outcome_are_tasks_before_it_is_verified(load: Load, joins: Path) -> None:
+    (joins / "a_x_b.yaml").write_text(f"{SPEC}how: outer\nmargin: {{arcsec: [10, 60]}}\nindex: [id]\n")
+    dag = load()[DAG]
+    assert dag.task_dict["crossmatch"].downstream_task_ids == {"margin", "index"}
+    assert dag.task_dict["verify"].upstream_task_ids == {"resolve", "margin", "index"}
+    assert "all rows of both catalogs, side by side where they match" in dag.doc_md
+    assert 'a margin of 10" and 60"; an index of `id` |' in dag.doc_md
+
+
 @pytest.mark.parametrize(
     ("more", "assets"),
     [
@@ -82,6 +91,18 @@ def test_a_match_may_have_a_schedule_of_its_own(load: Load, joins: Path, schedul
 def test_a_broken_spec_is_told_by_its_dag(load: Load, joins: Path) -> None:
     (joins / "a_x_b.yaml").write_text(SPEC + "neighbors: 2\n")
     assert "invalid-spec" in load()[DAG].tags
+
+
+def test_a_name_that_a_catalog_has_too_is_told_by_the_dags_of_both(
+    load: Load, joins: Path, stars: Path
+) -> None:
+    (joins / "stars.yaml").write_text(SPEC.replace("name: a_x_b", "name: stars"))
+    dags = load()
+    assert "invalid-spec" not in dags[DAG].tags
+    for pipeline, beside in (("catalog_crossmatch", "catalogs"), ("catalog_ingest", "joins")):
+        dag = dags[f"{pipeline}__stars"]
+        assert "invalid-spec" in dag.tags
+        assert f"{beside}/stars.yaml publishes a catalog of the same name" in dag.doc_md
 
 
 def test_a_run_publishes_the_match(airflow: Path, load: Load, joins: Path, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ left: {catalog: objects}
 right: {catalog: sources, filters: flux > 100 or time < 60500}
 on: {id: object_id}
 nested: {time: time}
+margin: {arcsec: 60}
+index: [id]
 """
 
 
@@ -31,13 +33,17 @@ def test_light_curves_are_made_once(load: Load, specs: Path, tmp_path: Path, air
     dags = load()
     assert "invalid-spec" in dags["catalog_equijoin__broken"].tags
     dag = dags["catalog_equijoin__curves"]
-    tasks = ["resolve", "equijoin", "verify", "publish", "view"]
+    tasks = ["resolve", "equijoin", "margin", "index", "verify", "publish", "view"]
     assert [task.task_id for task in dag.topological_sort()] == tasks
     assert set(dag.params) == {"threshold", "force"}
     assert "| left | `objects`, by `id` |" in dag.doc_md
     assert "| right | `sources`, by `object_id`, rows with `flux > 100 or time < 60500` |" in dag.doc_md
     assert str(dag.test().state) == "success"
-    assert lake.open("curves").read(["sources"])["sources"].combine_chunks().flatten().type.num_fields == 5
+    assert lake.open("curves").schema.field("sources").type.num_fields == 5
+    made = lake.open("curves")
+    assert [margin.radius_arcsec for margin in made.metadata.margins] == [60.0]
+    some = made.read(["id"])["id"].slice(0, 3)
+    assert made.find("id", some).num_rows == 3
     again = load()["catalog_equijoin__curves"].test()
     states = {instance.task_id: str(instance.state) for instance in again.get_task_instances()}
     assert states["equijoin"] == "skipped"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hipslake import Catalog
+from hipslake.steps.repair import RepairReport
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.vacuum import VacuumReport
 from hipslake.storage import Storage
@@ -37,7 +38,10 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
     tasks = {dag_id: [task.task_id for task in dag.topological_sort()] for dag_id, dag in dags.items()}
     assert tasks["catalog_rollback__stars"] == ["resolve", "rollback", "view"]
     assert tasks["catalog_vacuum__stars"] == ["vacuum"]
-    for dag_id in ("catalog_rollback__stars", "catalog_vacuum__stars"):
+    assert tasks["catalog_verify__stars"] == ["resolve", "verify"]
+    assert tasks["catalog_repair__stars"] == ["repair"]
+    of_versions = ("rollback", "vacuum", "verify", "repair")
+    for dag_id in (f"catalog_{what}__stars" for what in of_versions):
         assert dags[dag_id].doc_md
         assert dags[dag_id].max_active_runs == 1
         params = dags[dag_id].params
@@ -49,9 +53,8 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
 def test_a_broken_spec_is_told_by_each_pipeline(load: Load, specs: Path) -> None:
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
     dags = load()
-    broken = {
-        f"catalog_{what}__broken" for what in ("ingest", "compact", "index", "margin", "rollback", "vacuum")
-    }
+    pipelines = ("ingest", "compact", "index", "margin", "repair", "rollback", "vacuum", "verify")
+    broken = {f"catalog_{what}__broken" for what in pipelines}
     assert {dag_id for dag_id in dags if "__" in dag_id} == broken
     assert all("invalid-spec" in dags[dag_id].tags for dag_id in broken)
 
@@ -160,3 +163,38 @@ def test_what_the_schedule_starts_does_what_the_spec_says(
     summary = task.execute({"params": params, "dag_run": run})
     assert summary["dry_run"] is (run_type == "manual")
     assert Catalog.open(root).versions() == left
+
+
+@pytest.mark.system
+def test_what_is_damaged_is_told_by_one_dag_and_mended_by_the_other(
+    airflow: Path, load: Load, root: Path
+) -> None:
+    rows = Catalog.open(root).read()
+    (root / "SHA256SUMS").unlink()
+    (root / "metadata.json").write_bytes((root / "_versions" / "00000002.json").read_bytes())
+    older = root / "_versions" / "00000001.json"
+    note = older.read_bytes()
+    older.write_bytes(note[:-9])
+
+    def verified(**conf: bool) -> dict[str, str]:
+        return states(load()["catalog_verify__stars"].test(run_conf=conf))
+
+    def repaired(**conf: bool) -> RepairReport:
+        run = load()["catalog_repair__stars"].test(run_conf=conf)
+        folder = RunFolder(run_uri(str(root.parents[1]), "catalog_repair__stars", run.run_id))
+        assert states(run) == {"repair": "success"}
+        return folder.read(RunFolder.report_path("repair"), RepairReport)
+
+    assert verified() == verified(all_versions=False) == {"resolve": "success", "verify": "failed"}
+    told = repaired()
+    assert told.dry_run
+    assert {problem.path for problem in told.mended} == {"SHA256SUMS", "metadata.json"}
+    assert not (root / "SHA256SUMS").exists()
+    done = repaired(dry_run=False)
+    assert (done.mended, done.problems_left) == (told.mended, 1)
+    assert "Mended 2 files" in done.text
+    assert verified(all_versions=False) == {"resolve": "success", "verify": "success"}
+    assert verified() == {"resolve": "success", "verify": "failed"}
+    older.write_bytes(note)
+    assert verified() == {"resolve": "success", "verify": "success"}
+    assert Catalog.open(root).read().equals(rows)

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog, Cube
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.steps.build_cube import BuildCubeReport
 from hipslake.steps.run import run_uri
@@ -190,7 +189,7 @@ class RealSky:
 
     def assert_is_merged(self) -> None:
         expected = self.merged()
-        found = self.cube.query(conditions=parse_conditions("HIP is not null")).to_pandas()
+        found = self.cube.query(conditions="HIP is not null").to_pandas()
         pd.testing.assert_frame_equal(found, expected[found.columns], check_exact=True)
         joined = Catalog.open(self.warehouse / "catalogs" / "sky_joined")
         joined.verify().raise_if_failed()

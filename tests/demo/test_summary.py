@@ -132,6 +132,15 @@ def test_it_says_what_was_reused(warehouse: Path) -> None:
     assert line_of(table([again]), "seconds of write") == ["7.2"]
 
 
+def test_what_a_run_froze_is_shown_where_it_is_signed(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HIPSLAKE_RUN_KEY", "k" * 64)
+    add_run(warehouse, "second", "20261121T0200-bbbb", 2, [])
+    assert "signature" in next((warehouse / "_runs" / DAG / "second").glob("run.json")).read_text()
+    assert not outcome_of(str(warehouse), DAG, "stars").built_now
+
+
 def test_it_says_how_to_open_the_catalog_and_whom_to_credit(warehouse: Path) -> None:
     root = f"{warehouse}/catalogs/stars"
     text = how_to_open(outcome_of(str(warehouse), DAG, "stars"))

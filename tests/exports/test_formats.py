@@ -63,11 +63,17 @@ def test_csv_tells_null_from_the_empty_text(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text().startswith('"id","mag","name"\n0,,""\n')
 
 
-def test_csv_refuses_what_is_nested(tmp_path: Path) -> None:
+def test_csv_refuses_what_is_nested_or_an_extension(tmp_path: Path) -> None:
     schema = pa.schema(
-        [("id", pa.int64()), ("v", pa.list_(pa.float32(), 3)), ("s", pa.struct([("a", "i4")]))]
+        [
+            ("id", pa.int64()),
+            ("v", pa.list_(pa.float32(), 3)),
+            ("s", pa.struct([("a", "i4")])),
+            ("u", pa.uuid()),
+        ]
     )
-    with pytest.raises(SchemaMismatchError, match=r"CSV has no form for 'v' \(fixed_size_list.*'s' \(struct"):
+    expected = r"CSV has no form for 'v' \(fixed_size_list.*'s' \(struct.*'u' \(extension<arrow.uuid>"
+    with pytest.raises(SchemaMismatchError, match=expected):
         check_export(str(tmp_path / "never.csv"), schema, ExportFormat.CSV, overwrite=False)
 
 

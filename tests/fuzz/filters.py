@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
-from hipslake.catalog.filters import parse_filter
-from hipslake.cube.condition_text import parse_conditions
+from hipslake.predicates.condition_text import parse_conditions
+from hipslake.predicates.evaluation import passing
+from hipslake.predicates.filter_text import parse_filter
+from hipslake.predicates.pruning import pushed_down
 
 from tests.fuzz.target import Case, Target
 from tests.fuzz.typed import text_of, typed
@@ -155,15 +158,16 @@ def _rows() -> pa.Table:
 
 def _read_filter(case: Case, folder: Path) -> None:
     found = parse_filter(typed(case), _SCHEMA)
-    _rows().filter(found)
+    passing(found, _rows())
+    pushed_down(found, _SCHEMA, _SCHEMA)
+    assert parse_filter(str(found), _SCHEMA) == found
 
 
 def _read_conditions(case: Case, folder: Path) -> None:
-    found = parse_conditions(typed(case))
-    assert parse_conditions(str(found)) is not None
-    for condition in found.conditions:
-        if condition.column in _SCHEMA.names:
-            _rows().filter(condition.expression(_SCHEMA.field(condition.column)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the old form is among the cases
+        found = parse_conditions(typed(case), _SCHEMA)
+    found.on(_SCHEMA.names).meeting(_rows())
 
 
 FILTER = Target("filter", _filter_of_all, _read_filter, share=6)

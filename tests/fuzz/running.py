@@ -58,11 +58,12 @@ class Outcome:
 
 
 def fuzz(wanted: Mapping[str, range], seed: int, workers: int) -> dict[str, Outcome]:
-    """Read the inputs of some targets; each chunk of them in a process of its own."""
+    """Read the inputs of some targets by all workers; each chunk of them in a process of its own."""
     chunks = [
-        (name, range(first, min(first + CHUNK, numbers.stop)))
+        (name, range(first, min(first + chunk, numbers.stop)))
         for name, numbers in wanted.items()
-        for first in range(numbers.start, numbers.stop, CHUNK)
+        for chunk in [min(CHUNK, max(1, -(-len(numbers) // workers)))]
+        for first in range(numbers.start, numbers.stop, chunk)
     ]
     outcomes = {name: Outcome() for name in wanted}
     with ThreadPoolExecutor(workers) as pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import csv_files, ecsv_files, fits_files, parquet_files, votable_files
+from tests.fuzz import bombs, csv_files, ecsv_files, fits_files, parquet_files, votable_files
 
-TARGETS = tuple(module.TARGET for module in (csv_files, ecsv_files, fits_files, votable_files, parquet_files))
+_MODULES = (csv_files, ecsv_files, fits_files, votable_files, parquet_files, bombs)
+TARGETS = tuple(module.TARGET for module in _MODULES)

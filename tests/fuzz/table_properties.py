@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
+import zlib
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from hipslake.compaction.parquet_folder import mark_from
-from hipslake.tables.sunk import EARLIER, PREFIX, Sunk, known_sink, sunk_properties, was_sunk_earlier
+from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, known_sink, sunk_properties, was_sunk_earlier
+from hipslake.tables.sunk_model import Sunk
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import WORDS
@@ -41,7 +44,12 @@ def _properties(random: Random) -> Case:
         "start": "2026-11-21T00:00:00Z",
     }
     earlier = {"spec": "s", "intervals": [["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"]], "others": ["0"]}
+    row = ["s/2026-01-01", "f" * 16, WRITE, 3, WRITE, None, "2026-01-01T00:00:00Z", None, True, [0, 1, "n"]]
+    older = {"sources": [{"uri": "x", "columns": None, "filters": None}], "sinks": [row]}
+    shaped = reshaped(random, older, WORDS) if random.random() < 0.7 else nested(random, 300)
+    packed = zlib.compress(json.dumps(shaped).encode())
     told = {
+        OLDER + "s": base64.b64encode(packed[: random.choice((None, None, -1, 5))]).decode(),
         PREFIX + digest: json.dumps(reshaped(random, sunk, WORDS) if random.random() < 0.7 else sunk),
         EARLIER + hashlib.sha256(b"s").hexdigest()[:16]: json.dumps(
             reshaped(random, earlier, WORDS) if random.random() < 0.7 else earlier

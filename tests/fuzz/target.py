@@ -63,7 +63,7 @@ class Target:
     share: int = 1
     refusals: tuple[type[Exception], ...] = (HipslakeError,)
     cpu_seconds: float = 10.0
-    more_bytes: int = 1 << 30
+    more_bytes: int = 512 << 20
 
     def case(self, seed: int, number: int) -> Case:
         """The input of a number: the same for the same seed."""

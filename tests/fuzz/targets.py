@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.fuzz import metadata, source_files, specs, texts
+from tests.fuzz.predicates import PREDICATES
 from tests.fuzz.target import Target
 
 TARGETS: dict[str, Target] = {
     target.name: target
-    for target in (*source_files.TARGETS, *specs.TARGETS, *metadata.TARGETS, *texts.TARGETS)
+    for target in (*source_files.TARGETS, *specs.TARGETS, *metadata.TARGETS, *texts.TARGETS, PREDICATES)
 }
 
 

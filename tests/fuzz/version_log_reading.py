@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from hipslake.catalog.catalog import Catalog
 from hipslake.storage import Storage
-from hipslake.versions.files import CURRENT, POINTER, TOMBSTONES
+from hipslake.versions.files import POINTER, TOMBSTONES
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path, pulse
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
@@ -28,6 +29,8 @@ def read_log(case: Case, folder: Path) -> None:
     for path, data in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(data)
+        if path.endswith(HEARTBEAT) and path not in case.told["changed"]:
+            os.utime(folder / path, (json.loads(data)["time"],) * 2)
     storage = Storage.at(folder)
     log = VersionLog(storage)
     answers: dict[str, Any] = {}
@@ -99,9 +102,6 @@ def _check_left(files: Files, changed: set[str], answers: dict[str, Any], folder
             assert left or (folder / mark_path(write)).exists(), f"{write} is swept without a mark"
     newest = answers["read"]
     assert (folder / POINTER).read_bytes() == newest
-    write = json.loads(newest)["write_id"]
-    if CURRENT not in changed and (folder / write).is_dir():
-        assert (folder / CURRENT).readlink() == Path(write)
 
 
 def _by_number(files: Files) -> Files:

@@ -34,10 +34,10 @@ def main(target_name: str, folder: Path, seed: int, first: int, stop: int) -> No
     _empty(folder)
     gc.freeze()
     _limit_mapped()
-    before = _peak()
     for number in range(first, stop):
         print("begin", number, flush=True)
         case = target.case(seed, number)
+        before = _peak_from_now()
         signal.setitimer(signal.ITIMER_PROF, target.cpu_seconds)  # who hangs dies of SIGPROF
         try:
             verdict = target.verdict(case, folder)
@@ -49,8 +49,6 @@ def main(target_name: str, folder: Path, seed: int, first: int, stop: int) -> No
             verdict = "memory"
             sys.stderr.write(f"input {number}\n{(_peak() - before) >> 20} MiB more\n\n")
         print("end", number, verdict, flush=True)
-        if verdict == "memory":  # the peak does not go down again
-            return
         _empty(folder)
 
 
@@ -65,6 +63,12 @@ def _target(name: str) -> Target:
 def _empty(folder: Path) -> None:
     for left in folder.iterdir():
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def _peak_from_now() -> int:
+    """Forget the most memory that this process has had, as the input was made; return what it has now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _peak()
 
 
 def _peak() -> int:

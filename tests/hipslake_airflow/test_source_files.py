@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
 
 from tests.steps import in_process
+from tests.stores.slow import running_slow
 
 HOUR = timedelta(hours=1)
 
@@ -85,6 +88,40 @@ def test_the_trigger_looks_again_when_looking_failed_in_a_way_that_may_pass(
     assert asyncio.run(first_event(trigger(f"{tmp_path}/*.parquet"))) == {"files": 2}
 
 
+def test_a_listing_that_does_not_end_is_told_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a silent store: many triggers look, and threads of others are free meanwhile."""
+    monkeypatch.setenv("HIPSLAKE_LISTING_SECONDS", "1")
+
+    async def meet() -> tuple[list[Any], float]:
+        with running_slow("silent") as server:
+            waiting = [trigger(f"{server.url}/*.parquet", -HOUR) for _ in range(40)]
+            events = asyncio.gather(*(first_event(one) for one in waiting))
+            slowest = 0.0
+            while not events.done():
+                start = time.monotonic()
+                await asyncio.to_thread(time.sleep, 0.01)
+                slowest = max(slowest, time.monotonic() - start)
+            return await events, slowest
+
+    start = time.monotonic()
+    events, slowest = asyncio.run(meet())
+    assert time.monotonic() - start < 10
+    assert slowest < 0.8
+    for event in events:
+        failure = Failure.model_validate(event["failure"])
+        assert (failure.kind, failure.retryable) == ("StoreTimeoutError", True)
+        assert "HIPSLAKE_" in failure.message
+    assert sum(thread.name.startswith("hipslake-listing") for thread in threading.enumerate()) <= 8
+
+
+def test_seconds_of_a_listing_that_are_none_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HIPSLAKE_LISTING_SECONDS", "soon")
+    event = asyncio.run(first_event(trigger(f"{tmp_path}/*.parquet", -HOUR)))
+    failure = Failure.model_validate(event["failure"])
+    assert (failure.kind, failure.retryable) == ("SpecError", False)
+    assert "HIPSLAKE_LISTING_SECONDS is 'soon'" in failure.message
+
+
 def test_the_trigger_comes_back_as_it_was_after_a_restart(tmp_path: Path) -> None:
     from airflow._shared.module_loading import import_string
 
@@ -104,6 +141,21 @@ def test_the_sensor_defers_for_as_long_as_the_run_says(folder: RunFolder) -> Non
     deadline = datetime.fromisoformat(caught.value.trigger.deadline)
     assert timedelta(minutes=4) < deadline - datetime.now(UTC) <= timedelta(minutes=5)
     assert caught.value.timeout > timedelta(minutes=5)
+
+
+def test_a_link_out_of_the_landing_ends_the_waiting_and_is_named(folder: RunFolder, tmp_path: Path) -> None:
+    in_process.write_source(tmp_path / "private")
+    (tmp_path / "landing").mkdir()
+    link = tmp_path / "landing" / "night.parquet"
+    link.symlink_to(tmp_path / "private" / "part-0.parquet")
+    for deferrable in (True, False):
+        sensor = SourceFilesSensor(task_id="wait", run_uri=folder.uri, deferrable=deferrable)
+        with pytest.raises(AirflowFailException, match=rf"{link} is a link.*leads out of {tmp_path}/landing"):
+            execute(sensor)
+    event = asyncio.run(first_event(trigger(f"{tmp_path}/landing/*.parquet")))
+    failure = Failure.model_validate(event["failure"])
+    assert (failure.kind, failure.retryable) == ("InputError", False)
+    assert "night.parquet is a link" in failure.message
 
 
 def test_the_sensor_fails_saying_what_it_looked_for(folder: RunFolder, tmp_path: Path) -> None:

@@ -173,6 +173,22 @@ def test_empty_files_and_files_without_rows_are_fine_among_others(tmp_path: Path
             CorruptFileError,
             r"column 'a': subtype 'int8\[9999999999\]' is more than an array can have",
         ),
+        *(
+            (
+                HEADER.replace("int32", f"string, subtype: {other}") + "a b\n",
+                InputError,
+                r"column 'a' has subtype .*, which is not read; write the column as numbers",
+            )
+            for other in ("5", "1.5", "true", "[]", "[1, 2]", "{}", "{a: 1}", "2020-01-01", "!!binary aGk=")
+        ),
+        *(
+            (
+                HEADER.replace("int32", f"int32, {key} 0x{'f' * 5000}") + "a b\n",
+                CorruptFileError,
+                r"the header is no YAML: a number has more than 400 digits",
+            )
+            for key in ("name:", "unit:", "description:", "subtype:", "x:")
+        ),
         (HEADER + "# delimiter: ';'\na;b\n", CorruptFileError, r"delimiter is ';'"),
         (
             HEADER.replace("int32", "string, subtype: 'int8[2]'") + "a b\n[1,2] 1\n[1,2,3] 1\n",

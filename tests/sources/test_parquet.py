@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -13,7 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.errors import CorruptFileError, EmptySourceError, InputError, SchemaMismatchError
+from hipslake.errors import (
+    CorruptFileError,
+    EmptySourceError,
+    InputError,
+    SchemaMismatchError,
+    SourceNotFoundError,
+)
 from hipslake.sources import Source, open_source, parquet
 from hipslake.specs.source import SourceSpec
 from hypothesis import given, settings
@@ -266,3 +273,72 @@ def test_views_are_read_as_the_values_that_they_show(tmp_path: Path) -> None:
     table = read(source(tmp_path))
     assert table.schema.types == [pa.string(), pa.binary(), pa.list_(pa.string())]
     assert table.to_pylist() == views.to_pylist()
+
+
+def test_a_dictionary_beside_its_words_becomes_the_words(tmp_path: Path) -> None:
+    write(tmp_path, "a", pa.table({"t": pa.array(["x", None, "y"]).dictionary_encode()}))
+    write(tmp_path, "b", {"t": ["z", "x"]})
+    found = read(source(tmp_path))
+    assert found.schema.field("t").type == pa.string()
+    assert found["t"].to_pylist() == ["x", None, "y", "z", "x"]
+
+
+def test_structs_that_gain_a_field_have_nulls_before_if_the_spec_fills_them(tmp_path: Path) -> None:
+    write(tmp_path, "a", {"s": [{"x": 1}, None], "l": [[{"x": 1}], []]})
+    write(tmp_path, "b", {"s": [{"y": "b", "x": 2}], "l": [[{"x": 2, "y": "b"}]]})
+    with pytest.raises(SchemaMismatchError, match=r"column 's' is struct.* set source.missing_columns: null"):
+        read(source(tmp_path))
+    found = read(source(tmp_path, missing_columns="null"))
+    assert found["s"].to_pylist() == [{"x": 1, "y": None}, None, {"x": 2, "y": "b"}]
+    assert found["l"].to_pylist() == [[{"x": 1, "y": None}], [], [{"x": 2, "y": "b"}]]
+
+
+def test_times_with_and_without_a_zone_are_not_mixed(tmp_path: Path) -> None:
+    write(tmp_path, "a", {"t": pa.array([0], pa.timestamp("us"))})
+    write(tmp_path, "b", {"t": pa.array([0], pa.timestamp("us", "UTC"))})
+    with pytest.raises(SchemaMismatchError, match="write all times with one zone, or all without"):
+        read(source(tmp_path))
+
+
+def test_what_a_glob_passes_over_is_listed_and_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a", {"v": [1]})
+    write(tmp_path, ".a", {"v": [2]})
+    (tmp_path / "x.parquet").mkdir()
+    listing = source(tmp_path).listing()
+    assert [file.uri for file in listing.files] == [f"{tmp_path}/a.parquet"]
+    assert listing.passed_over == (f"{tmp_path}/.a.parquet", f"{tmp_path}/x.parquet")
+    listing.log_passed_over(logging.getLogger())
+    assert f"{tmp_path}/x.parquet" in caplog.text
+    (tmp_path / "a.parquet").unlink()
+    with pytest.raises(SourceNotFoundError, match=r"but hidden files, folders or pipes \(.*\.a\.parquet"):
+        source(tmp_path).listing()
+
+
+def _int96(path: Path, times: list[int], kind: pa.DataType) -> None:
+    pq.write_table(pa.table({"t": pa.array(times, kind)}), path, use_deprecated_int96_timestamps=True)
+
+
+YEAR_9999 = 253_402_300_799_999_999  # microseconds
+
+
+@pytest.mark.parametrize(
+    ("times", "unit"), [([YEAR_9999, -62_135_596_800_000_000, 0], "us"), ([1, -1, 10**18 + 7], "ns")]
+)
+def test_int96_times_are_read_in_the_unit_that_holds_them(
+    tmp_path: Path, times: list[int], unit: str
+) -> None:
+    _int96(tmp_path / "a.parquet", times, pa.timestamp(unit))
+    found = read(source(tmp_path))
+    assert found.schema.field("t").type == pa.timestamp(unit)
+    assert found["t"].cast(pa.int64()).to_pylist() == times
+
+
+def test_int96_times_that_lose_something_are_refused(tmp_path: Path) -> None:
+    _int96(tmp_path / "a.parquet", [YEAR_9999], pa.timestamp("us"))
+    _int96(tmp_path / "b.parquet", [1], pa.timestamp("ns"))
+    with pytest.raises(
+        InputError, match=r"a\.parquet: column 't' is of INT96 .* lies beyond .*TIMESTAMP_MICROS"
+    ):
+        read(source(tmp_path))

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.conditions import C
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeRowsError, VerificationError
+from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
 from hipslake.steps.cube_query import CubeQueryRequest
 from hipslake.storage import Storage

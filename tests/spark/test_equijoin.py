@@ -14,15 +14,28 @@ from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 ON = ("id", "object_id")
 
 
+OBJECT_GROUPS = [
+    {"name": "main", "columns": ["id", "ra", "dec"], "threshold": "300 rows"},
+    {"name": "more", "columns": "*", "threshold": "120 rows"},
+]
+SOURCE_GROUPS = [
+    {"name": "main", "columns": ["source_id", "ra", "dec"], "threshold": "900 rows"},
+    {"name": "light", "columns": ["flux", "object_id"], "threshold": "400 rows"},
+    {"name": "more", "columns": "*", "threshold": "700 rows"},
+]
+
+
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Objects, their sources in their pixels, and the same sources where they were seen."""
+    """Objects, their sources in their pixels, and the same sources where they were seen; also by groups."""
     lake = Lake(tmp_path_factory.mktemp("lake"))
     objects = objects_table()
     sources = sources_table(objects)
     lake.ingest_objects(objects)
     lake.ingest_sources(sources)
     lake.ingest("scattered", sources)
+    lake.ingest("objects_by_groups", objects, column_groups=OBJECT_GROUPS)
+    lake.ingest("scattered_by_groups", sources, column_groups=SOURCE_GROUPS)
     return lake
 
 
@@ -76,6 +89,24 @@ def test_rows_are_filtered_before_a_shuffle_as_they_are_leaf_by_leaf(
     options["other_filters"] = "flux < 0"
     nothing = objects.join(scattered, on=ON, shuffle=True, spark=spark, **options)
     assert nothing.count() == (0 if how == "inner" else objects.read(["id"], "class in (1, 2)").num_rows)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "anti"])
+def test_groups_of_both_sides_are_joined_before_a_shuffle(spark: SparkSession, lake: Lake, how: str) -> None:
+    objects, sources = lake.open("objects"), lake.open("sources")
+    options: dict[str, Any] = {
+        "how": how,
+        "columns": ["id", "class"],
+        "other_columns": ["source_id", "flux", "time"],
+        "filters": "class in (1, 2) or dec > 40",
+        "other_filters": "flux > 95 and time < 60800",
+    }
+    here = objects.join(sources, on=ON, **options).to_pandas()
+    assert len(here) > 100
+    left, right = lake.open("objects_by_groups"), lake.open("scattered_by_groups")
+    shuffled = left.join(right, on=ON, shuffle=True, spark=spark, **options)
+    assert "Exchange" in plan_of(shuffled)
+    same_frames(shuffled.toPandas(), here)
 
 
 def same_frames(found: pd.DataFrame, expected: pd.DataFrame) -> None:

@@ -12,6 +12,8 @@ from hipslake.errors import InputError
 from hipslake.spark.engine import SparkEngine
 from pyspark.sql import SparkSession
 
+from tests.compaction import compacting
+from tests.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 from tests.tables.test_sink import sample
 
@@ -54,3 +56,28 @@ def test_errors_of_tasks_keep_their_class(spark: SparkSession, tmp_path: Path) -
     lake = Lake(tmp_path, SparkEngine(spark))
     with pytest.raises(InputError, match="have the key of another one, such as id = 3"):
         lake.sink(lake.spec(mode="upsert", key="id"), pa.table({"id": np.array([3, 3])}))
+
+
+def test_rows_in_files_with_others_are_replaced_in_spark_as_without_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lakes = [Lake(tmp_path / "plain"), Lake(tmp_path / "spark", SparkEngine(spark))]
+    contents = []
+    for lake in lakes:
+        spec = lake.spec(partition=["year(ts)"])
+        nights = {day: sample(300, seed=day, first=200 * day) for day in (1, 2)}
+        intervals = {
+            day: {"start": utc(f"2026-01-0{day}T00:00:00"), "end": utc(f"2026-01-0{day + 1}T00:00:00")}
+            for day in nights
+        }
+        for day, rows in nights.items():
+            lake.sink(spec, rows, **intervals[day])
+        iceberg = {"uri": f"sqlite:///{lake.root}/state/iceberg.db"}
+        compact(compacting.request(lake.root, table="survey.sample", iceberg=iceberg, full=True))
+        done = lake.sink(spec, nights[1].slice(0, 40), **intervals[1])
+        assert (done.rows_updated, done.rows_rewritten) == (300, 300)
+        found = lake.table(spec).scan().to_arrow()
+        due = pa.concat_tables([nights[1].slice(0, 40), nights[2]])
+        assert sorted(found["id"].to_pylist()) == sorted(due["id"].to_pylist())
+        contents.append([pq.read_table(path).to_pylist() for path in lake.live(spec)])
+    assert sorted(map(str, contents[0])) == sorted(map(str, contents[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hipslake.spark.engine import SparkEngine
 from pyspark.sql import SparkSession
@@ -49,3 +50,21 @@ def test_spark_compacts_an_iceberg_table_as_this_process_does(spark: SparkSessio
         after.files_touched / after.files < before.files_touched / before.files
         for before, after in qualities.values()
     )
+
+
+def test_spark_reads_the_compaction_of_its_own_folder(spark: SparkSession, tmp_path: Path) -> None:
+    folder = str(tmp_path / "in")
+    frame = spark.sql(
+        "select id, timestamp'9999-12-31 23:59:59.999999' - make_dt_interval(cast(id * 40000 as int)) as t, "
+        "cast(id as decimal(9,2)) as d, array(timestamp'0001-01-01 00:00:00') as a from range(100)"
+    )
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    spark.conf.set("spark.sql.parquet.int96RebaseModeInWrite", "CORRECTED")
+    frame.repartition(3).write.parquet(folder)
+    frame = spark.read.parquet(folder)
+    assert pq.read_metadata(files_in(Path(folder))[0]).schema.column(1).physical_type == "INT96"
+    report = compact(request(tmp_path, folder={"uri": folder, "output": str(tmp_path / "out")}))
+    assert report.rows_out == 100
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.schema == frame.schema
+    assert found.exceptAll(frame).count() == frame.exceptAll(found).count() == 0

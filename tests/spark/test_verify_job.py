@@ -13,6 +13,7 @@ from hipslake.errors import VerificationError
 from hipslake.spark import verify as in_spark
 from hipslake.steps import verify
 from hipslake.steps.draft import draft_version
+from hipslake.steps.pointers import point_at_newest
 from hipslake.steps.run import RunFolder
 from hipslake.steps.verify import VerifyReport, VerifyRequest
 from hipslake.steps.write import WriteReport
@@ -152,6 +153,7 @@ def test_a_published_version_is_verified_by_its_uri(written: Run) -> None:
     catalog = Storage.at(run.catalog_uri)
     metadata = draft_version(written.folder, version=1, parent=None)
     VersionLog(catalog).commit(1, metadata.to_json(), run.write_id)
+    point_at_newest(catalog)
     asked = VerifyRequest(run_uri=f"{written.folder.uri}-check", catalog_uri=run.catalog_uri)
     report = in_spark.run(asked, written.engine)
     assert (report.version, report.rows_out) == (1, 1999)

@@ -10,7 +10,7 @@ import healpy
 import numpy as np
 import pytest
 from hipslake.sphere import boundary, faces
-from hipslake.sphere.margins import border_of, margin_pairs, rows_within, tiles_near
+from hipslake.sphere.margins import border_of, margin_pairs, rows_within, surroundings, tiles_near
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.sphere.tree import PixelTree
 from hypothesis import given, settings
@@ -267,3 +267,31 @@ def test_the_complement_is_the_negative_tree_of_hats(peers_python: str, tmp_path
         [peers_python, str(script)], input=pixels, capture_output=True, text=True, check=True
     ).stdout
     assert {tuple(pixel) for pixel in json.loads(told)} == set(tree.complement())
+
+
+@given(
+    place=st.integers(0, len(TRICKY) - 1),
+    seed=st.integers(0, 2**20),
+    order=st.integers(0, 12),
+    arcsec=st.sampled_from([0.01, 1.0, 600.0, 20_000.0]),
+    cut=st.booleans(),
+)
+@settings(max_examples=60)
+def test_the_surroundings_of_a_stretch_hold_all_that_is_near_it(
+    place: int, seed: int, order: int, arcsec: float, cut: bool
+) -> None:
+    """Positions that are moved by up to the distance, from within the stretch, in any direction."""
+    rng = np.random.default_rng(seed)
+    here = around(*TRICKY[place], np.degrees(healpy.nside2resol(1 << order)), 300, rng)
+    h29 = order29(*here.T)
+    start, stop = Pixel(order, int(h29[0] >> 2 * (29 - order))).interval
+    if cut:  # no pixel
+        start, stop = sorted(rng.integers(start, stop, 2).tolist())
+        stop += 1
+    inside = np.flatnonzero((h29 >= start) & (h29 < stop))
+    found = surroundings(start, stop, arcsec)
+    assert found.hold(h29[inside]).all()
+    moved = [around(*here[at], arcsec / 3600, 5, rng) for at in inside.tolist()]
+    if moved:
+        assert found.hold(order29(*np.concatenate(moved).T)).all()
+    assert len(found) < 5000

@@ -19,6 +19,7 @@ from hipslake.sources import open_source
 from hipslake.spark import compaction, increments, partitions
 from hipslake.spark import crossmatch as crossmatch_work
 from hipslake.spark import histogram as histogram_work
+from hipslake.spark import index as index_work
 from hipslake.spark import margin as margin_work
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps import append as append_step
@@ -35,6 +36,7 @@ from hipslake.steps import (
     verify,
     write,
 )
+from hipslake.steps import index as index_step
 from hipslake.steps import margin as margin_step
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
@@ -125,6 +127,12 @@ def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport
     return perform(lambda asked: margin_work.run(asked, ThisProcess()), request, margin_step.MarginReport)
 
 
+def make_indices(folder: RunFolder, **knobs: object) -> index_step.BuildIndexReport:
+    """Build indices, by the engine that needs no Spark."""
+    request = index_step.BuildIndexRequest.model_validate({"run_uri": folder.uri} | knobs)
+    return perform(lambda asked: index_work.run(asked, ThisProcess()), request, index_step.BuildIndexReport)
+
+
 def check(folder: RunFolder) -> verify.VerifyReport:
     """Verify."""
     return perform(verify.run, verify.VerifyRequest(run_uri=folder.uri), verify.VerifyReport)
@@ -166,7 +174,7 @@ def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> crossmatch.Cros
 
 def publish_match(folder: RunFolder) -> list[Report]:
     """Every step of a cross-match after resolve."""
-    return [step(folder) for step in (match, check, commit, show)]
+    return [step(folder) for step in (match, make_margins, make_indices, check, commit, show)]
 
 
 def ingest(folder: RunFolder) -> list[Report]:

@@ -84,9 +84,10 @@ class Lake:
             "name": name,
             "source": {"uri": f"{self.place}/landing/{name}/*.parquet", "format": "parquet"},
             "position": {"ra": "ra", "dec": "dec"},
-            "threshold": "200 rows",
             "mapping_order": 6,
         } | spec
+        if "column_groups" not in spec:  # each of them has a threshold of its own
+            given.setdefault("threshold", "200 rows")
         path = self.place / f"{name}.yaml"
         path.write_text(yaml.safe_dump(given))
         request = resolve.ResolveRequest(

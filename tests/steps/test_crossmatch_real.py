@@ -16,7 +16,7 @@ from astropy.time import Time
 from hipslake import Catalog
 
 from tests.steps import in_process
-from tests.steps.real_skies import SPECS, publish_real_catalogs
+from tests.steps.real_skies import SPECS, publish_real_catalog, publish_real_catalogs
 
 SPEC = SPECS / "joins" / "gaia_x_hipparcos.yaml"
 ASKED = [(1.0, 1), (200.0, 3)]  # radius in arcseconds, most neighbours
@@ -104,6 +104,27 @@ def test_the_brightest_rows_of_gaia_are_at_its_epoch_and_stay_there(
     assert bright.num_rows == 69  # alpha Centauri, which they carried in another way, is 1.14 arcsec off
     without = gaia.crossmatch(hipparcos, radius_arcsec=1, other_columns=["HIP"])
     assert pc.sum(pc.less(without["source_id"], 0)).as_py() == 28
+
+
+def test_a_catalog_of_two_column_groups_is_matched_as_one_of_one_group(
+    warehouse: Path, gaia: Catalog, hipparcos: Catalog
+) -> None:
+    """`hipparcos` and `hipparcos_hats` are one source; the columns of the former lie in two groups."""
+    groups = Catalog.open(publish_real_catalog("hipparcos", warehouse.parent / "landing", warehouse))
+    groups = groups.build_margin(1)
+    main, details = groups.metadata.groups
+    found = gaia.crossmatch(groups, radius_arcsec=1)
+    expected = gaia.crossmatch(hipparcos, radius_arcsec=1)
+    names = [name for name in expected.column_names if name in found.column_names]
+    assert {"HIP", "e_Plx", "Hpmag", "separation_arcsec"} <= set(names)
+    keys = [("source_id", "ascending"), ("HIP", "ascending")]
+    assert found.select(names).sort_by(keys).equals(expected.select(names).sort_by(keys))
+    assert len(names) >= len(main.columns) + len(details.columns)
+    faint = "Hpmag > 9 and e_Plx < 1"  # a column of each group
+    told = {"columns": ["source_id"], "other_columns": ["HIP", "e_pmRA"], "other_filters": faint}
+    some = gaia.crossmatch(groups, radius_arcsec=1, **told)
+    assert 0 < some.num_rows < found.num_rows
+    assert some.sort_by(keys).equals(gaia.crossmatch(hipparcos, radius_arcsec=1, **told).sort_by(keys))
 
 
 @pytest.fixture(scope="module")

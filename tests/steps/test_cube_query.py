@@ -15,7 +15,6 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from astropy.table import Table
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.store import results
 from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append
@@ -104,7 +103,7 @@ def test_a_group_has_a_folder_of_its_own_as_hive_has_them(warehouse: Path) -> No
     assert sorted(str(path.parent.relative_to(folder)) for path in folder.rglob("*.parquet")) == [
         f"kind=k%2F{kind}/i={i}" for kind in (0, 1) for i in range(3)
     ]
-    whole = opened(warehouse).query(conditions=parse_conditions("i < 3"), partition_by=["kind", "i"])
+    whole = opened(warehouse).query(conditions="i < 3", partition_by=["kind", "i"])
     keys = pa.schema({"kind": pa.string(), "i": pa.int64()})
     found = ds.dataset(folder, partitioning=ds.partitioning(keys, flavor="hive")).to_table()
     order = [("kind", "ascending"), ("i", "ascending"), ("x", "ascending")]
@@ -138,7 +137,7 @@ def test_the_report_says_what_became_of_every_partition(warehouse: Path) -> None
     report = run(asked(warehouse, conditions="kind == 'k/1'"))
     assert {each.fate: each.partitions for each in report.fates} == {
         "included": 3,
-        "no file of checks meets (kind == 'k/1')": 3,
+        "no file of checks meets kind = 'k/1'": 3,
         "the seed seed is missing": 1,
     }
     fates = pq.read_table(warehouse / "_runs/cube_query/query" / FATES)
@@ -163,15 +162,15 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"version": 7}, VersionNotFoundError, "7"),
     ({"columns": ("nope",)}, CubeError, "the cube has no column 'nope'"),
     ({"conditions": "nope == 1"}, CubeError, "the cube has no column 'nope'"),
-    ({"conditions": "i == 1.5"}, ConditionTypeError, "is int64, but 1.5 is a float"),
-    ({"conditions": "i == None"}, ConditionError, "cannot be compared with None"),
+    ({"conditions": "i = 'x'"}, ConditionTypeError, "compare it with a number"),
+    ({"conditions": "i == None"}, ConditionError, "one column each"),
     ({"conditions": "__import__('os').system('id')"}, ConditionError, "is no condition"),
     ({"conditions": "i == __import__('os').getpid()"}, ConditionError, "is no value"),
-    ({"conditions": "i == 1 or i == 2"}, ConditionError, "one conjunction"),
+    ({"conditions": "i == 1 or mag == 2"}, ConditionError, "one conjunction"),
     ({"conditions": "("}, ConditionError, "cannot be read"),
     ({"conditions": "i == " + "-" * 9000 + "1"}, ConditionError, "nested too deep"),
     ({"conditions": "not " * 2000 + "i"}, ConditionError, "nested too deep"),
-    ({"conditions": "i == '\x00'"}, ConditionError, "cannot be read"),
+    ({"conditions": "i == '\x00'"}, ConditionTypeError, "compare it with a number"),
     ({"partition_by": ("mag",)}, CubeError, "'mag' has no index"),
     ({"partition_by": ("i", "kind", "p"), "dimension_columns": ("q",)}, CubeError, "'q' spans no dimension"),
     ({"datasets": ("checks",)}, CubeError, "the seed 'seed' is missing"),

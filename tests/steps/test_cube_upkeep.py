@@ -154,7 +154,7 @@ def test_no_folder_but_a_cube_s_is_deleted(warehouse: Path) -> None:
     (warehouse / "catalogs/stars/metadata.json").write_text('{"format": "hipslake-catalog"}')
     before = everything(warehouse)
     for cube, confirm in ((f"{warehouse}/catalogs/stars", "stars"), (str(warehouse), "warehouse"), ("/", "")):
-        with pytest.raises((CatalogFormatError, CatalogNotFoundError)):
+        with pytest.raises((SpecError, CatalogFormatError, CatalogNotFoundError)):
             delete(warehouse, cube=cube, confirm=confirm, dry_run=False)
     assert everything(warehouse) == before
 

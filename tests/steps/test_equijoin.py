@@ -17,6 +17,7 @@ from hipslake.steps import equijoin, resolve_equijoin
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 
+from tests.steps import in_process
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
 ON = ("id", "object_id")
@@ -65,6 +66,10 @@ def publish(lake: Lake, **fields: Any) -> Catalog:
     folder = start(lake, **fields)
     request = equijoin.EquijoinRequest(run_uri=folder.uri)
     perform(lambda asked: equijoin_work.run(asked, ThisProcess()), request, equijoin.EquijoinReport)
+    if fields.get("index"):
+        lake.build_index(folder)
+    if fields.get("margin"):
+        in_process.make_margins(folder)
     lake.finish(folder)
     return lake.open("joined")
 
@@ -129,7 +134,7 @@ def test_light_curves_of_rows_that_pass_are_published(lake: Lake) -> None:
     some = some[some.object_id.isin(objects.id[objects["class"] == 3])]
     curves = some.sort_values("time", kind="stable").groupby("object_id")["source_id"].agg(list)
     rows = found.read(["id", "sources"]).to_pylist()
-    assert {row["id"]: [source["source_id"] for source in row["sources"]] for row in rows} == curves.to_dict()
+    assert {row["id"]: row["sources"]["source_id"] for row in rows} == curves.to_dict()
     assert found.metadata.description == (
         "objects (class = 3) with nested sources (flux > 105 and time < 60500)"
     )

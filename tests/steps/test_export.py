@@ -148,9 +148,10 @@ def test_a_retry_may_replace_what_its_run_has_written(
     monkeypatch.setattr(ParquetTables, "write", write)
     assert way(asked(warehouse)).rows_out == 3000
     folder = Storage.at(asked(warehouse).run_uri)
-    folder.delete("reports/export.json")
-    assert not way(asked(warehouse)).reused
-    assert way(asked(warehouse)).reused
+    for _ in range(2):
+        folder.delete("reports/export.json")
+        assert not way(asked(warehouse)).reused
+        assert way(asked(warehouse)).reused
     with pytest.raises(NotWritableError):
         way(asked(warehouse, "another"))
 
@@ -161,7 +162,7 @@ def test_a_retry_may_replace_what_its_run_has_written(
         ({"catalog": "starz"}, CatalogNotFoundError, "nothing is published"),
         ({"version": 7}, VersionNotFoundError, "version 7"),
         ({"region": "cone 1 2"}, RegionError, "write cone"),
-        ({"region": "moc /nowhere/x.fits"}, RegionError, "does not exist"),
+        ({"region": "moc /nowhere/x.fits"}, RegionError, "forms do not read"),
         ({"filters": "mga < 3"}, FilterError, "did you mean 'mag'"),
         ({"filters": "mag = 'bright'"}, FilterError, "compare it with a number"),
         ({"columns": ("idd",)}, SchemaMismatchError, "did you mean 'id'"),

@@ -86,7 +86,10 @@ def test_a_version_without_rows_has_no_tree(tmp_path: Path) -> None:
     show_newest(survey.catalog.storage, Unchanged.LINK)
     survey.night(0, rows=0)
     assert survey.catalog.read().num_rows == 0
-    assert show_newest(survey.catalog.storage, Unchanged.LINK).version == 1
+    assert show_newest(survey.catalog.storage, Unchanged.LINK).version is None
+    assert not (survey.root / "collection.properties").exists()
+    assert not (survey.root / "current").is_symlink()
+    assert "has no row" in (survey.root / "current.txt").read_text()
     survey.night(1)
     assert show_newest(survey.catalog.storage, Unchanged.LINK).version == 3
     survey.assert_holds_what_landed()

@@ -8,9 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
+from hipslake.errors import PlanError
 from hipslake.spark.sink_size import bytes_to_sink
 from hipslake.tables.data_files import live_files
+from hipslake.versions.log import VersionLog
 
+from tests.compaction import compacting
+from tests.compaction.compacting import compact
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.steps.sinks import COLUMNS, INCREMENTS, Lake, interval, landed, told
 
@@ -196,3 +200,66 @@ def test_a_run_that_was_killed_after_its_commit_still_tells_of_it(lake: Lake, su
     again = lake.sink(folder)  # as its retry does: consumers have not heard of it
     assert (again.commits, again.snapshot_id, again.rows_in_table) == (0, first.snapshot_id, 400)
     assert (again.table, again.location) == (first.table, first.location)
+
+
+def mixed(lake: Lake) -> None:
+    """Bring the nights of a table into one file, and forget how they came there."""
+    iceberg = {"uri": f"sqlite:///{lake.place}/state/iceberg.db"}
+    compact(compacting.request(lake.place, table="survey.stars", iceberg=iceberg, full=True))
+    table = lake.table
+    current = table.metadata.current_snapshot_id
+    old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != current]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+    assert not any("rewritten" in name for name in lake.table.properties)
+
+
+def test_a_night_in_a_file_with_others_is_told_by_its_catalog_when_no_snapshot_does(
+    lake: Lake, survey: Survey
+) -> None:
+    lake.write_spec(INCREMENTS.partition("partition")[0])
+    for number in (0, 1, 2):
+        survey.night(number)
+    lake.run()
+    mixed(lake)
+    survey.night(1, rows=150, seed=9)
+    again = lake.run()
+    assert again.rows_updated == 400
+    assert again.rows_rewritten >= 400  # of the other nights
+    assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1, 2))
+    # The version that the first night was sunk from goes; a later one has its rows as well.
+    mixed(lake)
+    survey.night(0, rows=170, seed=8)
+    survey.catalog.vacuum(keep_versions=2, keep_days=0, dry_run=False)
+    assert 3 in VersionLog(survey.catalog.storage).vacuumed()
+    assert lake.run().rows_updated == 400
+    assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1, 2))
+
+
+def test_a_night_of_which_nothing_tells_any_more_is_refused(lake: Lake, survey: Survey) -> None:
+    lake.write_spec(INCREMENTS.partition("partition")[0])
+    for number in (0, 1):
+        survey.night(number)
+    lake.run()
+    mixed(lake)
+    before = lake.rows(*COLUMNS)
+    survey.night(1, rows=150, seed=9)
+    survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
+    with pytest.raises(PlanError, match=r"no version that is kept has the rows of version 2.*by hand"):
+        lake.run()
+    assert lake.rows(*COLUMNS).equals(before)
+
+
+def test_rows_that_others_deleted_before_all_snapshots_expired_are_asked_about(
+    lake: Lake, survey: Survey
+) -> None:
+    lake.write_spec(INCREMENTS.partition("partition")[0])
+    for number in (0, 1):
+        survey.night(number)
+    lake.run()
+    lake.table.delete("id < 100")
+    mixed(lake)
+    survey.night(0, rows=150, seed=9)
+    with pytest.raises(PlanError, match="100 of its 400 rows are not in the table by their values"):
+        lake.run()
+    assert lake.run(force=True, window=interval(0, origin="params")).rows_updated == 300
+    assert lake.rows(*COLUMNS).equals(landed(survey, 0, 1))

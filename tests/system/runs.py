@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from hipslake import Catalog
+from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.steps.run import RunFolder
 
 from tests.steps import in_process
@@ -37,3 +39,17 @@ def finish(folder: RunFolder) -> None:
     """What is left of a verified run: publish, then view."""
     in_process.commit(folder)
     in_process.show(folder)
+
+
+def assert_verified(catalog: Catalog, *, pointed_at: bool = True) -> None:
+    """Verify a catalog.
+
+    `pointed_at`: also what names its newest version. A run that was killed just after its commit did not come
+    to it; the next one does.
+    """
+    problems = [
+        each
+        for each in catalog.verify().problems
+        if pointed_at or not (each.kind is ProblemKind.POINTER and each.repairable)
+    ]
+    assert not problems, problems

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import psutil
 
 from tests.airflow_home import PROJECT
 
@@ -35,6 +38,18 @@ class Standalone:
             "HIPSLAKE_PORT": str(free_port()),
             **variables,
         }
+
+    def listens_on(self) -> set[str]:
+        """The addresses at which its processes wait for others."""
+        pid = json.loads(Path(self._variables["AIRFLOW_HOME"], "standalone.json").read_text())["pid"]
+        family = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+        found = set()
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                found |= {
+                    each.laddr.ip for each in process.net_connections("inet") if each.status == "LISTEN"
+                }
+        return found
 
     def run(self, command: str, *, seconds: float = 400) -> str:
         """Run a command line where `airflow` works on this project, as in `make shell`; what it printed."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.change import GroupChange, changed_group
@@ -170,6 +171,22 @@ def check_listed(root: Path) -> int:
     return checked
 
 
+def check_current(root: Path, source: pa.Table) -> int:
+    """Check that `current`, if it is there, leads to every row once; or elsewhere once it is read."""
+    while (root / "current").is_symlink():
+        target = (root / "current").readlink()
+        try:
+            files = sorted((root / target).glob("**/Norder=*/**/*.parquet"))
+            rows = pa.concat_tables(pq.ParquetFile(path).read() for path in files)
+            assert rows.select(source.schema.names).sort_by("id").equals(source)
+        except (AssertionError, FileNotFoundError, pa.ArrowInvalid):
+            if (root / "current").is_symlink() and (root / "current").readlink() == target:
+                raise
+        else:
+            return 1
+    return 0
+
+
 @pytest.mark.slow  # a matter of chance and of minutes; the fixed moments are in test_versions_killed.py
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 def test_versions_are_whole_through_any_history(
@@ -183,15 +200,18 @@ def test_versions_are_whole_through_any_history(
     root = tmp_path / "warehouse" / "catalogs" / "stars"
     seed = random.randrange(10**6)
     print(f"seed {seed}", file=sys.stderr)  # of a history that failed
-    checked = 0
+    checked = led = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         lives = [pool.submit(run_life, str(root), seed + number) for number in range(LIVES)]
         while not all(life.done() for life in lives):
             checked += check_listed(root)
+            led += check_current(root, source)
             time.sleep(0.2)
     codes = [life.result() for life in lives]
     assert set(codes) == {0, -signal.SIGKILL}, codes
     assert checked > 0
+    assert led > 0
+    check_current(root, source)
     newest = Catalog.open(root)
     assert newest.version > LIVES / 2
     assert missing(root) == set()
@@ -199,6 +219,7 @@ def test_versions_are_whole_through_any_history(
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
     show_newest(newest.storage, Unchanged.LINK)
+    assert (root / "current").readlink() == Path(newest.metadata.write_id)
     outcome = newest.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     assert outcome.postponed == ""
     assert outcome.kept == (newest.version,)
@@ -206,4 +227,5 @@ def test_versions_are_whole_through_any_history(
     assert missing(root) == set()
     last = Catalog.open(root)
     last.verify().raise_if_failed()
+    assert check_current(root, source)
     assert last.read(columns=source.schema.names).sort_by("id").equals(source)

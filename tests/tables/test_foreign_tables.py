@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.compaction.iceberg_table import IcebergTable
-from hipslake.errors import SchemaMismatchError, SpecError
+from hipslake.errors import PlanError, SchemaMismatchError, SpecError
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -225,3 +225,47 @@ def test_columns_of_any_name_are_partitioned_sorted_and_clustered_by(lake: Lake,
     up = lake.spec(name="up", mode="upsert", key=["id"], partition=[field])
     lake.sink(up, rows)
     assert lake.rows(spec)[name].to_pylist() == ["x", "y", None, "x"]
+
+
+def test_data_files_go_where_the_table_says(lake: Lake) -> None:
+    spec = lake.spec(mode="upsert", key=["id"])
+    lake.sink(spec, pa.table({"id": [1, 2], "x": [1, 2]}))
+    place = lake.root / "elsewhere" / "data files"
+    with lake.table(spec).transaction() as change:
+        change.set_properties(**{"write.data.path": f"{place}/"})
+    before = set(lake.live(spec))
+    for night in range(3):
+        lake.sink(spec, pa.table({"id": [night + 2, night + 3], "x": [10, 10]}))
+    fresh = set(map(str, lake.live(spec))) - set(map(str, before))
+    assert fresh
+    assert all(path.startswith(f"{place}/") for path in fresh)
+    compact(request(lake, full=True, mode="hilbert", columns=["id"]))
+    live = [str(path) for path in lake.live(spec)]
+    assert all(path.startswith(f"{place}/") for path in live)
+    assert dict(zip(*lake.rows(spec).to_pydict().values(), strict=True)) == {1: 1, 2: 10, 3: 10, 4: 10, 5: 10}
+    again = compact(request(lake, mode="hilbert", columns=["id"], group_size="1 KiB"))
+    assert (again.version, again.files_skipped) == ("", len(live))
+
+
+def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = lake.spec()
+    lake.sink(spec, pa.table({"id": [1]}))
+    lake.sink(spec, pa.table({"id": [2]}))
+    from hipslake.compaction import iceberg_table
+
+    orc = [
+        DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=file.file_path.replace(".parquet", ".orc"),
+            file_format=FileFormat.ORC,
+            partition=Record(),
+            record_count=1,
+            file_size_in_bytes=100,
+        )
+        for file in iceberg_table.live_files(lake.table(spec))
+    ]
+    for file in orc:
+        file.spec_id = 0
+    monkeypatch.setattr(iceberg_table, "live_files", lambda _: orc)
+    with pytest.raises(PlanError, match=r"\.orc is an .*ORC file, and only Parquet is read"):
+        compact(request(lake, full=True))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hipslake.errors import CorruptFileError, InputError
 from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.writing import FileWriter
 
@@ -69,3 +71,35 @@ def test_a_part_that_was_dropped_and_added_again_is_another_one(lake: Lake) -> N
         update.add_column(("v", "a"), kind)
     (path,) = lake.live(lake.spec())
     assert read(lake, path) == [{"id": 1, "v": {"c": 3, "a": None}}] == lake.rows(lake.spec()).to_pylist()
+
+
+def test_int96_times_are_read_as_the_table_has_them_or_refused(lake: Lake) -> None:
+    """Of another engine's files: nanoseconds would wrap in the year 9999."""
+    far = [datetime(9999, 12, 31), datetime(1, 1, 1), None]
+    spec = lake.spec()
+    lake.sink(spec, pa.table({"id": [1], "t": pa.array([0], pa.timestamp("us"))}))
+    foreign, fine = lake.root / "foreign.parquet", lake.root / "fine.parquet"
+    wide = pa.table({"id": [7, 8, 9], "t": pa.array(far, pa.timestamp("us"))})
+    pq.write_table(wide, foreign, use_deprecated_int96_timestamps=True)
+    pq.write_table(
+        pa.table({"id": [7], "t": pa.array([1], pa.timestamp("ns"))}),
+        fine,
+        use_deprecated_int96_timestamps=True,
+    )
+    table = lake.table(spec)
+    with table.transaction() as change:
+        change.set_properties(
+            **{"schema.name-mapping.default": table.schema().name_mapping.model_dump_json()}
+        )
+    assert [row["t"] for row in read(lake, foreign)] == far
+    with pytest.raises(InputError, match=r"fine\.parquet: column 't' .* parts of a microsecond"):
+        read(lake, fine)
+
+
+def test_a_damaged_data_file_is_told_with_its_name(lake: Lake) -> None:
+    lake.sink(lake.spec(), pa.table({"id": [1]}))
+    bad = lake.root / "bad.parquet"
+    for content in (b"", b"PAR1", b"ORC" + bytes(100), bytes(200)):
+        bad.write_bytes(content)
+        with pytest.raises(CorruptFileError, match=r"bad\.parquet is damaged, or is no Parquet file"):
+            read(lake, bad)

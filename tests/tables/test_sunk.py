@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
+import hashlib
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +14,10 @@ from hipslake.errors import PlanError
 from hipslake.spark import sink as sink_module
 from hipslake.specs.table import TableSpec
 from hipslake.tables import sunk
-from hipslake.tables.sunk import EARLIER, PREFIX, Earlier, Sunk
+from hipslake.tables.older_sinks import packed, same_digest, unpacked
+from hipslake.tables.order import CatalogRows
+from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, Earlier
+from hipslake.tables.sunk_model import Sunk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,39 +49,82 @@ def ids(lake: Lake, spec: TableSpec) -> list[int]:
 
 
 def kept(lake: Lake, spec: TableSpec) -> list[str]:
-    return [name for name in lake.table(spec).properties if name.startswith((PREFIX, EARLIER))]
+    return [name for name in lake.table(spec).properties if name.startswith((PREFIX, OLDER))]
 
 
-def test_no_night_comes_twice_however_many_there_were(lake: Lake) -> None:
+def expired(lake: Lake, spec: TableSpec) -> None:
+    """No snapshot tells of the older sinks."""
+    table = lake.table(spec)
+    current = table.metadata.current_snapshot_id
+    old = [one.snapshot_id for one in table.snapshots() if one.snapshot_id != current]
+    table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_no_night_comes_twice_and_each_is_replaced_however_many_there_were(lake: Lake, gone: bool) -> None:
     spec = lake.spec()
     landed = {number: lake.land(night(number)) for number in (*range(9), 20)}
     for number in (0, 1, 2, 4, 5, 6, 7, 20):
         lake.sink(spec, uri=landed[number], **interval(number))
     assert len(kept(lake, spec)) == 4  # three nights, and all that were before
-    for number in (0, 2, 4, 5):
-        with pytest.raises(PlanError, match="was sunk before, and 3 others after it, so the table does not"):
-            lake.sink(spec, uri=landed[number], **interval(number))
-        with pytest.raises(PlanError, match="was sunk before"):
-            lake.sink(spec, night(number + 100), force=True, **interval(number))
-    assert lake.sink(spec, uri=landed[7], **interval(7)).skipped
+    if gone:
+        expired(lake, spec)
+    for number in (0, 2, 4, 5, 7):
+        assert lake.sink(spec, uri=landed[number], **interval(number)).skipped
+    for number in (0, 4):  # they came again, with other rows
+        done = lake.sink(spec, night(number + 100), **interval(number))
+        assert (done.rows_updated, done.rows_out) == (1, 1)
+        if gone:
+            expired(lake, spec)
+    assert lake.sink(spec, uri=landed[2], force=True, **interval(2)).rows_updated == 1
     for number in (3, 8):  # late ones
         assert lake.sink(spec, night(number), **interval(number)).rows_out == 1
-    assert ids(lake, spec) == [0, 1, 2, 3, 4, 5, 6, 7, 8, 20]
+    assert ids(lake, spec) == [1, 2, 3, 5, 6, 7, 8, 20, 100, 104]
     assert len(kept(lake, spec)) == 4
     other = lake.spec(name="other")  # knows nothing of the nights of the first
     assert lake.sink(other, night(0), **interval(0)).rows_out == 1
 
 
-def test_an_old_upsert_is_repeated_only_by_force(lake: Lake) -> None:
+def test_an_old_night_that_was_rolled_back_is_sunk_again(lake: Lake) -> None:
+    spec = lake.spec()
+    landed = {number: lake.land(night(number)) for number in range(7)}
+    done = [lake.sink(spec, uri=landed[number], **interval(number)) for number in range(7)]
+    assert done[0].snapshot_id is not None
+    lake.table(spec).manage_snapshots().rollback_to_snapshot(done[0].snapshot_id).commit()
+    assert lake.sink(spec, uri=landed[0], **interval(0)).skipped
+    for number in (1, 2, 3, 6):
+        assert not lake.sink(spec, uri=landed[number], **interval(number)).skipped
+    expired(lake, spec)
+    for number in (4, 5):
+        assert not lake.sink(spec, uri=landed[number], **interval(number)).skipped
+    assert ids(lake, spec) == list(range(7))
+
+
+def test_an_old_upsert_is_known(lake: Lake) -> None:
     spec = lake.spec(mode="upsert", key="id")
     landed = {number: lake.land(night(number)) for number in range(5)}
     for number, uri in landed.items():
         lake.sink(spec, uri=uri, **interval(number))
-    with pytest.raises(PlanError, match=r"was sunk before, .* set force, if no later rows are to stay"):
-        lake.sink(spec, uri=landed[0], **interval(0))
+    expired(lake, spec)
+    assert lake.sink(spec, uri=landed[0], **interval(0)).skipped
     lake.sink(spec, uri=landed[0], force=True, **interval(0))
     assert ids(lake, spec) == [0, 1, 2, 3, 4]
-    assert lake.sink(spec, uri=landed[0], **interval(0)).skipped
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_intervals_that_earlier_versions_of_the_library_noted_are_known(lake: Lake, mode: str) -> None:
+    spec = lake.spec(**({"mode": mode, "key": "id"} if mode == "upsert" else {}))
+    lake.sink(spec, night(9), **interval(9))
+    start, end = FIRST, FIRST + dt.timedelta(days=3)
+    noted = Earlier(spec="sample", intervals=((start, end),)).model_dump_json(exclude_defaults=True)
+    name = f"{EARLIER}{hashlib.sha256(b'sample').hexdigest()[:16]}"
+    with lake.table(spec).transaction() as transaction:
+        transaction.set_properties({name: noted})
+    with pytest.raises(PlanError, match="was sunk before, and 3 others after it, so the table does not"):
+        lake.sink(spec, night(2), **interval(2))
+    assert lake.sink(spec, night(3), **interval(3)).rows_out == 1
+    if mode == "upsert":
+        lake.sink(spec, night(2), force=True, **interval(2))
 
 
 def test_an_old_interval_is_overwritten_again(lake: Lake) -> None:
@@ -93,8 +142,8 @@ def test_what_is_of_no_interval_is_known_too(lake: Lake) -> None:
     landed = [lake.land(night(number)) for number in range(5)]
     for uri in landed:
         lake.sink(spec, uri=uri)
-    with pytest.raises(PlanError, match="was sunk before"):
-        lake.sink(spec, uri=landed[0])
+    expired(lake, spec)
+    assert lake.sink(spec, uri=landed[0]).skipped
     assert ids(lake, spec) == [0, 1, 2, 3, 4]
     for at in range(5, 9):
         lake.sink(lake.spec(name=f"spec_{at}"), night(at), whole=True)
@@ -105,33 +154,59 @@ def test_other_properties_in_their_place_are_told(lake: Lake) -> None:
     spec = lake.spec()
     for number in range(4):
         lake.sink(spec, night(number), **interval(number))
-    (name,) = [name for name in kept(lake, spec) if name.startswith(EARLIER)]
-    with lake.table(spec).transaction() as transaction:
-        transaction.set_properties({name: "{}", f"{PREFIX}x": "by hand"})
-    with pytest.raises(PlanError, match="does not say what was sunk before; remove it"):
-        lake.sink(spec, night(9), **interval(9))
+    (name,) = [name for name in kept(lake, spec) if name.startswith(OLDER)]
+    for text in ("{}", "e30=", base64.b64encode(zlib.compress(b'{"sinks": [[1]]}')).decode()):
+        with lake.table(spec).transaction() as transaction:
+            transaction.set_properties({name: text, f"{PREFIX}x": "by hand"})
+        with pytest.raises(PlanError, match=r"does not say what was sunk before .*; remove it"):
+            lake.sink(spec, night(9), **interval(9))
 
 
-SINKS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 3)), max_size=20)
+TIMES = st.datetimes(timezones=st.just(dt.UTC))
+SINKS = st.builds(
+    Sunk,
+    key=st.text(),
+    fingerprint=st.sampled_from(["", "0123456789abcdef" * 4]),
+    content=st.sampled_from(["", "20260101T0000-0123456789ab", "f" * 64]),
+    rows=st.integers(0, 2**62),
+    write=st.text(),
+    at=st.none() | TIMES,
+    start=st.none() | TIMES,
+    end=st.none() | TIMES,
+    alone=st.booleans(),
+)
 
 
-@given(batches=st.lists(SINKS, max_size=4), asked=st.integers(-1, 35))
-def test_older_sinks_hold_the_intervals_that_they_were_of(
-    batches: list[list[tuple[int, int]]], asked: int
-) -> None:
-    def at(hour: int) -> dt.datetime:
-        return FIRST + dt.timedelta(hours=hour)
+@given(sinks=st.lists(SINKS, unique_by=lambda each: each.key), data=st.data())
+def test_what_is_packed_is_found_again(sinks: list[Sunk], data: st.DataObject) -> None:
+    for at, each in enumerate(sinks):
+        if data.draw(st.booleans()):
+            uri, columns = data.draw(st.sampled_from("xy")), data.draw(st.sampled_from([None, ("a", "b")]))
+            source = CatalogRows(
+                uri=uri, version=at + 1, increment="n", content=each.content, columns=columns
+            )
+            sinks[at] = each.model_copy(update={"source": source})
+    found = unpacked(packed(sinks), "name")
+    assert found.keys() == {each.key for each in sinks}
+    for each in sinks:
+        known = found[each.key]
+        assert same_digest(known.fingerprint, each.fingerprint)
+        assert same_digest(known.content, each.content)
+        cut = {"fingerprint": known.fingerprint, "content": known.content}
+        source = None if each.source is None else each.source.model_copy(update={"content": known.content})
+        assert known == each.model_copy(update={**cut, "source": source})
 
-    def one(start: int, hours: int) -> Sunk:
-        end = at(start + hours) if hours else None
-        given = {"fingerprint": "", "content": "", "rows": 1, "write": "", "start": at(start), "end": end}
-        return Sunk(key=f"sample/{at(start)}", **given)
 
-    earlier, covered, points = Earlier(spec="sample"), set(), set()
-    for batch in batches:
-        earlier = earlier.with_sinks(one(*each) for each in batch)
-        earlier = Earlier.model_validate_json(earlier.model_dump_json(exclude_defaults=True))
-        covered |= {hour for start, hours in batch for hour in range(start, start + hours)}
-        points |= {start for start, hours in batch if not hours}
-    assert earlier.holds(f"sample/{at(asked)}", at(asked)) == (asked in covered | points)
-    assert len(earlier.intervals) == len([hour for hour in covered if hour - 1 not in covered])
+def test_ten_years_of_nights_are_a_small_property() -> None:
+    def one(number: int) -> Sunk:
+        start, end = interval(number).values()
+        digest = hashlib.sha256(str(number).encode()).hexdigest()
+        write = f"{start:%Y%m%dT%H%M}-{digest[:12]}"
+        key = f"detections/{start.isoformat()}"
+        source = CatalogRows(
+            uri="s3://bucket/catalogs/detections", version=number, increment=key, content=write
+        )
+        given = {"rows": 100_000 + number, "write": write, "at": end, "start": start, "end": end}
+        return Sunk(key=key, fingerprint=digest, content=write, source=source, **given)
+
+    assert len(packed(one(number) for number in range(3650))) < 70 * 3650

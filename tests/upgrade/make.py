@@ -1,6 +1,7 @@
 """Make a fixture anew by the code of its commit: `python -m tests.upgrade.make first_catalogs`.
 
-Takes a checkout of this repository with its history, and the present environment.
+Takes a checkout of this repository with its history, and the present environment. Of the code that made
+`lists_of_structs`, by its program in `made_by`, no commit was kept: that fixture cannot be made anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ HERE = Path(__file__).parent
 COMMITS = {
     "first_catalogs": "065856e256",  # the last one before increments
     "first_cube": "7ee2d3b681",  # the last one before cubes kept how their datasets align
+    "repeated_positions": "eec1cfba67",  # both groups had the positions of the source
 }
 PLACE = Path("/tmp/hipslake-upgrade")  # stands in the fixtures, as the place of the source files
 LEFT_OUT = ("_runs", "_skymaps", "tables")  # pictures are large, and are drawn again

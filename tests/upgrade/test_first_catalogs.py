@@ -17,6 +17,7 @@ from hipslake.specs.catalog import Unchanged
 from hipslake.steps.hats_view import show_newest
 
 from tests.catalog.leftovers import missing, orphans
+from tests.readers.outside import assert_current_is_newest, assert_current_is_whole
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey
 from tests.upgrade.unpacked import landed, unpacked
@@ -122,11 +123,14 @@ def test_nights_come_to_it(place: Path, name: str) -> None:
     catalog = survey.catalog
     catalog.verify().raise_if_failed()
     assert rows_of(catalog).equals(expected.combine_chunks())
+    assert_current_is_whole(survey.root)
     survey.land(0, night(0).slice(0, 30))
     survey.append(0)
     assert survey.catalog.read().num_rows == 1498 + 30 + 200
     assert rows_of(Catalog.open(survey.root, version=1)).equals(first_rows(place).combine_chunks())
+    assert_current_is_whole(survey.root)
     show_newest(survey.catalog.storage, Unchanged.LINK)
+    assert_current_is_newest(survey.root)
     survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     survey.catalog.verify().raise_if_failed()
     assert missing(survey.root) == set()
@@ -155,13 +159,13 @@ def test_it_gets_margins_and_is_matched_and_exported(place: Path) -> None:
     assert rows_of(back).equals(first_rows(place).combine_chunks())
 
 
-def test_lsdb_opens_it_before_and_after(place: Path, peers_python: str) -> None:
+def test_lsdb_opens_it_before_and_after(place: Path, hats_python: str) -> None:
     survey = Grown(place, "stars")
     shutil.copytree(survey.root, place / "before", symlinks=True)
     survey.land(0, night(0))
     survey.append(0)
     show_newest(survey.catalog.storage, Unchanged.LINK)
-    before, after = read_by_lsdb(peers_python, place / "before", survey.root)
+    before, after = read_by_lsdb(hats_python, place / "before", survey.root)
     assert before == first_rows(place)["id"].to_pylist()
     assert after == sorted(before + night(0)["id"].to_pylist())
 

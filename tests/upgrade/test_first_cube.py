@@ -15,6 +15,7 @@ from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.catalog.leftovers import missing
+from tests.readers.outside import assert_current_is_whole
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.upgrade.unpacked import unpacked
 
@@ -34,6 +35,7 @@ def test_nights_go_on(place: Path) -> None:
     survey.land(1, night_rows(1, rows=60, seed=4))
     survey.append(1)
     survey.assert_holds_what_landed()
+    assert_current_is_whole(survey.root)
     survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
     survey.assert_holds_what_landed()
     assert missing(survey.root) == set()
@@ -48,6 +50,7 @@ def test_a_cube_is_read_and_goes_on(place: Path) -> None:
     storage = Storage.at(root)
     copy(storage, Storage.at(place / "copy"))  # holds every file against its checksum
     before = cells(root)
+    assert (root / "current").is_symlink()  # to a part
     assert cells(place / "copy") == before
     assert [cell["x"] for cell in before] == [*range(60)]
     assert [cell["ok"] for cell in before][:3] == [False, False, False]
@@ -55,6 +58,7 @@ def test_a_cube_is_read_and_goes_on(place: Path) -> None:
     append(storage, {"checks": pa.table({"x": [1, 51], "p": [1, 3], "ok": [True, True]})})
     extend(storage, {"more": pa.table({"x": [0, 2], "p": [0, 2], "size": [1.5, 2.5]})})
     cleanup(storage, Retention.of(1, 0.0), dry_run=False)
+    assert not (root / "current").is_symlink()
     after = cells(root)
     assert [cell["ok"] for cell in after][:3] == [False, True, False]
     assert {cell["x"] for cell in after if cell["size"] is not None} == {0, 2}

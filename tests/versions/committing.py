@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import fsspec
 from hipslake.storage import Storage
-from hipslake.versions.log import VersionLog
+from hipslake.versions.log import Pointers, VersionLog
 
 
 class FaultyStore(fsspec.get_filesystem_class("memory")):  # type: ignore[misc]
@@ -31,6 +31,11 @@ def metadata(number: int, write_id: str, **more: object) -> bytes:
 
 def write_id_of(number: int) -> str:
     return f"20261121T0330-{number:04x}"
+
+
+def to_its_write(data: bytes) -> Pointers:
+    """Let `current` lead to the write of a version."""
+    return Pointers(links={"current": json.loads(data)["write_id"]})
 
 
 def committed(storage: Storage, count: int) -> VersionLog:

@@ -11,13 +11,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from hipslake.errors import StorageError
+from hipslake.errors import SpecError, StorageError
 from hipslake.storage import Storage
 from hipslake.versions import heartbeat
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write, is_live, mark_path
 from hipslake.versions.write_id import is_write_id, new_write_id, write_ids_in, write_time
 
 from tests.processes import killed
+from tests.versions.aging import set_back
 
 WRITE = "20261121T0330-7f3a"
 NOW = datetime(2026, 11, 21, 3, 30, 59, tzinfo=UTC)
@@ -33,11 +34,10 @@ def beat(storage: Storage) -> dict[str, object]:
     return found
 
 
-def set_back(storage: Storage, seconds: float) -> None:
-    """Make the heartbeat older."""
-    found = beat(storage)
-    found["time"] = time.time() - seconds
-    storage.write(f"{WRITE}/{HEARTBEAT}", json.dumps(found).encode())
+def silent_for(storage: Storage, seconds: float) -> None:
+    """Make the heartbeat so old."""
+    storage.write(f"{WRITE}/{HEARTBEAT}", json.dumps(beat(storage)).encode())
+    set_back(storage, f"{WRITE}/{HEARTBEAT}", seconds)
 
 
 def test_a_folder_lives_while_its_block_runs(storage: Storage) -> None:
@@ -63,9 +63,9 @@ def test_between_two_steps_a_folder_rests_for_longer_than_it_may_be_silent(stora
         pass
 
     assert is_live(storage, WRITE, stale_after=0)
-    set_back(storage, 3600)
+    silent_for(storage, 3600)
     assert is_live(storage, WRITE)
-    set_back(storage, 86_401)
+    silent_for(storage, 86_401)
     assert not is_live(storage, WRITE)
 
 
@@ -74,19 +74,33 @@ def test_after_a_failure_the_heartbeat_goes_stale(storage: Storage) -> None:
         raise KeyError
 
     assert is_live(storage, WRITE)
-    set_back(storage, 301)
+    silent_for(storage, 301)
     assert not is_live(storage, WRITE)
 
 
 def test_the_limit_of_silence_can_be_set(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyError), Heartbeat(storage, WRITE):
         raise KeyError
-    set_back(storage, 20)
+    silent_for(storage, 20)
 
     assert is_live(storage, WRITE)
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "10")
     assert not is_live(storage, WRITE)
     assert is_live(storage, WRITE, stale_after=30)
+
+
+@pytest.mark.parametrize("name", ["HIPSLAKE_STALE_SECONDS", "HIPSLAKE_RESTING_SECONDS"])
+@pytest.mark.parametrize("text", ["5m", "nan", "-1", "inf", "1e9"])
+def test_a_limit_that_is_no_number_kills_nobody(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    with Heartbeat(storage, WRITE):
+        pass
+    monkeypatch.setenv(name, text)
+    with pytest.raises(SpecError, match=f"{name} is '{text}'"):
+        is_live(storage, WRITE)
+    monkeypatch.setenv(name, "")  # as compose passes on what nobody set
+    assert is_live(storage, WRITE)
 
 
 def test_a_killed_writer_is_dead_once_its_heartbeat_is_stale(storage: Storage) -> None:
@@ -106,25 +120,25 @@ def test_a_damaged_heartbeat_is_no_sign_of_life(storage: Storage) -> None:
         assert not is_live(storage, WRITE)
 
 
-def test_a_mark_that_came_too_late_stops_nobody(tmp_path: Path) -> None:
-    class Sweeping(Storage):
-        """A store on which a sweeper marks a folder before its first beat, and sees that."""
-
-        def is_file(self, path: str) -> bool:
-            found = super().is_file(path)
-            if path == mark_path(WRITE):
-                self.delete(path)
-            return found
-
-    storage = Sweeping(str(tmp_path))
-    storage.write(mark_path(WRITE), b"{}")
-    with Heartbeat(storage, WRITE) as beating:
-        beating.confirm()
+@pytest.mark.parametrize("ahead", [-86_400 * 400, -400, 0, 400, 86_400 * 400])
+def test_whatever_a_hosts_clock_says_who_beats_lives_and_who_is_silent_dies(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    now = time.time
+    monkeypatch.setattr(heartbeat.time, "time", lambda: now() + ahead)
+    with Heartbeat(storage, WRITE):
+        monkeypatch.undo()  # the clock of who looks is right
+        assert is_live(storage, WRITE)
+        storage.write(f"{WRITE}/{HEARTBEAT}", json.dumps(beat(storage)).encode())
+        written = storage.read(f"{WRITE}/{HEARTBEAT}")
+    storage.write(f"{WRITE}/{HEARTBEAT}", written)  # it was killed
+    monkeypatch.setattr(heartbeat.time, "time", lambda: now() - ahead)
     assert is_live(storage, WRITE)
+    silent_for(storage, 301)
+    assert not is_live(storage, WRITE)
 
 
-def test_a_swept_write_is_refused(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "_LET_GO", (0.0,))
+def test_a_swept_write_is_refused(storage: Storage) -> None:
     with Heartbeat(storage, WRITE) as beating:
         beating.confirm()
         storage.write(mark_path(WRITE), b"{}")

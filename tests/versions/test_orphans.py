@@ -6,18 +6,21 @@ import json
 import os
 import signal
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
+from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, mark_path
+from hipslake.versions.intents import INTENTS, announce
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files, sweep_orphans
-from hipslake.versions.write_id import new_write_id, write_ids_in
+from hipslake.versions.write_id import write_ids_in
+from hipslake.versions.writing import writing
 
 from tests.processes import killed
+from tests.versions.aging import set_back
 
 DEAD = "20260101T0000-dead"
 OTHER = "20260102T0000-beef"
@@ -27,8 +30,10 @@ def write(storage: Storage, write_id: str, state: str | None = None, age: float 
     """A write folder with a file, and a heartbeat if a state is given."""
     storage.write(f"{write_id}/main/dataset/Norder=0/Dir=0/Npix=1.parquet", b"PAR1")
     if state:
-        heartbeat = {"state": state, "time": time.time() - age}
+        heartbeat = {"state": state, "time": time.time()}
         storage.write(f"{write_id}/{HEARTBEAT}", json.dumps(heartbeat).encode())
+        if age:
+            set_back(storage, f"{write_id}/{HEARTBEAT}", age)
 
 
 def commit(storage: Storage, number: int, write_id: str, *partitions: str) -> None:
@@ -49,11 +54,65 @@ def test_dead_writes_that_no_version_names_are_deleted(storage: Storage) -> None
 def test_living_and_resting_writes_are_kept(storage: Storage) -> None:
     write(storage, DEAD, "beating", age=200)
     write(storage, OTHER, "resting", age=80_000)
-    just_drawn = new_write_id(datetime.now(UTC))
-    write(storage, just_drawn)
-
     assert sweep_orphans(storage) == []
     assert sweep_orphans(storage, live_after=100) == [DEAD]
+
+
+def test_a_write_that_is_about_to_beat_for_the_first_time_is_kept(tmp_path: Path) -> None:
+    storage = Storage.at(tmp_path)
+    (tmp_path / DEAD).mkdir()
+
+    assert sweep_orphans(storage) == []
+    with Heartbeat(storage, DEAD) as beating:
+        beating.confirm()
+    (tmp_path / OTHER).mkdir()
+    set_back(storage, OTHER, 301)
+    assert sweep_orphans(storage) == [OTHER]
+
+
+@pytest.mark.parametrize("ahead", [-400, 400, 86_400 * 400])
+def test_a_sweeper_with_a_wrong_clock_leaves_who_lives_and_takes_who_is_dead(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    write(storage, OTHER, "beating")
+    now = time.time
+    monkeypatch.setattr("time.time", lambda: now() + ahead)
+
+    assert sweep_orphans(storage) == []
+    write(storage, DEAD)
+    assert sweep_orphans(storage) == [DEAD]
+
+
+def test_a_dead_write_whose_commit_may_be_under_way_is_left_until_its_number_is_taken(
+    storage: Storage,
+) -> None:
+    commit(storage, 1, "20260101T0000-0001")
+    write(storage, DEAD)
+    write(storage, OTHER)
+    announce(storage, DEAD, 2)
+
+    assert sweep_orphans(storage, dry_run=True) == sweep_orphans(storage) == [OTHER]
+    commit(storage, 2, "20260101T0000-0002")
+    assert sweep_orphans(storage, dry_run=True) == sweep_orphans(storage) == [DEAD]
+    assert storage.list(INTENTS) == []
+
+
+def test_a_commit_that_lands_after_any_time_keeps_its_files(storage: Storage) -> None:
+    class Away(Storage):
+        """The network is away before the commit takes effect, and a sweep runs meanwhile."""
+
+        def create(self, path: str, data: bytes) -> bool:
+            if path == version_path(1):
+                assert sweep_orphans(storage, live_after=0) == []
+            return super().create(path, data)
+
+    away = Away(storage.root)
+    with writing(away) as made:
+        write(away, made.id)
+        data = json.dumps({"version": 1, "write_id": made.id}).encode()
+        assert VersionLog(away).commit(1, data, made.id) == "committed"
+    assert sweep_orphans(storage, live_after=0) == []
+    assert storage.exists(f"{made.id}/main")
 
 
 def test_writes_that_any_version_names_are_kept(storage: Storage) -> None:
@@ -132,35 +191,18 @@ def test_a_write_that_was_committed_while_the_sweeper_looked_is_kept(storage: St
 
     assert sweep_orphans(storage, named=named) == []
     assert storage.exists(DEAD)
-    assert not storage.exists(mark_path(DEAD))
-    with Heartbeat(storage, DEAD):
-        pass
 
 
-def test_a_write_that_begins_to_beat_while_the_sweeper_looks_is_kept(storage: Storage) -> None:
-    write(storage, DEAD, "beating", age=301)
-    commit(storage, 1, OTHER)
-
-    class Waking(Storage):
-        """A store on which the dead writer beats just after the mark was put up."""
-
-        def write(self, path: str, data: bytes, *, durable: bool = True) -> None:
-            super().write(path, data, durable=durable)
-            if path == mark_path(DEAD):
-                write(storage, DEAD, "beating")
-
-    assert sweep_orphans(Waking(storage.root)) == []
-    assert storage.exists(DEAD)
-    assert not storage.exists(mark_path(DEAD))
-
-
-def test_old_marks_are_forgotten(storage: Storage) -> None:
-    storage.write(mark_path(DEAD), json.dumps({"time": time.time() - 31 * 86400}).encode())
-    storage.write(mark_path(OTHER), json.dumps({"time": time.time() - 29 * 86400}).encode())
+def test_a_mark_is_never_forgotten(storage: Storage) -> None:
+    """A writer may come back after any time."""
+    storage.write(mark_path(DEAD), json.dumps({"time": 0}).encode())
     sweep_orphans(storage)
 
-    assert not storage.exists(mark_path(DEAD))
-    assert storage.exists(mark_path(OTHER))
+    data = json.dumps({"version": 1, "write_id": DEAD}).encode()
+    with pytest.raises(StorageError, match="was swept"):
+        VersionLog(storage).commit(1, data, DEAD)
+    assert VersionLog(storage).newest() is None
+    assert storage.list(INTENTS) == []
 
 
 def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
@@ -182,7 +224,11 @@ def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
 
 def test_temporary_files_of_killed_commits_are_deleted(tmp_path: Path) -> None:
     storage = Storage.at(tmp_path)
-    left = ["_versions/.00000001.json.0123abcd.tmp", ".metadata.json.0123abcd.tmp"]
+    left = [
+        ".metadata.json.0123abcd.tmp",
+        "_versions/.00000001.json.0123abcd.tmp",
+        "_versions/vacuumed/.known.json.0123abcd.tmp",
+    ]
     for path in [*left, "_versions/.00000001.json.claim"]:
         storage.write(path, b"{")
 

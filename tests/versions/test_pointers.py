@@ -12,7 +12,7 @@ from hipslake.versions.log import Pointers, VersionLog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.versions.committing import FaultyStore, committed, metadata, write_id_of
+from tests.versions.committing import FaultyStore, committed, metadata, to_its_write, write_id_of
 
 
 @pytest.mark.parametrize("pointer", [None, b"", b"{ damaged", b"[]", b"{}", metadata(1, write_id_of(1))])
@@ -143,12 +143,69 @@ def test_further_pointers_follow_the_newest_version(storage: Storage) -> None:
 def test_current_leads_to_the_newest_write(tmp_path: Path) -> None:
     storage = Storage.at(tmp_path)
     log = committed(storage, 1)
-    log.publish_pointers()
-    assert not storage.exists("current")  # no folder to lead to
-
     for number in (2, 3):
         storage.write(f"{write_id_of(number)}/file", str(number).encode())
         log.commit(number, metadata(number, write_id_of(number)), write_id_of(number))
-        log.publish_pointers()
+        log.publish_pointers(to_its_write)
         assert (tmp_path / "current").readlink() == Path(write_id_of(number))
         assert storage.read("current/file") == str(number).encode()
+
+
+def test_what_should_not_stand_is_removed(storage: Storage) -> None:
+    log = committed(storage, 1)
+    storage.write("note.txt", b"old")
+    storage.write("write/file", b"data")
+    storage.symlink("link", "write")
+
+    assert log.publish_pointers(lambda data: Pointers(absent=("note.txt", "link", "never"))) == 1
+    assert not storage.exists("note.txt")
+    assert storage.symlink_target("link") is None
+    assert storage.read("write/file") == b"data"
+
+
+def test_a_slow_writer_removes_nothing_once_a_newer_version_stands(storage: Storage) -> None:
+    log = committed(storage, 1)
+
+    def describe(data: bytes) -> Pointers:
+        if json.loads(data)["version"] == 1:
+            log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
+            storage.write("note.txt", b"of version 2")
+            return Pointers(absent=("note.txt",))
+        return Pointers()
+
+    assert log.publish_pointers(describe) == 2
+    assert storage.read("note.txt") == b"of version 2"
+
+
+@pytest.mark.parametrize("pointer", ["current", "collection.properties"])
+def test_a_slow_writer_does_not_put_back_what_another_has_replaced_meanwhile(
+    tmp_path: Path, pointer: str
+) -> None:
+    storage, seen = Storage.at(tmp_path), []
+    log = committed(storage, 1)
+
+    def told(place: str) -> Pointers:
+        if pointer == "current":
+            return Pointers(links={pointer: place})
+        return Pointers(files={pointer: place.encode()})
+
+    def describe(data: bytes) -> Pointers:
+        """While this writer is at it, another has built a tree and shows it."""
+        seen.append(data)
+        if len(seen) == 1:
+            assert log.publish_pointers(lambda data: told("new"), watched=(pointer,)) == 1
+            return told("old")
+        return told("new")
+
+    stood = []
+    real = Storage.symlink if pointer == "current" else Storage.write
+    with pytest.MonkeyPatch.context() as patch:
+
+        def noted(storage: Storage, path: str, content: str | bytes, **knobs: bool) -> object:
+            stood.append(content)
+            return real(storage, path, content, **knobs)  # type: ignore[arg-type]
+
+        patch.setattr(Storage, real.__name__, noted)
+        assert log.publish_pointers(describe, watched=(pointer,)) == 1
+    places = [content.decode() if isinstance(content, bytes) else content for content in stood]
+    assert [place for place in places if place in ("new", "old")] == ["new"]

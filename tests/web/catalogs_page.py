@@ -26,21 +26,31 @@ class PerDag(SimpleAuthManager):
 
 
 class Page:
-    """The app of a warehouse behind Airflow's auth manager."""
+    """The app of a warehouse behind Airflow's auth manager.
 
-    def __init__(self, warehouse: Path, specs: Path) -> None:
+    Attributes
+    ----------
+    root : FastAPI
+        What it is mounted into, as into Airflow's API server.
+    """
+
+    def __init__(self, warehouse: Path | str, specs: Path) -> None:
         purge_cached_app()
-        self._root = FastAPI()
-        self._manager = init_auth_manager(self._root)
+        self.root = FastAPI()
+        self._manager = init_auth_manager(self.root)
         app = make_app(str(warehouse), specs)
         self.routes = app.routes
-        self._root.mount(PREFIX, app)
+        self.root.mount(PREFIX, app)
+
+    def cookies(self, name: str = "admin", role: str | None = "ADMIN") -> dict[str, str]:
+        """What a browser keeps in which somebody has logged in."""
+        user = SimpleAuthManagerUser(username=name, role=role)
+        return {COOKIE_NAME_JWT_TOKEN: self._manager.generate_jwt(user)}
 
     def as_user(self, name: str = "admin", role: str | None = "ADMIN") -> TestClient:
         """A browser in which somebody has logged in."""
-        token = self._manager.generate_jwt(SimpleAuthManagerUser(username=name, role=role))
-        return TestClient(self._root, base_url="http://testserver", cookies={COOKIE_NAME_JWT_TOKEN: token})
+        return TestClient(self.root, base_url="http://testserver", cookies=self.cookies(name, role))
 
     def as_nobody(self) -> TestClient:
         """A browser without a session."""
-        return TestClient(self._root)
+        return TestClient(self.root)

@@ -16,7 +16,7 @@ class Catalog(CatalogRows, CatalogJoins, CatalogUpkeep):
     `hipslake.catalog.surface.opened`      `open`, `name`, `version`, `schema`, `pixels`, `pixel_at`, ...
     `hipslake.catalog.surface.rows`        `read`, `tables`, `find`, `to_pandas`, `to_spark`, `export`
     `hipslake.catalog.surface.joins`       `crossmatch`, `join`, `time_series`
-    `hipslake.catalog.surface.upkeep`      `verify`, `build_margin`, `rollback`, `vacuum`
+    `hipslake.catalog.surface.upkeep`      `verify`, `repair`, `build_margin`, `rollback`, `vacuum`
     ====================================== ===============================================================
 
     Parameters

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.ownership import check_owner
 from hipslake.errors import ConflictError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat
@@ -40,7 +41,7 @@ def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata 
 
 
 def commit_next(
-    catalog: Storage, heartbeat: Heartbeat, draft: Callable[[], CatalogMetadata]
+    catalog: Storage, heartbeat: Heartbeat, draft: Callable[[], CatalogMetadata], *, seen: int | None = None
 ) -> CatalogMetadata:
     """Commit a version on top of the newest one, whatever that is by now.
 
@@ -53,14 +54,19 @@ def commit_next(
     draft : callable
         Gives the version that is to come after the newest one; asked anew whenever others were first. It
         raises `ConflictError` where what was written does not fit to the newest one.
+    seen : int, optional
+        Given where other attempts may be at the same write: a version up to which that has committed none.
+        What another attempt commits meanwhile is the outcome, so no write ever commits two versions.
 
     Returns
     -------
     CatalogMetadata
-        The version that is committed.
+        The version that is committed; the newest one, if it was vacuumed since.
 
     Raises
     ------
+    SpecError
+        If the catalog is of another spec than the draft.
     ConflictError
         If the draft says so, or others kept committing first.
     CommitStateUnknownError
@@ -69,6 +75,15 @@ def commit_next(
     versions = VersionLog(catalog)
     for _ in range(_TRIES):
         metadata = draft()
+        if seen is not None:
+            if versions.find(metadata.write_id, after=seen) and (
+                found := committed_before(catalog, [metadata.write_id])
+            ):
+                return found
+            seen = metadata.version - 1
+        # A rollback brings a version back as it was, also one of before another spec took the name.
+        if metadata.owner is not None and metadata.restored is None:
+            check_owner(catalog, metadata.owner, newest=metadata.version - 1)
         heartbeat.confirm()
         if versions.commit(metadata.version, metadata.to_json(), metadata.write_id) == "committed":
             return metadata

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns
+from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, position_group
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import join_fields
 from hipslake.sources.units import check_unit
-from hipslake.specs.catalog import CatalogSpec, PositionFromSpec
+from hipslake.specs.catalog import CatalogSpec, Layout, PositionFromSpec
 from hipslake.specs.margin import distances_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -60,6 +60,30 @@ def evolved_schema(metadata: CatalogMetadata, spec: CatalogSpec, schema: pa.Sche
     check_distinct(evolved.names, f"catalog {spec.name} with the files of this run")
     _check_groups(metadata, spec, evolved)
     return evolved
+
+
+def as_it_stands(metadata: CatalogMetadata, spec: CatalogSpec) -> CatalogSpec:
+    """The spec of an append to a version whose groups may repeat the source's positions.
+
+    Groups did so once, also where ICRS degrees were added; their files, those of later nights too, still do.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+        The version that is added to.
+    spec : CatalogSpec
+        Of the run.
+    """
+    if metadata.layout is not Layout.HATS or metadata.position.icrs_ra == metadata.position.ra:
+        return spec
+    position = {spec.position.ra, spec.position.dec}
+    standing = {group.name for group in metadata.groups if position <= set(group.to_arrow().names)}
+    repeating = standing - {position_group(spec)}
+    groups = tuple(
+        group.model_copy(update={"repeats_position": True}) if group.name in repeating else group
+        for group in spec.column_groups
+    )
+    return spec.model_copy(update={"column_groups": groups})
 
 
 def _kept(standing: pa.Field, given: pa.Field, catalog: str) -> pa.Field:

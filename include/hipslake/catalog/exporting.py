@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,10 @@ class Export:
         """The rows, or those of them inside some pixels, along the curve."""
         return read_parts(self.catalog.storage, self.catalog.metadata, self.selection, pixels)
 
-    def write(self, rows: Iterable[pa.Table]) -> Exported:
-        """Write the rows; errors as of `write_export`."""
-        return write_export(self.uri, self.selection.schema, rows, self.kind, self.origin)
+    def write(
+        self, rows: Iterable[pa.Table], *, overwrite: bool, note: Callable[[str], None] = lambda mark: None
+    ) -> Exported:
+        """Write the rows; parameters and errors as of `write_export`."""
+        return write_export(
+            self.uri, self.selection.schema, rows, self.kind, self.origin, overwrite=overwrite, note=note
+        )

@@ -16,6 +16,9 @@ from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
 from hipslake.joins.keys import key_kind
+from hipslake.predicates.evaluation import passing
+from hipslake.predicates.pruning import pushed_down
+from hipslake.predicates.tree import InArray
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
@@ -47,7 +50,7 @@ def find_rows(
     """
     select(metadata, [column])
     where, wanted = find_values(storage, metadata, column, values)
-    selection = select(metadata, columns, pc.field(column).isin(wanted), group)
+    selection = select(metadata, columns, InArray(column, wanted), group)
     tables = list(read_parts(storage, metadata, selection, where)) if len(where.start) else []
     return pa.concat_tables(tables) if tables else selection.schema.empty_table()
 
@@ -98,16 +101,15 @@ def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int
     """The pixels of the entries with some values; only files that may hold them are opened."""
     if not len(wanted):
         return np.empty(0, np.int64)
-    least, greatest = pc.min(wanted), pc.max(wanted)  # typed: as plain numbers they would be int64
-    low, high = least.as_py(), greatest.as_py()
+    low, high = pc.min(wanted).as_py(), pc.max(wanted).as_py()
     paths = [storage.arrow_path(f.path) for f in index.files if f.first <= high and f.last >= low]
     if not paths:
         return np.empty(0, np.int64)
     dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
-    # Row groups are skipped by the bounds before the set is looked at.
-    inside = (pc.field(index.column) >= least) & (pc.field(index.column) <= greatest)
-    found = dataset.to_table([HEALPIX_COLUMN], filter=inside & pc.field(index.column).isin(wanted))
-    return found[HEALPIX_COLUMN].to_numpy()
+    sought = InArray(index.column, wanted)
+    skipping = pushed_down(sought, dataset.schema, dataset.schema)
+    rows = dataset.to_table([index.column, HEALPIX_COLUMN], filter=skipping)
+    return passing(sought, rows)[HEALPIX_COLUMN].to_numpy()
 
 
 def _as_column(values: Any, field: pa.Field, metadata: CatalogMetadata) -> pa.Array:

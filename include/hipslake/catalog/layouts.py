@@ -9,6 +9,7 @@ import hashlib
 import re
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIR_PIXELS = 10_000  # HATS gathers this many pixels in one `Dir=`
+_MOST_ZEROS = 200  # in front of a number: names of folders have at most 255 bytes
 
 
 class PartitionPath(NamedTuple):
@@ -45,6 +47,32 @@ class LayoutPaths(Protocol):
     def leaf_glob(self, write_id: str, group: str) -> str:
         """A glob that matches a group's leaf files and nothing else."""
 
+    def of_other_writes(
+        self, write_id: str, paths: pa.ChunkedArray
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        """The leaf files of other writes, and where they stand in the tree of this one.
+
+        A tree has every leaf file of a version in one write folder, so that `leaf_glob` finds them all.
+
+        Parameters
+        ----------
+        write_id : str
+        paths : pyarrow.ChunkedArray
+            string[n]; all leaf files of a group or margin of one version, in any writes.
+
+        Returns
+        -------
+        paths, in_tree : pyarrow.ChunkedArray
+            string[m] each, in the order of `paths` where all writes have names of one length. No path in the
+            tree comes twice, or is that of a leaf file of this write.
+
+        Examples
+        --------
+        >>> _, in_tree = HATS.of_other_writes("new", pa.chunked_array([["new/main/a", "old/main/b"]]))
+        >>> in_tree.to_pylist()
+        ['new/main/b']
+        """
+
 
 class HatsLayout:
     """Every group is a HATS catalog: `<write>/main/dataset/Norder=2/Dir=0/Npix=5.parquet`.
@@ -68,34 +96,7 @@ class HatsLayout:
     def of_other_writes(
         self, write_id: str, paths: pa.ChunkedArray
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        """The leaf files of other writes, and where they stand in the HATS tree of this one.
-
-        Parameters
-        ----------
-        write_id : str
-        paths : pyarrow.ChunkedArray
-            string[n]; leaf files of any write.
-
-        Returns
-        -------
-        paths, in_tree : pyarrow.ChunkedArray
-            string[m] each, in the order of `paths` where all writes have names of one length.
-
-        Examples
-        --------
-        >>> _, in_tree = HATS.of_other_writes("new", pa.chunked_array([["new/main/a", "old/main/b"]]))
-        >>> in_tree.to_pylist()
-        ['new/main/b']
-        """
-        is_other = pc.invert(pc.starts_with(paths, f"{write_id}/"))
-        end = pc.find_substring(paths, "/")  # of the first folder: few lengths, so few passes
-        others: list[pa.Array] = []
-        in_tree: list[pa.Array] = []
-        for length in end.unique().to_pylist():
-            found = paths.filter(pc.and_(is_other, pc.equal(end, length)))
-            others += found.chunks
-            in_tree += pc.binary_replace_slice(found, 0, length, write_id).chunks
-        return pa.chunked_array(others, paths.type), pa.chunked_array(in_tree, paths.type)
+        return _in_tree_of(write_id, paths)
 
     def path_in_dataset(self, path: str) -> str:
         """A leaf file as `_metadata` names it: relative to the group's `dataset/`."""
@@ -134,7 +135,11 @@ class HatsFoldersLayout(HatsLayout):
 
 
 class HipscatLayout:
-    """Column groups side by side: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`."""
+    """Column groups side by side: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`.
+
+    Where a leaf has gathered files of several writes, they would have one name in a tree. There all but one
+    stand in folders of their own that mean the same pixel: `Npix=05`, `Npix=005` and so on.
+    """
 
     layout = Layout.HIPSCAT
     _pattern = re.compile(r"([^/]+)/Norder=(\d+)/Npix=(\d+)/([^/]+)\.parquet")
@@ -148,6 +153,13 @@ class HipscatLayout:
 
     def leaf_glob(self, write_id: str, group: str) -> str:
         return f"{write_id}/Norder=*/Npix=*/{group}.parquet"
+
+    def of_other_writes(
+        self, write_id: str, paths: pa.ChunkedArray
+    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+        others, in_tree = _in_tree_of(write_id, paths)
+        own = paths.filter(pc.starts_with(paths, f"{write_id}/"))
+        return others, _distinct(own, in_tree)
 
     def parse(self, path: str) -> PartitionPath:
         match = self._pattern.fullmatch(path)
@@ -174,6 +186,11 @@ def layout_paths(layout: Layout | str, *, gathers: bool = False) -> LayoutPaths:
     if Layout(layout) is Layout.HIPSCAT:
         return HIPSCAT
     return HATS_FOLDERS if gathers else HATS
+
+
+def tree_marker(write_id: str) -> str:
+    """The file that says that every leaf of the version is in the write's folder (layout hipscat)."""
+    return f"{write_id}/_tree.json"
 
 
 def sidecar_path(write_id: str, name: str) -> str:
@@ -206,6 +223,38 @@ def margin_work(write_id: str) -> str:
 def rejects_root(write_id: str) -> str:
     """The folder of the rows that were quarantined."""
     return f"{write_id}/_rejects"
+
+
+def _in_tree_of(write_id: str, paths: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
+    """The files of other writes, and the same paths below this one."""
+    is_other = pc.invert(pc.starts_with(paths, f"{write_id}/"))
+    end = pc.find_substring(paths, "/")  # of the first folder: few lengths, so few passes
+    others: list[pa.Array] = []
+    in_tree: list[pa.Array] = []
+    for length in end.unique().to_pylist():
+        found = paths.filter(pc.and_(is_other, pc.equal(end, length)))
+        others += found.chunks
+        in_tree += pc.binary_replace_slice(found, 0, length, write_id).chunks
+    return pa.chunked_array(others, paths.type), pa.chunked_array(in_tree, paths.type)
+
+
+def _distinct(own: pa.ChunkedArray, in_tree: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Paths of layout hipscat in a tree, each once and none of `own`: pixels get leading zeros."""
+    together = pa.chunked_array([*own.chunks, *in_tree.chunks], in_tree.type)
+    names = together.combine_chunks().dictionary_encode()
+    if len(names.dictionary) == len(names):
+        return in_tree
+    code = names.indices.to_numpy()
+    along = np.argsort(code, kind="stable")
+    first = np.searchsorted(code[along], code[along])
+    before = np.empty(len(code), np.int64)  # how many have the name already
+    before[along] = np.arange(len(code)) - first
+    texts = in_tree.to_pylist()
+    for at in np.flatnonzero(before[len(own) :]).tolist():
+        order, npix = divmod(int(before[len(own) + at]), _MOST_ZEROS)
+        padded = texts[at].replace("/Norder=", "/Norder=" + "0" * order, 1)
+        texts[at] = padded.replace("/Npix=", "/Npix=" + "0" * npix, 1)
+    return pa.chunked_array([texts], in_tree.type)
 
 
 def _checked(

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import StorageError, VerificationError
+from hipslake.predicates.evaluation import passing
+from hipslake.predicates.pruning import pushed_down
+from hipslake.predicates.tree import Predicate
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
@@ -33,7 +37,7 @@ def read_leaf(
     path: str,
     schema: pa.Schema,
     columns: list[str],
-    condition: ds.Expression | None,
+    predicate: Predicate | None,
     inside: Intervals | None,
     *,
     wanted: Wanted | None = None,
@@ -49,7 +53,7 @@ def read_leaf(
         Of the column group; columns that came after the file was written are null.
     columns : list of str
         What is given of it.
-    condition : pyarrow.compute.Expression or None
+    predicate : Predicate or None
         On any columns of the group. Row groups that cannot meet it, by their statistics, are not fetched.
     inside : Intervals or None
         Only rows in these, and only row groups that have any; of several, `columns` name `_healpix_29`.
@@ -61,26 +65,44 @@ def read_leaf(
     VerificationError
         The file is missing or damaged.
     """
-    if inside is not None:
-        h29 = pc.field(HEALPIX_COLUMN)
-        span = (
-            (h29 >= int(inside.start[0])) & (h29 < int(inside.stop[-1]))
-            if len(inside.start)
-            else pc.scalar(False)
-        )
-        condition = span if condition is None else condition & span
+    needed = columns
+    if predicate is not None:
+        needed = [*columns, *sorted(predicate.columns.difference(columns))]
     with told(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
+        stored = fragment.physical_schema
+        condition = _span(inside)
+        skipping = None if predicate is None else pushed_down(predicate, schema, stored)
+        if skipping is not None:
+            condition = skipping if condition is None else condition & skipping
         if inside is not None:
             fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
-        if set(schema.names) <= set(fragment.physical_schema.names):
-            table = fragment.to_table(columns=columns, filter=condition)
+        if set(schema.names) <= set(stored.names):
+            table = fragment.to_table(columns=needed, filter=condition)
         else:  # written before the catalog had all its columns
-            scanner = ds.Scanner.from_fragment(fragment, schema=schema, columns=columns, filter=condition)
+            scanner = ds.Scanner.from_fragment(fragment, schema=schema, columns=needed, filter=condition)
             table = scanner.to_table()
+    if predicate is not None:
+        table = passing(predicate, _of_types(table, schema)).select(columns)
     if inside is not None and len(inside.start) > 1:
         table = table.filter(pa.array(inside.hold(table[HEALPIX_COLUMN].to_numpy())))
     return table
+
+
+def _span(inside: Intervals | None) -> ds.Expression | None:
+    """A condition that rows in some intervals meet."""
+    if inside is None:
+        return None
+    if not len(inside.start):
+        return pc.scalar(False)
+    h29 = pc.field(HEALPIX_COLUMN)
+    return (h29 >= int(inside.start[0])) & (h29 < int(inside.stop[-1]))
+
+
+def _of_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table with the types that a schema has for its columns; files may hold others for the same values."""
+    wanted = pa.schema([schema.field(name) for name in table.column_names])
+    return table if table.schema.equals(wanted) else table.cast(wanted)
 
 
 def leaf_batches(
@@ -162,7 +184,8 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     ]
     if files.num_rows == 1:
         return batches
-    found: list[pa.RecordBatch] = pa.Table.from_batches(batches, schema).sort_by(ALONG).to_batches()
+    rows = in_sort_order(pa.Table.from_batches(batches, schema), ALONG)
+    found: list[pa.RecordBatch] = rows.to_batches()
     return found
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.engine.reordering import in_order
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -71,5 +71,4 @@ def merged_row_groups(batches: Sequence[pa.RecordBatch], row_group_rows: int) ->
         # From a row's place in all batches to its place in the slices, which stand one after another.
         shift = np.cumsum(counts) - counts - taken - starts
         taken += counts
-        table = pa.Table.from_batches(slices).combine_chunks()
-        yield pc.take(table, pa.array(chosen + shift.take(of_batch)), boundscheck=False)
+        yield in_order(pa.Table.from_batches(slices), chosen + shift.take(of_batch))

@@ -15,6 +15,8 @@ from hipslake.sphere.regions import Moc, Region, parse_region
 from hipslake.sphere.regions.text import parse_moc
 from hipslake.storage import Storage
 
+MOST_BYTES = 64 << 20
+"""Of the file of a MOC; one of all surveys together at order 11 has fewer."""
 _INLINE = re.compile(r"[\d/,\s-]*")  # so much is in a MOC that is written out
 
 
@@ -35,10 +37,20 @@ def region_of(region: Region | str) -> Region:
                 f"not {region!r}"
             )
         return region
-    kind, _, rest = region.strip().partition(" ")
-    if kind.lower() == "moc" and not _INLINE.fullmatch(rest):
-        return read_moc(rest.strip())
-    return parse_region(region)
+    place = file_of_region(region)
+    return parse_region(region) if place is None else read_moc(place)
+
+
+def file_of_region(text: str) -> str | None:
+    """The file that a text of a region names; None for one that is written out.
+
+    Examples
+    --------
+    >>> file_of_region("moc s3://survey/area.fits"), file_of_region("moc 3/1 2")
+    ('s3://survey/area.fits', None)
+    """
+    kind, _, rest = text.strip().partition(" ")
+    return rest.strip() if kind.lower() == "moc" and not _INLINE.fullmatch(rest) else None
 
 
 def read_moc(uri: str | Path) -> Moc:
@@ -62,9 +74,11 @@ def read_moc(uri: str | Path) -> Moc:
         raise RegionError(f"MOC {error}") from None
     where = storage.uri(name)
     try:
-        data = storage.read(name)
+        data = storage.read_plain(name, MOST_BYTES)
     except FileNotFoundError:
         raise RegionError(f"MOC {where} does not exist") from None
+    except ValueError as error:
+        raise RegionError(f"MOC {error}") from None
     if data.startswith(b"SIMPLE"):
         return _from_fits(data, where)
     try:

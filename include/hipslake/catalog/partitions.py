@@ -171,12 +171,17 @@ def _bounds(order: int, text: str) -> tuple[np.ndarray, np.ndarray]:
 
 def write_sidecar(storage: Storage, write_id: str, name: str, table: pa.Table) -> Sidecar:
     """Store a table as a sidecar of a write. The same table gives the same bytes."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=1 << 18)
-    data = sink.getvalue().to_pybytes()
+    data = sidecar_bytes(table)
     path = sidecar_path(write_id, name)
     storage.write(path, data)
     return Sidecar(path=path, rows=table.num_rows, sha256=hashlib.sha256(data).hexdigest())
+
+
+def sidecar_bytes(table: pa.Table) -> bytes:
+    """The content of a sidecar."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.combine_chunks(), sink, compression="zstd", row_group_size=1 << 18)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def write_of(paths: pa.ChunkedArray) -> pa.ChunkedArray:

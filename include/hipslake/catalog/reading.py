@@ -18,7 +18,9 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.parts import Part, parts
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection
+from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import VerificationError
+from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
@@ -92,7 +94,7 @@ def _read_part(
         leaves = [read_leaf(storage, path, schemas[group], needed, condition, inside) for path in paths]
         table = _one_table(leaves, schemas[group]) if leaves else None
         if table is not None and gathered:
-            table = table.sort_by(ALONG)
+            table = in_sort_order(table, ALONG)
         tables[group] = table
     table = _side_by_side(storage, part, tables, selection)
     if table is None:
@@ -101,7 +103,7 @@ def _read_part(
         kept = cut.keeps(table[HEALPIX_COLUMN].to_numpy(), table[cut.ra], table[cut.dec])
         table = table.filter(pa.array(kept))
     if several and selection.filter is not None:
-        table = table.filter(selection.filter)
+        table = passing(selection.filter, table)
     return table.select(selection.schema.names).cast(selection.schema)
 
 

@@ -27,7 +27,8 @@ def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
     """Whether the catalog adds `ra_icrs` and `dec_icrs`, float64 degrees.
 
     HATS readers take positions as ICRS degrees in a numeric column, so layout `hats` adds them where the
-    source has radians, another frame, or decimals.
+    source has radians, another frame, or decimals. The schema may also be that of a column group: one that
+    lacks the position columns of the source has those that were added.
     """
     position = spec.position
     if spec.layout is not Layout.HATS:
@@ -35,9 +36,8 @@ def adds_icrs(spec: CatalogSpec, source_schema: pa.Schema) -> bool:
     if position.needs_icrs:
         return True
     return any(
-        pa.types.is_decimal(source_schema.field(name).type)
+        source_schema.get_field_index(name) < 0 or pa.types.is_decimal(source_schema.field(name).type)
         for name in (position.ra, position.dec)
-        if source_schema.get_field_index(name) >= 0
     )
 
 
@@ -71,7 +71,9 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
         The unified schema of the source files.
     group : str
         Name of a column group. A group of `"*"` takes what no other group names. With layout `hats` every
-        group repeats the position columns, since each group is opened as a catalog of its own.
+        group repeats the position columns, since each group is opened as a catalog of its own. Where the
+        catalog adds positions, every group has those, and one has the source's: who joins two groups would
+        have two positions beside two.
 
     Raises
     ------
@@ -81,7 +83,8 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
     _require(
         (spec.position.ra, spec.position.dec), source_schema, f"spec {spec.name!r}, position of the source"
     )
-    columns = spec.group(group).columns
+    given = spec.group(group)
+    columns = given.columns
     if columns == "*":
         elsewhere = {name for other in spec.column_groups if other.columns != "*" for name in other.columns}
         chosen = {name for name in source_schema.names if name not in elsewhere}
@@ -89,8 +92,20 @@ def group_columns(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> li
         _require(columns, source_schema, f"spec {spec.name!r}, column group {group!r}")
         chosen = set(columns)
     if spec.layout is Layout.HATS:
-        chosen |= {spec.position.ra, spec.position.dec}
+        position = {spec.position.ra, spec.position.dec}
+        repeated = given.repeats_position or added_positions(spec, source_schema) is None
+        if repeated or group == position_group(spec):
+            chosen |= position
+        elif columns == "*":
+            chosen -= position
     return [name for name in source_schema.names if name in chosen]
+
+
+def position_group(spec: CatalogSpec) -> str:
+    """The group that has the source's position columns if one alone has: it names both, or is the first."""
+    position, groups = {spec.position.ra, spec.position.dec}, spec.column_groups
+    naming = (group.name for group in groups if group.columns != "*" and position <= set(group.columns))
+    return next(naming, groups[0].name)
 
 
 def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.Schema:
@@ -107,6 +122,7 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     ReservedColumnError
         The source already has a column that the catalog adds.
     """
+    body = [source_schema.field(name) for name in group_columns(spec, source_schema, group)]
     added = [pa.field(HEALPIX_COLUMN, pa.int64())]
     tail = []
     if (positions := added_positions(spec, source_schema)) is not None:
@@ -114,7 +130,6 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
     if stores_rows(spec):
         tail.append(pa.field(ROW_COLUMN, pa.int64()))
     _refuse_taken([field.name for field in added + tail], source_schema, spec)
-    body = [source_schema.field(name) for name in group_columns(spec, source_schema, group)]
     return pa.schema(added + body + tail)
 
 

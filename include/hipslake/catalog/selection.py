@@ -9,13 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
-from hipslake.catalog.filters import parse_filter
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import FilterError, SchemaMismatchError
+from hipslake.predicates.binding import check_predicate
+from hipslake.predicates.conditions import Condition, Conjunction
+from hipslake.predicates.domains import UnfitError
+from hipslake.predicates.filter_lists import predicate_of_lists
+from hipslake.predicates.filter_text import parse_filter
+from hipslake.predicates.tree import And, ArrowExpression, Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
@@ -30,7 +34,7 @@ class Selection:
         Of the outcome.
     columns : dict of str to list of str
         Per group that is read, the columns taken from it: for the outcome, the filter and the cut.
-    filter : pyarrow.compute.Expression or None
+    filter : Predicate or None
     cut : RegionCut or None
     cut_only : frozenset of str
         Columns that are only taken for the cut.
@@ -38,7 +42,7 @@ class Selection:
 
     schema: pa.Schema
     columns: dict[str, list[str]]
-    filter: ds.Expression | None
+    filter: Predicate | None
     cut: RegionCut | None = None
     cut_only: frozenset[str] = frozenset()
 
@@ -74,9 +78,9 @@ def select(
     metadata : CatalogMetadata
     columns : sequence of str, optional
         All if not given.
-    filters : pyarrow.compute.Expression or list or str, optional
-        An expression, or lists in disjunctive normal form as `pyarrow.parquet.read_table` takes them, or a
-        text as `parse_filter` takes it.
+    filters : str or list or pyarrow.compute.Expression or Predicate, optional
+        A text as `parse_filter` takes it, lists in disjunctive normal form, an expression, which Arrow
+        evaluates on rows, or a predicate.
     group : str, optional
         Read this column group alone; the position may come from another one.
     region : Region, optional
@@ -95,8 +99,9 @@ def select(
     schema = joined_schema(metadata) if group is None else metadata.schema_of(group)
     wanted = schema.names if columns is None else list(columns)
     _require(wanted, schema, metadata)
-    expression = _expression(filters, schema, metadata)
-    needed = wanted + (_filtered(expression, schema, metadata) if expression is not None else [])
+    predicate = _predicate(filters, schema, metadata)
+    filtered = frozenset() if predicate is None else predicate.columns
+    needed = wanted + [name for name in schema.names if name in filtered]
     names = {owner.name: set(owner.to_arrow().names) for owner in metadata.groups}
     cut, position = None, []
     if region is not None:
@@ -106,7 +111,7 @@ def select(
         names = _alone_or_with_position(metadata.group(group).name, names, position)
     taken = _owners(list(dict.fromkeys(needed + position)), names)
     outcome = pa.schema([schema.field(name) for name in wanted])
-    return Selection(outcome, taken, expression, cut, frozenset(position) - set(needed))
+    return Selection(outcome, taken, predicate, cut, frozenset(position) - set(needed))
 
 
 def _alone_or_with_position(
@@ -133,24 +138,39 @@ def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str
     return taken or {next(iter(names)): []}
 
 
-def _expression(filters: Any, schema: pa.Schema, metadata: CatalogMetadata) -> ds.Expression | None:
-    if filters is None or isinstance(filters, ds.Expression):
-        return filters
+def _predicate(filters: Any, schema: pa.Schema, metadata: CatalogMetadata) -> Predicate | None:
+    if filters is None or (isinstance(filters, str) and not filters.strip()):
+        return None
     try:
         if isinstance(filters, str):
-            return parse_filter(filters, schema) if filters.strip() else None
-        return pq.filters_to_expression(filters) if filters else None
+            return parse_filter(filters, schema)
+        if isinstance(filters, ds.Expression):
+            return _of_expression(filters, schema, metadata)
+        if isinstance(filters, Predicate):
+            found = filters
+        elif isinstance(filters, Condition | Conjunction):
+            found = Conjunction.of(filters).predicate
+        else:
+            found = predicate_of_lists(filters) if filters else And()
     except FilterError as error:
         raise FilterError(f"catalog {metadata.catalog}: {error}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except UnfitError as error:
         raise FilterError(
             f"catalog {metadata.catalog}: {filters!r} is no filter ({error}); give a text, an expression, or "
             "a list such as [('mag', '<', 12)]"
         ) from None
+    _require(sorted(found.columns), schema, metadata)
+    try:
+        check_predicate(found, schema)
+    except UnfitError as error:
+        raise FilterError(f"catalog {metadata.catalog}: filter {found}: {error}") from None
+    return found if found.columns else None
 
 
-def _filtered(expression: ds.Expression, schema: pa.Schema, metadata: CatalogMetadata) -> list[str]:
-    """Names of the columns that an expression needs.
+def _of_expression(
+    expression: ds.Expression, schema: pa.Schema, metadata: CatalogMetadata
+) -> ArrowExpression:
+    """An expression of Arrow with the columns that it needs.
 
     An expression does not tell its columns, but its text holds their names, and it says whether it can be
     evaluated on a schema.
@@ -171,7 +191,8 @@ def _filtered(expression: ds.Expression, schema: pa.Schema, metadata: CatalogMet
                 "with something"
             )
         some = schema
-    return [name for at, name in enumerate(some.names) if not _binds(expression, some.remove(at))]
+    needed = [name for at, name in enumerate(some.names) if not _binds(expression, some.remove(at))]
+    return ArrowExpression(expression, tuple(needed))
 
 
 def _bound(expression: ds.Expression, schema: pa.Schema) -> pa.DataType:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,14 +14,26 @@ from hipslake.errors import InputError
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
+Leaf = Callable[[pa.Array], pa.Array]
+"""Makes of the values at a leaf of a column those that are hashed."""
+
 _ROWS = 1 << 14  # that are hashed together: what is computed on the way stays in the processor's cache
 
 
-def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
+def row_checksum(
+    rows: pa.Table | pa.RecordBatch, leaves: Mapping[str, tuple[Leaf, ...]] | None = None
+) -> int:
     """The sum of the hashes of all rows, modulo 2**64; checksums of parts add up to that of the whole.
 
     Values count by their bits, so NaN is equal to itself. The names and order of columns count; how
     texts and lists are stored does not.
+
+    Parameters
+    ----------
+    rows : pyarrow.Table or pyarrow.RecordBatch
+    leaves : mapping of str to tuple of callable, optional
+        By column, what is to be done with the values at each of its leaves, in their order, before they are
+        hashed.
 
     Raises
     ------
@@ -32,10 +47,12 @@ def row_checksum(rows: pa.Table | pa.RecordBatch) -> int:
     True
     """
     chunks = (rows.slice(at, _ROWS) for at in range(0, rows.num_rows, _ROWS))
-    return sum(int(row_hashes(chunk).sum(dtype=np.uint64)) for chunk in chunks) % 2**64
+    return sum(int(row_hashes(chunk, leaves).sum(dtype=np.uint64)) for chunk in chunks) % 2**64
 
 
-def row_hashes(rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
+def row_hashes(
+    rows: pa.Table | pa.RecordBatch, leaves: Mapping[str, tuple[Leaf, ...]] | None = None
+) -> NDArray[np.uint64]:
     """A hash per row, uint64[n]; equal rows have equal ones, also in another table.
 
     Raises
@@ -48,29 +65,36 @@ def row_hashes(rows: pa.Table | pa.RecordBatch) -> NDArray[np.uint64]:
         column = rows.column(at)
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
-        hashes = _hashes(column, name)
+        meant = iter(leaves[name]) if leaves and name in leaves else repeat(_as_it_is)
+        hashes = _hashes(column, name, meant)
         hashes += _salt(at)
         total += _mixed(hashes)
     return _mixed(total)
 
 
-def _hashes(values: pa.Array, name: str) -> NDArray[np.uint64]:
+def _as_it_is(values: pa.Array) -> pa.Array:
+    return values
+
+
+def _hashes(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np.uint64]:
     """A hash per value; nulls have one of their own."""
+    if not (pa.types.is_nested(values.type) or isinstance(values, pa.ExtensionArray)):
+        values = next(leaves)(values)
     kind = values.type
     if isinstance(values, pa.ExtensionArray):
-        return _hashes(values.storage, name)
+        return _hashes(values.storage, name, leaves)
     if pa.types.is_dictionary(kind):
-        return _hashes(values.dictionary_decode(), name)
+        return _hashes(values.dictionary_decode(), name, repeat(_as_it_is))
     if pa.types.is_null(kind):
         return np.full(len(values), _NULL)
     if pa.types.is_struct(kind):
         found = np.zeros(len(values), np.uint64)
         for at in range(kind.num_fields):
-            found = _mixed(found + _hashes(values.field(at), name) + _salt(at))
+            found = _mixed(found + _hashes(values.field(at), name, leaves) + _salt(at))
     elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        found = _of_lists(values, name)
+        found = _of_lists(values, name, leaves)
     elif pa.types.is_fixed_size_list(kind):
-        found = _of_lists(values.cast(pa.list_(kind.value_type)), name)
+        found = _of_lists(values.cast(pa.list_(kind.value_type)), name, leaves)
     elif pa.types.is_fixed_size_binary(kind):
         found = _of_bytes(values.cast(pa.binary()).cast(pa.large_binary()))
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -121,9 +145,9 @@ def _of_bytes(values: pa.Array) -> NDArray[np.uint64]:
     return _mixed(_sums(_mixed(raw + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))
 
 
-def _of_lists(values: pa.Array, name: str) -> NDArray[np.uint64]:
+def _of_lists(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np.uint64]:
     lengths = np.asarray(pc.list_value_length(_as_list(values)).fill_null(0)).astype(np.int64)
-    inner = _hashes(_as_list(values).flatten(), name)
+    inner = _hashes(_as_list(values).flatten(), name, leaves)
     starts = np.cumsum(lengths) - lengths
     place = np.arange(len(inner), dtype=np.uint64) - np.repeat(starts.astype(np.uint64), lengths)
     return _mixed(_sums(_mixed(inner + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))

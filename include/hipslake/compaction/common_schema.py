@@ -7,12 +7,14 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.sources.widening import without_views
 
 
 def common_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
     """The columns of some files, in the order of the first, with the metadata of that.
 
-    They may stand in another order, hold nulls in some files only, and store texts in several ways.
+    They may stand in another order, hold nulls in some files only, and store texts in several ways. Views of
+    texts and bytes become plain ones, which Arrow can gather.
 
     Parameters
     ----------
@@ -45,7 +47,8 @@ def common_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
                 f"{path} has other columns than {first}: {'; '.join([*told, *other])}; write them alike first"
             )
         common = pa.schema([joined[name] for name in common.names])
-    return common.with_metadata(schemas[first].metadata)
+    plain = [field.with_type(without_views(field.type)) for field in common]
+    return pa.schema(plain, schemas[first].metadata)
 
 
 def _joined(one: pa.Field, other: pa.Field) -> pa.Field | None:

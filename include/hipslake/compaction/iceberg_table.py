@@ -24,6 +24,8 @@ from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.model import WHOLE, NewFile, Share
+from hipslake.compaction.opened_parquet import batch_rows, opened_parquet
+from hipslake.compaction.stored_values import RowSum, StoredRows, sum_of
 from hipslake.errors import ConflictError, PlanError
 from hipslake.files.plain_json import plain_json
 from hipslake.specs.partitioning import SortField
@@ -32,10 +34,12 @@ from hipslake.storage import Storage
 from hipslake.tables.catalogs import check_writable, open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.data_files import WrittenFile, check_no_delete_files, live_files
-from hipslake.tables.old_rows import StoredFile, read_data_file
+from hipslake.tables.lineage import REWRITTEN, forgotten_origins, origin
+from hipslake.tables.old_rows import StoredFile, check_once, field_id, names_in_file, read_data_file
 from hipslake.tables.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.standing_fields import sort_fields
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
+from hipslake.tables.sunk import PropertyChange, true_properties
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_held_up, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -46,7 +50,7 @@ _MICROS_PER_HOUR = 3_600_000_000
 WRITES_OF_RUN = "compact_table/writes.json"
 """In the run folder: the ids of the writes of all attempts."""
 
-_OF_GROUP = re.compile(r"/data/([^/]+)/group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
+_OF_GROUP = re.compile(r"/([^/]+)/group-(\d+)-[^/]*-by-([0-9a-f]{12})\.parquet$")
 """The name of a file that was clustered: its write, its group, and by what.
 
 It says so in its name, as nothing else goes with the file alone: properties of the table would grow with each
@@ -74,6 +78,26 @@ class IcebergAccess:
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         file = self._partial.get(path, StoredFile(path))
         yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
+
+    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
+        file = self._partial.get(path, StoredFile(path))
+        schema = self.writer.arrow_schema
+        with opened_parquet(path) as (opened, parquet):
+            stored = parquet.schema_arrow
+            wanted = [schema.field(name) for name in columns]
+            names = names_in_file(stored, schema, wanted)
+            groups = share.of(parquet.num_row_groups)
+            found = [name for name in names if name is not None]
+            check_once(stored, found, path)
+            if len(found) == len(names) and all(
+                _same_parts(stored.field(name), field) for name, field in zip(found, wanted, strict=True)
+            ):
+                return StoredRows(opened).summed(found, groups, batch_rows(parquet.metadata))
+        # Of what the file lacks there is nothing stored: the rows count as they are read.
+        total = RowSum(0, 0)
+        for batch in read_data_file(file, schema, columns, share.of):
+            total = total.plus(sum_of(batch))
+        return total
 
     @cached_property
     def _partial(self) -> dict[str, StoredFile]:
@@ -197,6 +221,10 @@ class IcebergTable:
             raise
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def older_files(self) -> int:
         return len(self._all) - len(self._live)
 
@@ -269,11 +297,21 @@ class IcebergRewrite:
         self._beating.confirm()
         gone = {file.path for file in removed}
         written = [WrittenFile.model_validate_json(file.details) for file in added]
+        rewritten = [file for file in self._of._live if file.file_path in gone]
+
+        def told(table: Table) -> PropertyChange:
+            corrected = true_properties(table)
+            brought_by = origin(table, rewritten)
+            put = {} if brought_by is None else {REWRITTEN + self._write_id: brought_by}
+            removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
+            return PropertyChange({**corrected.put, **put}, removed)
+
         change = Change(
             ChangeKind.REPLACE,
             self._write_id,
             added=written,
-            removed=[file for file in self._of._live if file.file_path in gone],
+            removed=rewritten,
+            properties=told,
         )
         committed = commit(
             self._of._catalog,
@@ -282,7 +320,23 @@ class IcebergRewrite:
             lambda table: check_no_delete_files(table, "a compaction"),
         )
         finish(committed.table, self._write_id, [file.path for file in written])
+        for path in sweep_held_up(self._of._catalog, committed.table):
+            log.info("Table %s: removed %s, which a dead write had left.", self._of._name, path)
         return str(committed.snapshot_id)
+
+
+def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
+    """Whether what is nested in a column stands in a file as in the table."""
+    old, new = stored.type, wanted.type
+    if not (pa.types.is_nested(old) or pa.types.is_nested(new)):
+        return True
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return _same_parts(old.key_field, new.key_field) and _same_parts(old.item_field, new.item_field)
+    if pa.types.is_struct(old) != pa.types.is_struct(new) or old.num_fields != new.num_fields:
+        return False
+    pairs = [(old.field(at), new.field(at)) for at in range(old.num_fields)]
+    known = all(field_id(a) == field_id(b) and field_id(a) is not None for a, b in pairs)
+    return (known or not pa.types.is_struct(old)) and all(_same_parts(a, b) for a, b in pairs)
 
 
 def _digest(mark: ClusterMark, schema: Schema) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.compaction.stored_values import RowSum
 from hipslake.specs.base import Frozen
 from hipslake.storage import Storage
 
@@ -52,6 +53,9 @@ class FileAccess(Protocol):
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
         """The rows of a file, or of a share of it, always in the same order."""
+
+    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
+        """The checksum of a file, or of a share of it, by its values as they are stored."""
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
@@ -100,6 +104,10 @@ class CompactedTable(Protocol):
     @property
     def files(self) -> tuple[TableFile, ...]:
         """The data files that can be rewritten."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Files that lie among the others, and are no data files as far as can be told."""
 
     @property
     def older_files(self) -> int:

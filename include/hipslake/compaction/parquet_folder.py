@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,10 +23,17 @@ from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.common_schema import common_schema
 from hipslake.compaction.footers import Footer, read_footer
 from hipslake.compaction.model import WHOLE, NewFile, Share
+from hipslake.compaction.opened_parquet import batch_rows, opened_parquet
+from hipslake.compaction.stored_values import RowSum, StoredRows
 from hipslake.errors import InputError, SpecError
+from hipslake.files.addresses import is_below
 from hipslake.files.atomic import sync_folder
+from hipslake.files.calendars import check_calendar, without_writer
 from hipslake.files.dictionaries import repeating_columns
+from hipslake.files.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
 from hipslake.files.plain_json import plain_json
+from hipslake.sources.links import refuse_links_out
+from hipslake.sources.table_formats import check_plain_folder
 from hipslake.storage import Storage
 
 MARK = b"hipslake.clustering"
@@ -37,7 +45,9 @@ SUCCESS = "_SUCCESS"
 WRITING = "_WRITING"
 """Where names cannot be changed: names the run that is writing."""
 
-_BATCH_ROWS = 1 << 18
+_SUFFIXES = (".parquet", ".parq", ".pq")
+_MAGIC = (b"PAR1", b"PARE")  # the latter of files whose footer is encrypted
+_THREADS = 16  # files that are looked into at once
 _ROW_GROUP_ROWS = 1 << 18
 _COPIED_BYTES = 8 << 20
 
@@ -53,23 +63,33 @@ class FolderAccess:
     schema : pyarrow.Schema
         That all rows get: files may differ in which columns may be null, in their order, and in how they
         store texts.
+    int96 : {"us", "ns"}
+        The unit that holds the times of files whose type says none.
     """
 
     source: str
     target: str
     schema: pa.Schema
+    int96: Unit = "us"
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
-        storage, name = Storage.of_file(path)
-        with storage.arrow_file(name) as opened, pq.ParquetFile(opened) as parquet:
+        wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
+        with opened_parquet(path, coerce_int96_timestamp_unit=self.int96) as (file, parquet):
             groups = share.of(parquet.num_row_groups)
-            wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
-            for batch in parquet.iter_batches(_BATCH_ROWS, groups, list(columns), use_threads=False):
+            check_int96(file, int96_columns(parquet.metadata), groups, self.int96, path)
+            check_calendar(file, parquet.metadata, columns, groups, path)
+            size = batch_rows(parquet.metadata)
+            for batch in parquet.iter_batches(size, groups, list(columns), use_threads=False):
                 arrays = [
                     column if column.type == field.type else column.cast(field.type)
                     for column, field in zip(batch.select(list(columns)).columns, wanted, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
+        with opened_parquet(path) as (file, parquet):
+            groups = share.of(parquet.num_row_groups)
+            return StoredRows(file).summed(columns, groups, batch_rows(parquet.metadata))
 
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         storage = Storage.at(self.target)
@@ -113,15 +133,22 @@ class ParquetFolder:
 
     def __init__(self, uri: str, output: str, run: str) -> None:
         self._source, self._output = Storage.at(uri), Storage.at(output)
-        old, new = f"{self._source.uri()}/", f"{self._output.uri()}/"
-        if old.startswith(new) or new.startswith(old):
+        old, new = self._source.uri(), self._output.uri()
+        if is_below(old, new) or is_below(new, old):
             raise SpecError(f"output {output} and folder {uri} lie in each other; give another place")
         self._token = hashlib.sha256(run.encode()).hexdigest()[:12]
+        files = [entry.path for entry in self._source.list(recursive=True) if not entry.is_dir]
+        check_plain_folder(self._source, files)
+        refuse_links_out(self._source, files)
+        data, self._left_out = self._told_apart(files)
         self._footers: dict[str, Footer] = {}
-        for path in self._data_files():
+        for path in data:
             self._footers[path] = read_footer(self._source.uri(path))
         if not self._footers:
-            raise InputError(f"{self._source.uri()} holds no Parquet file; nothing can be compacted")
+            others = (
+                f" ({len(self._left_out)} other files, such as {self._left_out[0]})" if self._left_out else ""
+            )
+            raise InputError(f"{self._source.uri()} holds no Parquet file{others}; nothing can be compacted")
         self.schema  # noqa: B018  # tells what files do not have in common
 
     @property
@@ -130,8 +157,14 @@ class ParquetFolder:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        found = common_schema({path: footer.schema for path, footer in self._footers.items()})
-        told = {name: value for name, value in (found.metadata or {}).items() if name != MARK}
+        found = common_schema(
+            {
+                path: with_int96_as(footer.schema, footer.metadata, self._int96)
+                for path, footer in self._footers.items()
+            }
+        )
+        told = without_writer(found.metadata or {})
+        told.pop(MARK, None)
         return found.with_metadata(told or None)
 
     @property
@@ -139,12 +172,16 @@ class ParquetFolder:
         return tuple(self.partition_values.schema.names)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        return self._left_out
+
+    @property
     def older_files(self) -> int:
         return 0
 
     @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._source.uri(), self._hidden, self.schema)
+        return FolderAccess(self._source.uri(), self._hidden, self.schema, self._int96)
 
     @cached_property
     def files(self) -> tuple[TableFile, ...]:
@@ -202,14 +239,32 @@ class ParquetFolder:
         output = Path(self._output.root)
         return str(output.with_name(f".{output.name}.{self._token}.tmp"))
 
-    def _data_files(self) -> list[str]:
-        found = [entry.path for entry in self._source.list(recursive=True) if not entry.is_dir]
-        return [
-            path
-            for path in found
-            if path.endswith((".parquet", ".parq", ".pq"))
-            and not any(_is_hidden(part) for part in path.split("/"))
-        ]
+    @cached_property
+    def _int96(self) -> Unit:
+        """The unit that holds the INT96 times of all files."""
+        asked = [path for path, footer in self._footers.items() if int96_columns(footer.metadata)]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return "ns" if "ns" in pool.map(self._unit_of, asked) else "us"
+
+    def _unit_of(self, path: str) -> Unit:
+        with opened_parquet(self._source.uri(path)) as (file, parquet):
+            return int96_unit(file, parquet.metadata)
+
+    def _told_apart(self, files: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+        """The data files, and those that are left out without their names saying so.
+
+        A file without a known suffix is one if it begins as Parquet files do: engines read such too.
+        """
+        data, others = [], []
+        for path in files:
+            *folders, name = path.split("/")
+            known = name.endswith(_SUFFIXES)
+            hidden = any(_is_hidden(part) for part in (*folders, name))
+            if not hidden and (known or self._source.read_range(path, 0, 4) in _MAGIC):
+                data.append(path)
+            elif known or not hidden:
+                others.append(path)
+        return data, tuple(others)
 
 
 class FolderRewrite:
@@ -225,7 +280,7 @@ class FolderRewrite:
 
     @property
     def access(self) -> FolderAccess:
-        return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema)
+        return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema, self._folder._int96)
 
     @property
     def work(self) -> Storage:

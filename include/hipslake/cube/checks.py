@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -226,6 +227,28 @@ def check_datasets(cube: CubeColumns, schemas: Mapping[str, pa.Schema]) -> None:
                 + ", ".join(f"{kind} in {name}" for name, kind in sorted(kinds.items()))
                 + "; convert it to one type"
             )
+
+
+def partition_values(dataset: str, heads: pa.Table, number: int, columns: Iterable[str]) -> dict[str, Any]:
+    """The values of the partition columns in a row, by which its folder is named.
+
+    Raises
+    ------
+    CubeRowsError
+        A time lies outside of the years 1 to 9999, so that no folder can be named by it.
+    """
+    found = {}
+    for name in columns:
+        try:
+            found[name] = heads.column(name)[number].as_py()
+        except (OverflowError, ValueError):
+            value = heads.column(name).slice(number, 1).combine_chunks()
+            count = value.cast(pa.int32() if value.type == pa.date32() else pa.int64())[0]
+            raise CubeRowsError(
+                f"dataset {dataset!r}: partition column {name!r} of type {value.type} has the value {count}, "
+                "which is outside of the years 1 to 9999; leave out such rows, or partition by another column"
+            ) from None
+    return found
 
 
 def check_index_columns(cube: CubeColumns, schemas: Mapping[str, pa.Schema]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.cube.conditions import C, Conjunction
 from hipslake.cube.keys import bounds_of
 from hipslake.cube.sorting import sorted_by
+from hipslake.predicates.conditions import C, Conjunction
 
 
 @dataclass(frozen=True)

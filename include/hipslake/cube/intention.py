@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hipslake.cube.conditions import Conditions, Conjunction
+import pyarrow as pa
+
 from hipslake.cube.dataset import CubeDataset, all_columns, listed
 from hipslake.errors import CubeError
+from hipslake.predicates.condition_text import parse_conditions
+from hipslake.predicates.conditions import Conditions, Conjunction
 from hipslake.specs.cube import CubeColumns
 
 
@@ -55,7 +58,7 @@ def intend(
     datasets: Mapping[str, CubeDataset],
     *,
     columns: Iterable[str] | None = None,
-    conditions: Conditions = None,
+    conditions: Conditions | str = None,
     partition_by: str | Sequence[str] | None = None,
     dimension_columns: str | Sequence[str] | None = None,
 ) -> Intention:
@@ -69,7 +72,8 @@ def intend(
     columns : iterable of str, optional
         Of the outcome, beside the dimension, partition and group columns, which it always has. By default
         all, less the dimension columns that are projected away.
-    conditions : Conditions
+    conditions : Conditions or str
+        A text as `hipslake.predicates.condition_text.parse_conditions` takes it.
     partition_by : str or sequence of str, optional
         Indexed columns.
     dimension_columns : str or sequence of str, optional
@@ -79,8 +83,8 @@ def intend(
     ------
     CubeError
         A column is not there, not indexed, or cannot be kept in a projection.
-    ConditionTypeError
-        A condition compares a column with a value of another type.
+    ConditionError
+        A text is no conditions; or, as ConditionTypeError, a column is compared with a value of another type.
     """
     known = all_columns(datasets)
     if cube.seed not in datasets:
@@ -89,11 +93,11 @@ def intend(
         )
     dimensions = _dimensions(cube, dimension_columns)
     groups = _groups(datasets, known, partition_by)
-    wanted = Conjunction.of(conditions)
+    wanted = _wanted(datasets, conditions)
     _check_known("conditions", wanted.columns, known)
     for name in sorted(datasets):
         schema = datasets[name].schema
-        wanted.on(schema.names).expression(schema)  # refuses values of other types
+        wanted.on(schema.names).check(schema)
     output = _output(cube, known, columns, dimensions, groups)
     load = {
         name: tuple(sorted(kept))
@@ -118,6 +122,13 @@ def intend(
             if name != cube.seed and (wanted.columns | {*groups}) & datasets[name].columns - own
         ),
     )
+
+
+def _wanted(datasets: Mapping[str, CubeDataset], conditions: Conditions | str) -> Conjunction:
+    if not isinstance(conditions, str):
+        return Conjunction.of(conditions)
+    fields = {field.name: field for dataset in datasets.values() for field in dataset.schema}
+    return parse_conditions(conditions, pa.schema(list(fields.values())))
 
 
 def _dimensions(cube: CubeColumns, given: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.predicates.domains import negative_zero_as_zero
+
 _MOST_CODES = 1 << 62
 
 
@@ -21,7 +23,7 @@ def paired_codes(
     ----------
     left, right : pyarrow.Table
     columns : sequence of str
-        Both have them, of the same types and without nulls. With none, all rows are equal.
+        Both have them, of the same types and without nulls. With none, all rows are equal. -0.0 is 0.0.
 
     Returns
     -------
@@ -126,7 +128,7 @@ def _numbered(column: pa.ChunkedArray, most: int) -> tuple[NDArray[np.int64], in
         low, high = int(values.min()), int(values.max())
         if high - low < most:
             return values - low, high - low + 1
-    encoded = column.combine_chunks().dictionary_encode()
+    encoded = negative_zero_as_zero(column).combine_chunks().dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), max(1, len(encoded.dictionary))
 
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.joining import concatenated
 from hipslake.cube.plan import PartitionRead, QueryPlan
+from hipslake.predicates.conditions import Conjunction
 
 Load = Callable[[str, Sequence[str], Sequence[str], Conjunction], pa.Table]
 """Takes a dataset, labels, columns and conditions; gives the rows of these files that meet the conditions."""

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import Intention
 from hipslake.cube.keys import bounds_of, codes, matches, paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
+from hipslake.predicates.conditions import Conjunction
 
 
 def physical(dataset: CubeDataset) -> pa.Table:

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.engine.reordering import in_order, in_sort_order
+
 _BITS = 63  # of what is sorted; the sign stays out of it
 
 Integers = NDArray[np.int64]
@@ -34,13 +36,11 @@ def sorted_by(table: pa.Table, columns: Sequence[str]) -> pa.Table:
     ranks = [_rank(table.column(name)) for name in columns]
     known = [rank for rank in ranks if rank is not None]
     if len(known) < len(ranks):
-        whole = table.combine_chunks()
-        return whole.take(pc.sort_indices(whole, sort_keys=[(name, "ascending") for name in columns]))
+        return in_sort_order(table, [(name, "ascending") for name in columns])
     digits = list(_digits(known, _BITS - (table.num_rows - 1).bit_length()))
     if _ascending(digits):
         return table
-    # Rows of one piece are taken several times as fast.
-    return table.combine_chunks().take(pa.array(_order(digits)))
+    return in_order(table, _order(digits))
 
 
 class _Rank(NamedTuple):

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.engine.reordering import LARGEST_PIECE
+
 _NARROW = (pa.int8(), pa.int16(), pa.int32())
 
 
@@ -28,7 +30,7 @@ def narrowed(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def gathered(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """Narrowed batches as one table, still narrow, each column in one piece.
+    """Narrowed batches as one table, still narrow, each column in one piece, if one holds it.
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ def gathered(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
         chunks = [batch.column(at) for batch in batches]
         widest = max((chunk.type for chunk in chunks), key=_width, default=field.type)
         same = [chunk if chunk.type == widest else chunk.cast(widest) for chunk in chunks]
-        columns.append(pa.chunked_array(same, widest).combine_chunks())
+        column = pa.chunked_array(same, widest)
+        columns.append(column if column.nbytes > LARGEST_PIECE else column.combine_chunks())
     return pa.Table.from_arrays(columns, names=schema.names)
 
 

@@ -16,10 +16,14 @@ class CsvTables:
     """Writes CSV. It has no place for units, descriptions and the origin."""
 
     def check(self, schema: pa.Schema) -> None:
-        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
-        if nested:
+        formless = [
+            field.name
+            for field in schema
+            if pa.types.is_nested(field.type) or isinstance(field.type, pa.BaseExtensionType)
+        ]
+        if formless:
             raise SchemaMismatchError(
-                f"export: CSV has no form for {_listed(schema, nested)}; leave it out, or take parquet"
+                f"export: CSV has no form for {_listed(schema, formless)}; leave it out, or take parquet"
             )
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Origin) -> int:

@@ -65,9 +65,17 @@ class NewFolder:
             As of `check`.
         """
         self.check()
-        self._parent.delete_tree(self._staged)
-        if self._staged == self._name and not self.files.create(UNFINISHED, self._owner.encode()):
-            self.check()  # somebody else began at the same moment
+        if self._staged != self._name:
+            self._parent.delete_tree(self._staged)
+            return self.files
+        # Nothing is deleted before it is known that nobody else has begun since, or even ended.
+        free = self.files.create(UNFINISHED, self._owner.encode())
+        paths = [entry.path for entry in self.files.list(recursive=True) if entry.path != UNFINISHED]
+        if free and paths and self._told_owner() != self._owner:
+            self.files.delete(UNFINISHED)
+        self.check()
+        for path in paths:  # of an earlier attempt
+            self.files.delete(path)
         return self.files
 
     def finish(self, about: dict[str, Any]) -> None:
@@ -83,8 +91,9 @@ class NewFolder:
         if self._staged == self._name:
             self.files.delete(UNFINISHED)
             return
-        self.check()
-        self._parent.delete_tree(self._name)  # of an earlier attempt, if there is anything
+        if self._parent.exists(self._name):
+            self.check()
+            self._parent.delete_tree(self._name)  # of an earlier attempt, since it is ours
         if not self._parent.move_folder(self._staged, self._name):
             raise NotWritableError(f"{self.uri} exists by now; give the URI of a folder that does not")
 
@@ -97,9 +106,13 @@ class NewFolder:
             return False
         folder = self._parent.sub(self._name)
         if folder.is_file(MANIFEST):
-            try:
-                told = plain_json(folder.read(MANIFEST))
-            except ValueError:
-                return False
-            return isinstance(told, dict) and told.get("owner") == self._owner
+            return self._told_owner() == self._owner
         return folder.is_file(UNFINISHED) and folder.read(UNFINISHED) == self._owner.encode()
+
+    def _told_owner(self) -> object:
+        """The owner that the manifest names; None if it names none."""
+        try:
+            told = plain_json(self._parent.sub(self._name).read(MANIFEST))
+        except (FileNotFoundError, ValueError):
+            return None
+        return told.get("owner") if isinstance(told, dict) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -53,9 +53,16 @@ def check_format(schema: pa.Schema, kind: ExportFormat) -> None:
 
 
 def write_export(
-    uri: str, schema: pa.Schema, tables: Iterable[pa.Table], kind: ExportFormat, origin: Origin
+    uri: str,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    kind: ExportFormat,
+    origin: Origin,
+    *,
+    overwrite: bool = True,
+    note: Callable[[str], None] = lambda mark: None,
 ) -> Exported:
-    """Write tables to one file, which appears when all of it is there; what stood there is replaced.
+    """Write tables to one file, which appears when all of it is there.
 
     Parameters
     ----------
@@ -67,15 +74,21 @@ def write_export(
         Taken one by one.
     kind : ExportFormat
     origin : Origin
+    overwrite : bool
+        Whether what stands there is replaced; else of all who write there at once, one does.
+    note : callable
+        As for `Storage.creating`; not called where it may overwrite.
 
     Raises
     ------
     SchemaMismatchError
         The format has no form for a column or for a value in it.
+    NotWritableError
+        Something was put there meanwhile, and is not to be overwritten.
     StorageError
         The place cannot be written.
     """
     folder, name = Storage.of_file(uri)
-    with folder.open(name, "wb") as file:
+    with folder.open(name, "wb") if overwrite else folder.creating(name, note) as file:
         rows = _WRITERS[kind]().write(file, schema, tables, origin)
     return Exported(folder.uri(name), rows, folder.entry(name).size)

@@ -12,7 +12,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -51,6 +51,51 @@ def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
         raise
     if durable:
         sync_folder(path.parent)
+
+
+@contextmanager
+def creating(path: Path, note: Callable[[str], None]) -> Iterator[BinaryIO]:
+    """Open a new file that gets its name when the block ends, unless that is taken by then.
+
+    Parameters
+    ----------
+    path : Path
+    note : callable
+        Told the file's `mark` before it can be seen.
+
+    Raises
+    ------
+    FileExistsError
+        Somebody else has the name.
+    """
+    make_folder(path.parent, durable=True)
+    temporary = _temporary(path)
+    try:
+        with _new_file(temporary) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        ours = mark(temporary)
+        note(ours)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            if mark(path) != ours:  # else a server of files has done it, and was asked again
+                raise
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if not create_by_claim(temporary, path) and mark(path) != ours:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        sync_folder(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def mark(path: Path) -> str:
+    """What tells a file from every other that stands at a path before or after it, on whatever host."""
+    status = path.stat()
+    return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def create(path: Path, data: bytes | memoryview) -> bool:

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 _SAMPLE_ROWS = 1 << 14
 _FIRST_ROWS = 1 << 11
+_SAMPLE_BYTES = 64 << 20  # of a column; Arrow counts no more than 2 GiB of texts
 _MOST_DISTINCT_FIRST = 0.95
 _MOST_DISTINCT = 0.5  # of a sample's values, in a column that gets a dictionary
 
@@ -37,8 +38,12 @@ def repeating_columns(rows: pa.Table) -> list[str] | bool:
 def _repeats(values: pa.ChunkedArray) -> bool:
     if isinstance(values.type, pa.BaseExtensionType):
         return False  # UUIDs
+    if pa.types.is_null(values.type):
+        return True
     if pa.types.is_dictionary(values.type):
         return True
+    while len(values) > 1 and values.nbytes > _SAMPLE_BYTES:
+        values = values.slice(0, len(values) // 2)
     # What differs nearly everywhere in few rows does so in more; to count those takes long.
     for some, most in ((values.slice(0, _FIRST_ROWS), _MOST_DISTINCT_FIRST), (values, _MOST_DISTINCT)):
         if pc.count_distinct(some, mode="all").as_py() > len(some) * most:

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
 _STAMPS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "updated", "mtime", "created")
+
+
+class Matches(NamedTuple):
+    """What matches a pattern: the files, and what was passed over: hidden files, folders, pipes, devices."""
+
+    files: list[Entry]
+    passed_over: list[Entry]
+
+
+_TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
+
+
+def time_in(info: dict[str, Any]) -> float | None:
+    """When the object was written that fsspec's `info` describes, in seconds since 1970; None: not told."""
+    stamp = next((info[key] for key in _TIMES if info.get(key) is not None), None)
+    if isinstance(stamp, str):
+        try:
+            stamp = datetime.fromisoformat(stamp)
+        except ValueError:
+            return None
+    if isinstance(stamp, datetime):
+        return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+    return float(stamp) if isinstance(stamp, int | float) else None
 
 
 class Entry(NamedTuple):
@@ -17,17 +40,18 @@ class Entry(NamedTuple):
     size: int  # bytes; 0 for folders
     stamp: str  # etag where the store gives one, else the modification time in ISO 8601; "" for folders
     is_dir: bool
+    is_special: bool = False  # a pipe, a socket or a device, which is never read
 
     @classmethod
     def from_info(cls, path: str, info: dict[str, Any]) -> Entry:
-        """The entry that fsspec's `info` of an object describes."""
+        """The entry that fsspec's `info` of an object describes, whose size it tells."""
         if info["type"] == "directory":
             return cls(path, 0, "", True)
         stamp = next((info[key] for key in _STAMPS if info.get(key) is not None), "")
         if isinstance(stamp, int | float):
             stamp = datetime.fromtimestamp(stamp, UTC)
         text = stamp.isoformat() if isinstance(stamp, datetime) else str(stamp)
-        return cls(path, int(info["size"] or 0), text, False)
+        return cls(path, int(info["size"]), text, False)
 
 
 class Files(Protocol):
@@ -37,10 +61,14 @@ class Files(Protocol):
     def read(self, uri: str) -> bytes: ...
     def read_range(self, uri: str, start: int, stop: int) -> bytes: ...
     def entry(self, uri: str, path: str) -> Entry: ...
+    def is_same(self, one: str, other: str) -> bool: ...
+    def written(self, uri: str) -> float | None: ...
     def is_file(self, uri: str) -> bool: ...
     def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]: ...
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]: ...
     def replacing(self, uri: str, *, durable: bool) -> AbstractContextManager[BinaryIO]: ...
+    def creating(self, uri: str, note: Callable[[str], None]) -> AbstractContextManager[BinaryIO]: ...
+    def mark_of(self, uri: str) -> str | None: ...
     def write(self, uri: str, data: Any, *, durable: bool) -> None: ...
     def create(self, uri: str, data: bytes) -> bool: ...
     def delete(self, uri: str) -> None: ...

@@ -13,6 +13,7 @@ from hipslake.errors import (
     NotReadableError,
     NotWritableError,
     StorageError,
+    StoreTimeoutError,
 )
 
 Doing = Literal["read", "write"]
@@ -82,6 +83,11 @@ def _storage_error(error: OSError, uri: str, doing: Doing, foreign: bool) -> Sto
     refused: type[StorageError] = {"read": NotReadableError, "write": NotWritableError}[doing]
     if error.errno in _NO_SPACE:
         return NoSpaceError(f"{uri}: no space left ({error}); free space or raise the quota, then retry")
+    if foreign and isinstance(error, TimeoutError):
+        return StoreTimeoutError(
+            f"{uri}: could not be {done}: {error or 'no answer in time'}; look whether the store runs and "
+            "can be reached, or allow it more time, then retry"
+        )
     if foreign and error.errno == errno.ENXIO:
         return refused(f"{uri}: may not be {done}: {error.strerror}; make it, or correct the URI")
     if error.errno in _FORBIDDEN or isinstance(error, PermissionError):

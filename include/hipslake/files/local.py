@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import glob as globbing
+import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 import pyarrow.fs as pafs
 
+from hipslake.errors import NotReadableError
 from hipslake.files import atomic
 from hipslake.files.entry import Entry
 
@@ -25,13 +29,14 @@ class LocalFiles:
     """The POSIX side of `hipslake.storage`; the meaning of each method is told there."""
 
     def open(self, uri: str) -> BinaryIO:
-        return Path(uri).open("rb")
+        return _regular(uri)
 
     def read(self, uri: str) -> bytes:
-        return Path(uri).read_bytes()
+        with _regular(uri) as file:
+            return file.read()
 
     def read_range(self, uri: str, start: int, stop: int) -> bytes:
-        with Path(uri).open("rb") as file:
+        with _regular(uri) as file:
             file.seek(start)
             return file.read(max(stop - start, 0))
 
@@ -42,7 +47,14 @@ class LocalFiles:
             return Entry(path, 0, "", True)
         seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
         stamp = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
-        return Entry(path, status.st_size, stamp, False)
+        special = not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode))
+        return Entry(path, status.st_size, stamp, False, special)
+
+    def written(self, uri: str) -> float | None:
+        return Path(uri).stat(follow_symlinks=not atomic.is_unfinished(Path(uri).name)).st_mtime
+
+    def is_same(self, one: str, other: str) -> bool:
+        return Path(one).samefile(other)
 
     def is_file(self, uri: str) -> bool:
         try:
@@ -55,12 +67,19 @@ class LocalFiles:
             yield from self._entries(uri, _walk(Path(uri), "", recursive))
 
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]:
-        # `Path.glob` matches hidden files and reads magic in the root's own name; this one does neither.
-        names = globbing.iglob(pattern, root_dir=uri, recursive=True)  # noqa: PTH207
-        return self._entries(uri, names)
+        for path in _matching(uri, PurePosixPath(pattern).parts):
+            [found] = [*self._entries(uri, [path])] or [Entry(path, 0, "", False, is_special=True)]
+            if not found.is_special or os.path.lexists(f"{uri}/{path}"):  # else it was deleted meanwhile
+                yield found
 
     def replacing(self, uri: str, *, durable: bool) -> AbstractContextManager[BinaryIO]:
         return atomic.replacing(Path(uri), durable=durable)
+
+    def creating(self, uri: str, note: Callable[[str], None]) -> AbstractContextManager[BinaryIO]:
+        return atomic.creating(Path(uri), note)
+
+    def mark_of(self, uri: str) -> str | None:
+        return atomic.mark(Path(uri))
 
     def write(self, uri: str, data: Any, *, durable: bool) -> None:
         with atomic.replacing(Path(uri), durable=durable) as file:
@@ -98,6 +117,7 @@ class LocalFiles:
         return pafs.LocalFileSystem()
 
     def arrow_file(self, uri: str, size: int | None) -> Any:
+        _regular(uri).close()
         return pafs.LocalFileSystem().open_input_file(uri)
 
     def arrow_path(self, uri: str) -> str:
@@ -105,8 +125,69 @@ class LocalFiles:
 
     def _entries(self, uri: str, paths: Iterable[str]) -> Iterator[Entry]:
         for path in paths:
-            with suppress(FileNotFoundError):  # deleted since it was listed, or a link to nowhere
+            try:
                 yield self.entry(f"{uri}/{path}", path)
+            except FileNotFoundError:  # deleted since it was listed, or a link to nowhere
+                continue
+            except OSError as error:
+                if error.errno != errno.ELOOP:  # a link in a circle
+                    raise
+
+
+def _regular(uri: str) -> BinaryIO:
+    """Open a file, if it is one: a pipe or a device may have no end, and who opens it may wait for ever."""
+    descriptor = os.open(uri, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        kind = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), uri)
+        if not stat.S_ISREG(kind):
+            raise NotReadableError(f"{uri} is no file but a pipe or a device, and is not read; remove it")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def _matching(root: str, pattern: tuple[str, ...]) -> Iterator[str]:
+    """The names below a folder that match the parts of a pattern, each once.
+
+    `**` goes through links, but into no folder twice: links may lead around in circles.
+    """
+    if "**" not in pattern:
+        # `Path.glob` reads magic in the root's own name; this one does not.
+        yield from globbing.iglob("/".join(pattern), root_dir=root, include_hidden=True)  # noqa: PTH207
+        return
+    at = pattern.index("**")
+    rest = pattern[at + 1 :]
+    above = [""] if at == 0 else sorted(_matching(root, pattern[:at]))
+    seen: set[str] = set()
+    for folder in _folders(Path(root), above):
+        for name in _matching(f"{root}/{folder}", rest or ("*",)):
+            path = f"{folder}/{name}" if folder else name
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _folders(root: Path, above: Iterable[str]) -> Iterator[str]:
+    """Some folders and all below them, relative to a root, each once: by a link only if by no other way."""
+    seen: set[tuple[int, int]] = set()
+    todo, links = deque(above), deque[str]()
+    while todo or links:
+        folder = (todo or links).popleft()
+        with suppress(OSError):  # no folder, or deleted, or not to be listed
+            status = (root / folder).stat()
+            if not stat.S_ISDIR(status.st_mode) or (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            yield folder
+            with os.scandir(root / folder) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.name):
+                    if entry.is_dir():
+                        (links if entry.is_symlink() else todo).append(
+                            f"{folder}/{entry.name}" if folder else entry.name
+                        )
 
 
 def _walk(folder: Path, prefix: str, recursive: bool) -> Iterator[str]:

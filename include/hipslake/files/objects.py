@@ -8,9 +8,10 @@ from __future__ import annotations
 import glob as globbing
 import io
 import re
+import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,19 +21,24 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.utils import glob_translate
 
+from hipslake.errors import NotWritableError
 from hipslake.files.access import client_options
-from hipslake.files.entry import Entry
+from hipslake.files.entry import Entry, time_in
 from hipslake.files.failures import store_code, told
-from hipslake.files.ranges import RangedFile, RangedHandler
+from hipslake.files.ranges import RangedFile, RangedHandler, read_untold
+from hipslake.files.waiting import WaitingFiles, waiting_options
 
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
 _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
+_MARKING = ("s3", "s3a")  # stores that keep a few words with an object
+_MARK = "hipslake-mark"
 _NO_SUCH_RANGE = 416
 _EMPTY = {"InvalidRange", str(_NO_SUCH_RANGE)}  # the answers of stores to a range of an empty object
 _ASKS = 8
 _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
+_OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
 _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
 
 
@@ -42,7 +48,8 @@ class ObjectFiles:
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.
         self._protocol = protocol
-        self._fs = fsspec.filesystem(protocol, use_listings_cache=False, **client_options(protocol))
+        options = {**client_options(protocol), **waiting_options(protocol)}
+        self._fs = WaitingFiles(fsspec.filesystem(protocol, use_listings_cache=False, **options), protocol)
 
     def open(self, uri: str) -> BinaryIO:
         return io.BufferedReader(RangedFile(self._fs, uri), _AHEAD)
@@ -54,7 +61,15 @@ class ObjectFiles:
         return bytes(self._fs.cat_file(uri, start=start, end=stop)) if start < stop else b""
 
     def entry(self, uri: str, path: str) -> Entry:
-        return Entry.from_info(path, self._fs.info(uri))
+        return self._entry_of(path, uri, self._fs.info(uri))
+
+    def is_same(self, one: str, other: str) -> bool:
+        # An ETag that is an MD5 (of one part, or of those of several) is that of the content.
+        tags = [str(info.get("ETag", "")) for info in (self._fs.info(one), self._fs.info(other))]
+        return tags[0] == tags[1] and _OF_CONTENT.fullmatch(tags[0]) is not None
+
+    def written(self, uri: str) -> float | None:
+        return time_in(self._fs.info(uri))
 
     def is_file(self, uri: str) -> bool:
         # `info` of a name that is free also lists: it might be a folder.
@@ -81,12 +96,12 @@ class ObjectFiles:
         for info in infos:
             path = self._below(uri, info["name"])
             if path and not info["name"].endswith("/"):  # else the marker object of a folder
-                yield Entry.from_info(path, info)
+                yield self._entry_of(path, f"{uri}/{path}", info)
 
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]:
         if self._protocol in _NO_LISTING:
             for name, info in self._fs.glob(f"{globbing.escape(uri)}/{pattern}", detail=True).items():
-                yield Entry.from_info(self._below(uri, name), info)
+                yield self._entry_of(self._below(uri, name), name, info)
             return
         # fsspec's own glob passes over folders that it may not or cannot list.
         folders = pattern.split("/")[:-1]
@@ -101,20 +116,47 @@ class ObjectFiles:
     @contextmanager
     def replacing(self, uri: str, *, durable: bool) -> Iterator[BinaryIO]:
         # fsspec's own buffered writers publish what was written so far when an exception passes through them.
-        with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
-            spool = Path(folder, "object")
-            with spool.open("wb") as file:
-                yield file
+        with _spooling() as (spool, file):
+            yield file
+            file.close()
             with told(uri, "write", foreign=True):
                 self._fs.put_file(str(spool), uri)
+
+    @contextmanager
+    def creating(self, uri: str, note: Callable[[str], None]) -> Iterator[BinaryIO]:
+        mark = secrets.token_hex(16)
+        with _spooling() as (spool, file):
+            yield file
+            file.close()
+            note(mark)
+            with told(uri, "write", foreign=True):
+                taken = not self._if_free(lambda: self._put_marked(spool, uri, mark))
+                # Also by the first try of a request whose answer was lost.
+                if taken and self.mark_of(uri) != mark:
+                    raise NotWritableError(f"{uri} exists by now; give another URI")
+
+    def mark_of(self, uri: str) -> str | None:
+        if self._protocol not in _MARKING:
+            self._fs.info(uri)  # says if there is none
+            return None
+        return str(self._fs.metadata(uri).get(_MARK, "")) or None
+
+    def _put_marked(self, spool: Path, uri: str, mark: str) -> None:
+        marked = {"Metadata": {_MARK: mark}} if self._protocol in _MARKING else {}
+        self._fs.put_file(str(spool), uri, mode="create", **marked)
 
     def write(self, uri: str, data: Any, *, durable: bool) -> None:
         self._fs.pipe_file(uri, bytes(data))
 
     def create(self, uri: str, data: bytes) -> bool:
+        return self._if_free(lambda: self._fs.pipe_file(uri, data, mode="create"))
+
+    @staticmethod
+    def _if_free(put: Callable[[], Any]) -> bool:
+        """Put an object on the condition that there is none; False if there is."""
         for ask in range(_ASKS):
             try:
-                self._fs.pipe_file(uri, data, mode="create")
+                put()
                 return True
             except FileExistsError:
                 return False
@@ -164,5 +206,21 @@ class ObjectFiles:
     def arrow_path(self, uri: str) -> str:
         return str(self._fs._strip_protocol(uri))
 
+    def _entry_of(self, path: str, uri: str, info: dict[str, Any]) -> Entry:
+        if (
+            info["type"] != "directory" and info["size"] is None
+        ):  # a web server may not tell: what comes counts
+            info = {**info, "size": len(read_untold(self._fs, uri))}
+        return Entry.from_info(path, info)
+
     def _below(self, uri: str, name: str) -> str:
         return self.arrow_path(name).removeprefix(self.arrow_path(uri)).strip("/")
+
+
+@contextmanager
+def _spooling() -> Iterator[tuple[Path, BinaryIO]]:
+    """A temporary file, which is to become an object."""
+    with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
+        spool = Path(folder, "object")
+        with spool.open("wb") as file:
+            yield spool, file

@@ -9,11 +9,41 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from hipslake.errors import NotReadableError
 from hipslake.files.failures import told
+
+MOST_UNTOLD = 1 << 30
+"""Bytes that are taken from a server which does not say how many there are: its answer may have no end."""
+
+_PIECE = 1 << 20
+_MOST_AT_ONCE = 64 << 20  # bytes of one request, which has to end in time; longer reads are several
+
+
+def read_untold(fs: Any, uri: str) -> bytes:
+    """The content of an object whose size its server does not tell.
+
+    Raises
+    ------
+    NotReadableError
+        It has no end so soon.
+    """
+    pieces, size = [], 0
+    with fs.open(uri, "rb", block_size=0) as stream:
+        while piece := stream.read(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_UNTOLD:
+                raise NotReadableError(
+                    f"{uri}: the server does not say how long it is, and sends more than "
+                    f"{MOST_UNTOLD >> 20} MiB; have it tell Content-Length, or copy the file"
+                )
+    return b"".join(pieces)
 
 
 class RangedFile(io.RawIOBase):
-    """An object of a store, opened for reading: every read is one request for exactly its range.
+    """An object of a store, opened for reading: every read is a request for exactly its range.
+
+    Of more than 64 MiB it is several.
 
     Parquet readers know what they need, and use it as it is; who reads on and on puts a buffer before it. A
     server that knows no ranges sends the whole object, which is then kept.
@@ -71,10 +101,13 @@ class RangedFile(io.RawIOBase):
                 raise FileNotFoundError(errno.ENOENT, "a folder, not a file", self._uri)
             if info["size"] is not None:
                 return int(info["size"])
-            self._whole = bytes(self._fs.cat_file(self._uri))  # a web server makes the answer up as it goes
+            self._whole = read_untold(self._fs, self._uri)  # a web server makes the answer up as it goes
             return len(self._whole)
 
     def _range(self, start: int, stop: int) -> bytes:
+        if stop - start > _MOST_AT_ONCE and self._whole is None:
+            starts = range(start, stop, _MOST_AT_ONCE)
+            return b"".join(self._range(at, min(at + _MOST_AT_ONCE, stop)) for at in starts)
         if self._whole is None:
             with told(self._uri, "read", foreign=True):
                 data = bytes(self._fs.cat_file(self._uri, start=start, end=stop))
@@ -91,6 +124,10 @@ class RangedFile(io.RawIOBase):
 
 class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
     """fsspec for pyarrow, which reads files by ranges of its own choice."""
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        with told(self.fs.unstrip_protocol(paths[0]) if paths else "", "read", foreign=True):
+            return list(super().get_file_info(paths))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         return pa.PythonFile(RangedFile(self.fs, self.fs.unstrip_protocol(path)), mode="r")

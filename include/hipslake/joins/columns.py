@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -36,12 +36,17 @@ class MatchColumns:
 
 
 def match_columns(
-    left: pa.Schema, right: pa.Schema, options: MatchOptions, *, right_name: str
+    left: pa.Schema,
+    right: pa.Schema,
+    options: MatchOptions,
+    *,
+    right_name: str,
+    own: Collection[str] = (HEALPIX_COLUMN,),
 ) -> MatchColumns:
     """Name the columns of a match.
 
-    A name that both sides have gets the suffix of its side. An anti-match has the columns of the left side
-    alone.
+    A name that both sides have, or the outcome itself, gets the suffix of its side. An anti-match has the
+    columns of the left side alone.
 
     Parameters
     ----------
@@ -50,6 +55,8 @@ def match_columns(
     options : MatchOptions
     right_name : str
         Name of the right catalog, for the suffix where none is given.
+    own : collection of str
+        Columns that the outcome may have itself.
 
     Raises
     ------
@@ -61,11 +68,14 @@ def match_columns(
         return MatchColumns({name: name for name in left.names}, {}, left)
     suffixes = options.suffixes or ("", f"_{right_name}")
     taken = {name.casefold() for name in left.names} & {name.casefold() for name in right.names}
+    taken |= set(own)
     mine, others = (
         {name: name + suffix if name.casefold() in taken else name for name in side.names}
         for side, suffix in zip((left, right), suffixes, strict=True)
     )
     fields = [field.with_name(mine[field.name]) for field in left]
+    if options.how == "outer":
+        fields = [field.with_nullable(True) for field in fields]
     fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
     fields += _added(options)
     _refuse_twins([field.name for field in fields], suffixes)
@@ -73,8 +83,19 @@ def match_columns(
 
 
 def _added(options: MatchOptions) -> list[pa.Field]:
-    """What the match itself says of a pair."""
+    """Where a row of an outer match lies, and what the match itself says of a pair."""
     added = [
+        pa.field(
+            name,
+            pa.float64(),
+            metadata={
+                "unit": "deg",
+                "description": f"ICRS {axis} of the left row, or of the right one where there is no left",
+            },
+        )
+        for name, axis in zip(options.placed_by or (), ("right ascension", "declination"), strict=False)
+    ]
+    added += [
         pa.field(
             options.separation,
             pa.float64(),
@@ -102,5 +123,5 @@ def _refuse_twins(names: Sequence[str], suffixes: tuple[str, str]) -> None:
         raise SpecError(
             f"columns {', '.join(map(repr, twins))} of the match would share their names, with suffixes "
             f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes, other names for separation, "
-            "position_angle or rank, or fewer columns"
+            "position, position_angle or rank, or fewer columns"
         )

@@ -10,10 +10,13 @@ import pyarrow.compute as pc
 
 from hipslake.errors import SpecError
 from hipslake.joins.equijoin import matching_rows
+from hipslake.joins.nested_forms import struct_of_lists
 
 
 def nested_field(right: pa.Schema, name: str) -> pa.Field:
-    """The column that holds a time series: a list of structs, never null.
+    """The column that holds a time series: a struct with a list per column, never null.
+
+    All lists of a row are equally long; those of an object without sources are empty.
 
     Parameters
     ----------
@@ -21,7 +24,7 @@ def nested_field(right: pa.Schema, name: str) -> pa.Field:
         The columns that are kept of each row.
     name : str
     """
-    return pa.field(name, pa.list_(pa.struct(list(right))), nullable=False)
+    return pa.field(name, struct_of_lists(right), nullable=False)
 
 
 def check_nested_name(left: Sequence[str], name: str) -> None:
@@ -60,12 +63,12 @@ def nested(
     name : str
         Of the column that is added.
     keep_empty : bool
-        Whether left rows without any right row stay; their list is empty.
+        Whether left rows without any right row stay; their lists are empty.
 
     Returns
     -------
     pyarrow.Table
-        The left rows, in their order, with a list of structs as the last column.
+        The left rows, in their order, with the time series as the last column: see `nested_field`.
     """
     mine, theirs = matching_rows(left[on[0]], right[on[1]])
     by_time = pc.sort_indices(right[time]).to_numpy()  # stable, with nulls at the end
@@ -75,15 +78,16 @@ def nested(
     counts = np.bincount(mine, minlength=left.num_rows)
     if not keep_empty:
         left, counts = left.filter(pa.array(counts > 0)), counts[counts > 0]
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
     rows = right.select(list(columns)).take(pa.array(theirs)).combine_chunks()
-    arrays = [
-        pa.concat_arrays(column.chunks) if column.num_chunks else _none(column) for column in rows.columns
-    ]
-    structs = pa.StructArray.from_arrays(arrays, fields=list(rows.schema))
     field = nested_field(rows.schema, name)
-    series = pa.ListArray.from_arrays(pa.array(offsets), structs, type=field.type)
-    return left.append_column(field, series)
+    lists = [
+        pa.ListArray.from_arrays(
+            offsets, pa.concat_arrays(column.chunks) if column.num_chunks else _none(column), type=part.type
+        )
+        for column, part in zip(rows.columns, field.type, strict=True)
+    ]
+    return left.append_column(field, pa.StructArray.from_arrays(lists, fields=list(field.type)))
 
 
 def _none(column: pa.ChunkedArray) -> pa.Array:

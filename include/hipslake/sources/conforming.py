@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
+from hipslake.joins.nested_forms import are_two_forms, in_other_form
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema, uri: str) -> pa.RecordBatch:
@@ -29,8 +30,9 @@ def _column(batch: pa.RecordBatch, field: pa.Field, uri: str) -> pa.Array:
     if array.type.equals(field.type):
         return array
     try:
-        return array.cast(field.type, safe=True)
-    except pa.ArrowInvalid as error:
+        rows = in_other_form(array) if are_two_forms(array.type, field.type) else array
+        return rows.cast(field.type, safe=True)
+    except ValueError as error:  # among them those of Arrow
         raise SchemaMismatchError(
             f"{uri}: column {field.name!r}: a value of {array.type} does not fit {field.type}, which other "
             f"files need: {error}; store the column with one type in all files"

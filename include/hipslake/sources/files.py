@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from hipslake.errors import InputError, SourceNotFoundError
+from hipslake.sources.links import LinkBounds, places_of
 from hipslake.sources.model import SourceFile
 from hipslake.specs.environment import expand
 from hipslake.storage import Storage
 
 _MAGIC = re.compile(r"[*?\[]")
+_NAMED = 5  # of what is passed over, in messages
 
 
-def list_files(uri: str) -> list[SourceFile]:
-    """Return the files that match a glob, sorted by URI.
+class FileListing(NamedTuple):
+    """The files that match a glob, sorted by URI, and the URIs that match it and are not read."""
+
+    files: list[SourceFile]
+    passed_over: tuple[str, ...]  # hidden files (their names begin with a dot), folders, pipes
+
+    def log_passed_over(self, log: logging.Logger) -> None:
+        """Warn of what is not read, if there is any."""
+        if self.passed_over:
+            log.warning(
+                "%d names match and are not read, as they are hidden files, folders or pipes: %s%s",
+                len(self.passed_over),
+                ", ".join(self.passed_over[:_NAMED]),
+                ", ..." if len(self.passed_over) > _NAMED else "",
+            )
+
+
+def list_files(uri: str) -> FileListing:
+    """Return the files that match a glob, sorted by URI, and what matches it and is passed over.
 
     Parameters
     ----------
@@ -26,30 +47,50 @@ def list_files(uri: str) -> list[SourceFile]:
     SourceNotFoundError
         When no file matches.
     InputError
-        When the URI names a folder: waiting for files would not help.
+        When the URI names a folder: waiting for files would not help. When a link leads out of the landing.
     SpecError
         When a variable is not set.
     """
     expanded = expand(uri)
     storage, pattern = _rooted(expanded)
-    found = [(storage.uri(entry.path), entry) for entry in storage.glob(pattern)]
+    matches = storage.matches(pattern)
+    found = [(storage.uri(entry.path), entry) for entry in matches.files]
+    passed_over = tuple(storage.uri(entry.path) for entry in matches.passed_over)
     if not found:
         folder = storage.uri(pattern)
         if _MAGIC.search(pattern) is None and storage.exists(pattern):
             raise InputError(
                 f"{expanded} is a folder; name its files, such as {folder.rstrip('/')}/*.parquet"
             )
-        raise SourceNotFoundError(f"no file matches {expanded}; put the files there or correct source.uri")
+        but = (
+            f" but hidden files, folders or pipes ({', '.join(passed_over[:_NAMED])})" if passed_over else ""
+        )
+        raise SourceNotFoundError(
+            f"no file matches {expanded}{but}; put the files there or correct source.uri"
+        )
     found.sort(key=lambda pair: pair[0])
-    return [
-        SourceFile(ordinal=ordinal, uri=uri, size=entry.size, stamp=entry.stamp)
+    bounds = LinkBounds(places_of(storage))
+    files = [
+        SourceFile(ordinal=ordinal, uri=uri, size=entry.size, stamp=entry.stamp, place=bounds.place_of(uri))
         for ordinal, (uri, entry) in enumerate(found)
     ]
+    return FileListing(files, passed_over)
 
 
 def located(file: SourceFile) -> tuple[Storage, str]:
-    """Return the storage that holds a file, and the file's path in it."""
-    folder, _, name = file.uri.rpartition("/")
+    """Return the storage that holds a file, and the file's path in it; of a link, of what it leads to.
+
+    Raises
+    ------
+    InputError
+        The file has become a link out of the folder in which it was listed.
+    """
+    uri = file.uri
+    if file.place is not None:
+        bounds = LinkBounds([file.place])
+        bounds.place_of(uri)
+        uri = bounds.resolved(uri)
+    folder, _, name = uri.rpartition("/")
     return Storage.at(folder or "/"), name
 
 

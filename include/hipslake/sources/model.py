@@ -14,6 +14,7 @@ class SourceFile(Frozen):
     uri: str
     size: int  # bytes
     stamp: str  # etag where the store gives one, else the modification time in ISO 8601
+    place: str | None = None  # the local folder that no link of its path leads out of; None: anywhere
 
 
 class Split(Frozen):

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import ClassVar, NamedTuple
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
+from hipslake.files.calendars import check_calendar
+from hipslake.files.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 from hipslake.sources.conforming import conform
 from hipslake.sources.described import DescribedSource
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.parquet_words import Reopen, longest_word
 from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
 
+_ROWS_FOR_UNITS = 1 << 20  # of each file, whose INT96 times are looked at for their unit
 _VARIABLE_WIDTH = 64  # bytes assumed for a value whose type has no fixed width
 _FIELD_ID = (
     b"PARQUET:field_id"  # pyarrow's note of where in the file a field stood; it means nothing elsewhere
@@ -32,7 +36,11 @@ class Footer(NamedTuple):
 
 
 class ParquetSource(DescribedSource[Footer]):
-    """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written."""
+    """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written.
+
+    INT96 times have no unit: they are read in microseconds, or in nanoseconds where the first rows of a file
+    have parts of a microsecond. A value that the unit does not hold is refused.
+    """
 
     format: ClassVar[str] = "parquet"
 
@@ -53,15 +61,22 @@ class ParquetSource(DescribedSource[Footer]):
     ) -> Iterator[pa.RecordBatch]:
         wanted = selected(schema, columns)
         check_unchanged(split.file)
-        with _explained(split.file), _opened(split.file) as parquet:
+        with _explained(split.file), _opened(split.file, wanted) as (file, parquet, unit):
             present = set(parquet.schema_arrow.names)
             names = [name for name in wanted.names if name in present]
             groups = list(range(split.start, split.stop))
+            timed = [name for name in int96_columns(parquet.metadata) if name in names]
+            check_int96(file, timed, groups, unit, split.file.uri)
+            check_calendar(file, parquet.metadata, names, groups, split.file.uri)
             if not names:
                 yield from _rows_without_columns(parquet, groups, wanted, split.file.uri)
                 return
+            most_rows = min(batch_rows, _batch_rows(parquet, groups, wanted))
+            with _explained(split.file, parquet, groups, names), _reopening(split.file) as reopen:
+                if word := longest_word(parquet, reopen, groups, names, split.file):
+                    most_rows = max(1, min(most_rows, BATCH_BYTES // word))
             batches = parquet.iter_batches(
-                batch_size=min(batch_rows, _batch_rows(parquet, groups, wanted)),
+                batch_size=most_rows,
                 row_groups=groups,
                 columns=names,
                 use_threads=False,  # a Spark task is one core
@@ -76,28 +91,44 @@ class ParquetSource(DescribedSource[Footer]):
     def read_head(self, file: SourceFile) -> Footer:
         if file.size == 0:  # an empty file among others is a night without data, not damage
             return Footer(pa.schema([]), (), ())
-        with _explained(file), _opened(file) as parquet:
+        with _explained(file), _opened(file) as (opened, parquet, _):
             metadata = parquet.metadata
+            unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
             return Footer(
-                _without_field_ids(parquet.schema_arrow),
+                _without_field_ids(with_int96_as(parquet.schema_arrow, metadata, unit)),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
             )
 
 
 @contextmanager
-def _opened(file: SourceFile) -> Iterator[pq.ParquetFile]:
+def _opened(
+    file: SourceFile, wanted: pa.Schema | None = None, read_dictionary: list[str] | None = None
+) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
+    """A file, its reader, and the unit in which that gives INT96 times, by the types that are wanted."""
     storage, name = located(file)
-    with (
-        storage.arrow_file(name, file.size) as opened,
-        pq.ParquetFile(
-            opened,
-            pre_buffer=not storage.is_local,  # few large requests to an object store
-            page_checksum_verification=True,
-        ) as parquet,
-    ):
-        yield parquet
+    options: dict[str, Any] = {
+        "pre_buffer": not storage.is_local,  # few large requests to an object store
+        "page_checksum_verification": True,
+        "read_dictionary": read_dictionary,
+    }
+    if read_dictionary:  # of which the beginning is looked at
+        options |= {"pre_buffer": False, "buffer_size": 1 << 20}
+    with storage.arrow_file(name, file.size) as opened, pq.ParquetFile(opened, **options) as parquet:
+        timed = int96_columns(parquet.metadata)
+        unit = unit_for(wanted, timed) if wanted is not None and timed else "ns"
+        if unit == "ns":
+            yield opened, parquet, unit
+            return
+        with pq.ParquetFile(opened, **options, coerce_int96_timestamp_unit=unit) as coerced:
+            yield opened, coerced, unit
+
+
+@contextmanager
+def _reopening(file: SourceFile) -> Iterator[Reopen]:
+    with ExitStack() as stack:
+        yield lambda columns: stack.enter_context(_opened(file, read_dictionary=columns))[1]
 
 
 def _without_field_ids(schema: pa.Schema) -> pa.Schema:

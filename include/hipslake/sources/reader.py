@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hipslake.sources.files import list_files
+from hipslake.sources.files import FileListing, list_files
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source import SourceSpec
@@ -36,8 +36,8 @@ class Source(ABC):
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
 
-    def list_files(self) -> list[SourceFile]:
-        """Return the files that match the spec's glob, sorted by URI.
+    def listing(self) -> FileListing:
+        """Return the files that match the spec's glob, sorted by URI, and what matches it and is not read.
 
         Raises
         ------
@@ -45,6 +45,10 @@ class Source(ABC):
             When there is none.
         """
         return list_files(self.spec.uri)
+
+    def list_files(self) -> list[SourceFile]:
+        """Return the files of `listing`."""
+        return self.listing().files
 
     @abstractmethod
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -20,9 +21,14 @@ class _Column(NamedTuple):
     uri: str  # the file that gave the column its type
 
 
-def join_fields(a: pa.Field, b: pa.Field) -> pa.Field | None:
-    """Return the field that holds both, with the first one's metadata; None where there is none."""
-    kind = widen(a.type, b.type)
+def join_fields(
+    a: pa.Field, b: pa.Field, missing_fields: Literal["error", "null"] = "error"
+) -> pa.Field | None:
+    """Return the field that holds both, with the first one's metadata; None where there is none.
+
+    `missing_fields` is whether a field that one of two structs lacks is an error, or null there.
+    """
+    kind = widen(a.type, b.type, missing_fields=missing_fields)
     if kind is None:
         return None
     return pa.field(a.name, kind, nullable=a.nullable or b.nullable, metadata=a.metadata or b.metadata)
@@ -33,7 +39,7 @@ def unify(
     missing_columns: Literal["error", "null"],
     *,
     source: str,
-    join: Join = join_fields,
+    join: Join | None = None,
 ) -> pa.Schema:
     """Return the schema of all files together: the first file's columns, then those that later files add.
 
@@ -42,11 +48,11 @@ def unify(
     found
         URI and schema of every file that has one.
     missing_columns
-        Whether a column that some files lack is an error, or null there.
+        Whether a column, or a field of a struct, that some files lack is an error, or null there.
     source
         The source's URI, for messages.
     join
-        Gives the field that holds two fields of one name, or None.
+        Gives the field that holds two fields of one name, or None; `join_fields` by default.
 
     Raises
     ------
@@ -55,6 +61,7 @@ def unify(
     EmptySourceError
         When no file has a schema.
     """
+    join = join or partial(join_fields, missing_fields=missing_columns)
     # Surveys have thousands of files with one schema, so look at every different one once.
     different: dict[bytes, tuple[str, pa.Schema]] = {}
     for uri, schema in found:
@@ -91,10 +98,18 @@ def _joined(column: _Column | None, field: pa.Field, uri: str, join: Join) -> _C
     if joined is None:
         raise SchemaMismatchError(
             f"column {field.name!r} is {field.type} in {uri} but {column.field.type} in {column.uri}, "
-            "and no type holds both; rewrite one of the files"
+            f"and no type holds both; {_mend(column.field.type, field.type)}"
         )
     check_unit(column.field, column.uri, field, uri)
     return _Column(joined, column.uri if joined.type.equals(column.field.type) else uri)
+
+
+def _mend(one: pa.DataType, other: pa.DataType) -> str:
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        return "rewrite one of the files, or set source.missing_columns: null to have nulls in missing fields"
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return "write all times with one zone, or all without"
+    return "rewrite one of the files"
 
 
 def _lacking_message(lacking: dict[str, str], columns: dict[str, _Column]) -> str:

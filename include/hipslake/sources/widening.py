@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.types as kinds
+
+from hipslake.joins.nested_forms import are_two_forms, other_form
 
 _MANTISSA_BITS = {16: 11, 32: 24, 64: 53}
 _DICTIONARY_BITS = 32
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers, signed or not
 
 
-def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+def widen(
+    a: pa.DataType, b: pa.DataType, *, missing_fields: Literal["error", "null"] = "error"
+) -> pa.DataType | None:
     """Return the type that both types widen to, or None where no type holds both.
 
     Null widens to anything; integers, floats, decimals and units of time to the wider of the two; integers to
     a float or decimal that holds them (int64 to float64, where a value past 2**53 is refused when read);
-    string to large_string and binary to large_binary; lists, structs and dictionaries by what they hold. A
-    struct must have the same fields in both.
+    string to large_string and binary to large_binary; lists, structs and dictionaries by what they hold; a
+    dictionary and its words to the words. A struct must have the same fields in both, unless fields that one
+    of them lacks may be null. Nested rows, as a list of structs or a struct of lists, take the form of the
+    first.
+
+    Parameters
+    ----------
+    a, b : pyarrow.DataType
+    missing_fields : {"error", "null"}
+        Whether structs with different fields have no common type, or one with the fields of both.
 
     Examples
     --------
@@ -31,10 +44,13 @@ def widen(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         return a
     if kinds.is_null(a):
         return b
+    a, b = without_views(a), without_views(b)
+    if a == b:
+        return a
     if isinstance(a, pa.BaseExtensionType) or isinstance(b, pa.BaseExtensionType):
         return None
     if kinds.is_nested(a) or kinds.is_nested(b):
-        return _widen_nested(a, b)
+        return _widen_nested(a, b, missing_fields)
     if kinds.is_dictionary(a) or kinds.is_dictionary(b):
         return _widen_dictionary(a, b)
     return _widen_flat(a, b)
@@ -72,38 +88,56 @@ def _wider_integer(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}.get(bits)
 
 
-def _widen_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+def _widen_nested(
+    a: pa.DataType, b: pa.DataType, missing_fields: Literal["error", "null"]
+) -> pa.DataType | None:
     lists = (kinds.is_list, kinds.is_large_list)
     if any(check(a) for check in lists) and any(check(b) for check in lists):
-        value = widen(a.value_type, b.value_type)
         make = pa.large_list if kinds.is_large_list(a) or kinds.is_large_list(b) else pa.list_
-        nullable = a.value_field.nullable or b.value_field.nullable
-        return None if value is None else make(a.value_field.with_type(value).with_nullable(nullable))
+        field = _widen_field(a.value_field, b.value_field, missing_fields)
+        return None if field is None else make(field)
     if kinds.is_fixed_size_list(a) and kinds.is_fixed_size_list(b) and a.list_size == b.list_size:
-        value = widen(a.value_type, b.value_type)
-        nullable = a.value_field.nullable or b.value_field.nullable
-        field = a.value_field.with_nullable(nullable)
-        return None if value is None else pa.list_(field.with_type(value), a.list_size)
-    if kinds.is_struct(a) and kinds.is_struct(b) and {f.name for f in a} == {f.name for f in b}:
-        fields = [(field, b.field(field.name), widen(field.type, b.field(field.name).type)) for field in a]
-        if any(kind is None for _, _, kind in fields) or len(fields) != b.num_fields:
-            return None
-        return pa.struct(
-            [
-                mine.with_type(kind).with_nullable(mine.nullable or other.nullable)
-                for mine, other, kind in fields
-            ]
-        )
+        field = _widen_field(a.value_field, b.value_field, missing_fields)
+        return None if field is None else pa.list_(field, a.list_size)
+    if kinds.is_struct(a) and kinds.is_struct(b):
+        return _widen_struct(a, b, missing_fields)
+    if are_two_forms(a, b):
+        same = other_form(b)
+        return None if same is None else _widen_nested(a, same, missing_fields)
     return None
+
+
+def _widen_field(a: pa.Field, b: pa.Field, missing_fields: Literal["error", "null"]) -> pa.Field | None:
+    """The field that holds the values of both, with the name and metadata of the first."""
+    kind = widen(a.type, b.type, missing_fields=missing_fields)
+    return None if kind is None else a.with_type(kind).with_nullable(a.nullable or b.nullable)
+
+
+def _widen_struct(
+    a: pa.StructType, b: pa.StructType, missing_fields: Literal["error", "null"]
+) -> pa.DataType | None:
+    mine, theirs = ({field.name: field for field in kind} for kind in (a, b))
+    if len(mine) < a.num_fields or len(theirs) < b.num_fields:  # a name comes twice
+        return None
+    if mine.keys() != theirs.keys() and missing_fields == "error":
+        return None
+    held = {}
+    for name in mine.keys() & theirs.keys():
+        field = _widen_field(mine[name], theirs[name], missing_fields)
+        if field is None:
+            return None
+        held[name] = field
+    alone = [*mine.values(), *(field for name, field in theirs.items() if name not in mine)]
+    return pa.struct([held.get(field.name, field.with_nullable(True)) for field in alone])
 
 
 def _widen_dictionary(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if not (kinds.is_dictionary(a) and kinds.is_dictionary(b)):
-        return None
+        return widen(*(kind.value_type if kinds.is_dictionary(kind) else kind for kind in (a, b)))
     index, value = widen(a.index_type, b.index_type), widen(a.value_type, b.value_type)
-    if index is None or value is None or a.ordered or b.ordered:  # two orders need not agree
+    if index is None or value is None:
         return None
-    return pa.dictionary(index, value)
+    return pa.dictionary(index, value)  # in no order: the orders of two need not agree
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -111,7 +145,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return kinds.is_binary(kind) or kinds.is_large_binary(kind)
+    return kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind)
 
 
 def _decimal_of(kind: pa.DataType, other: pa.DataType) -> pa.DataType:

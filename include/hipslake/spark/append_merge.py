@@ -30,7 +30,6 @@ from hipslake.spark.scratch import blocks_in_write
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append import ORDINAL, ClaimedOrdinal
 from hipslake.steps.assembling import marks_of_run
-from hipslake.steps.histogram import HistogramReport
 from hipslake.steps.increment_draft import describe_increment
 from hipslake.steps.plan import rows_and_limit
 from hipslake.steps.run import RunFolder
@@ -43,8 +42,7 @@ from hipslake.versions.ordinals import claim_ordinal
 class Merged:
     """What a merge has made."""
 
-    folder: RunFolder
-    counted: HistogramReport
+    run: AppendRun
     base: CatalogMetadata | None  # the version that it was merged with
     attempt: Attempt
     schema: pa.Schema
@@ -54,9 +52,15 @@ class Merged:
     @cached_property
     def increment(self) -> Increment:
         """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
-        attempt = self.attempt
+        run, attempt = self.run, self.attempt
         return describe_increment(
-            self.folder, self.counted, self.base, write_id=attempt.write_id, ordinal=attempt.ordinal
+            run.folder,
+            run.frozen,
+            run.inputs,
+            run.counted,
+            self.base,
+            write_id=attempt.write_id,
+            ordinal=attempt.ordinal,
         )
 
 
@@ -114,7 +118,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
     changes = _changes(run, attempt, earlier, list(regions))
     came = PixelTree(cells.order, cells.npix)
     margins = _margins(run, base, attempt, schema, changes, came, coverage)
-    return Merged(run.folder, run.counted, base, attempt, schema, changes, margins)
+    return Merged(run, base, attempt, schema, changes, margins)
 
 
 def _margins(

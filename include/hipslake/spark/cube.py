@@ -8,9 +8,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hipslake.cube.conditions import Conditions
 from hipslake.cube.store.answers import AnswerTasks
 from hipslake.cube.store.cube import Cube
+from hipslake.predicates.conditions import Conditions
 from hipslake.spark.exchange import run_tasks
 
 
@@ -18,7 +18,7 @@ def query_frame(
     spark: SparkSession,
     cube: Cube,
     columns: Iterable[str] | None = None,
-    conditions: Conditions = None,
+    conditions: Conditions | str = None,
     partition_by: str | Sequence[str] | None = None,
     dimension_columns: str | Sequence[str] | None = None,
     datasets: Sequence[str] | None = None,

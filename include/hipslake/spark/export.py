@@ -17,7 +17,7 @@ from hipslake.catalog.exporting import Export
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
-from hipslake.steps.export import ExportReport, ExportRequest, export_of, preparing, report_of
+from hipslake.steps.export import ExportReport, ExportRequest, export_of, preparing, report_of, written
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.storage import Storage
@@ -39,7 +39,7 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
             with phases("read"), engine.progress("export", done=task.done):
                 engine.run(task, tasks=tasks, result=_RESULT)
         with phases("write"):
-            exported = export.write(_rows(folder, tasks))
+            exported = written(request, export, _rows(folder, tasks))
         folder.delete_tree(PIECES)
         return report_of(export, exported, phases)
 

@@ -51,7 +51,8 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     write_id, catalog = state.run.write_id, state.catalog
     if names_write(catalog, write_id):
         raise StepError(
-            f"{catalog.uri(write_id)} is published; clear the run from its first task to write anew"
+            f"{catalog.uri(write_id)} is published, or about to be; clear the run from its first task to "
+            "write anew"
         )
     with phases("clear"):
         catalog.delete_tree(write_id)

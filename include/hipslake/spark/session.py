@@ -8,7 +8,8 @@ import sys
 from pyspark.sql import SparkSession
 
 from hipslake.files.access import for_workers
-from hipslake.spark.settings import SESSION, launch_settings
+from hipslake.files.timeouts import set_in
+from hipslake.spark.settings import SESSION, door_settings, launch_settings
 
 
 def open_session(name: str) -> SparkSession:
@@ -34,6 +35,10 @@ def open_session(name: str) -> SparkSession:
     for name, value in for_workers(os.environ).items():
         # Set here and not by spark-submit, whose command line everybody on the machine may read.
         builder = builder.config(f"spark.executorEnv.{name}", value)
+    for name, value in set_in(os.environ).items():
+        builder = builder.config(f"spark.executorEnv.{name}", value)
+    for name, value in door_settings(os.environ).items():
+        builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -27,6 +27,8 @@ CLASS_ARCHIVE = (
     "HIPSLAKE_CLASS_ARCHIVE"  # names the file that `make setup` writes: Spark's classes, loaded and checked
 )
 
+SECRET = "HIPSLAKE_SPARK_SECRET"
+
 # Can be set by the job itself.
 SESSION: dict[str, str] = {
     "spark.sql.catalogImplementation": "in-memory",
@@ -76,6 +78,24 @@ def launch_settings(master: str, environment: Mapping[str, str] = os.environ) ->
     if master.startswith("local"):
         settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options(environment))}
     return settings
+
+
+def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return how a job proves to Spark who it is, and that all is encrypted: of sessions, not of commands.
+
+    Parameters
+    ----------
+    environment : mapping of str to str
+        `HIPSLAKE_SPARK_SECRET`, the secret of the cluster; without it, Spark lets in whoever reaches it.
+    """
+    secret = environment.get(SECRET, "")
+    if not secret:
+        return {}
+    return {
+        "spark.authenticate": "true",
+        "spark.authenticate.secret": secret,
+        "spark.network.crypto.enabled": "true",
+    }
 
 
 def java_options(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:

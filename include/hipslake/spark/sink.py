@@ -24,6 +24,7 @@ from hipslake.spark.sink_planning import plan_sink
 from hipslake.spark.sink_replacing import Replaced, Standing, check_none_came, find_replaced
 from hipslake.spark.sink_rows import NewRows
 from hipslake.spark.sink_writing import WriteTask, check_files, write_files
+from hipslake.spark.taking_out import write_kept
 from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
@@ -31,13 +32,22 @@ from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.fitting import OpenTable, fitting_table
 from hipslake.tables.keys import check_key
-from hipslake.tables.order import SinkOrder, SinkOutcome
+from hipslake.tables.older_sinks import same_digest
+from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.tables.partitioning import in_table
 from hipslake.tables.positions import NO_POSITIONS
 from hipslake.tables.rows import NoRows, Rows, rows_of
 from hipslake.tables.schemas import arrow_schema, check_written, stored_schema
-from hipslake.tables.sunk import KEPT, Sunk, known_sink, sunk_properties, was_sunk_earlier
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
+from hipslake.tables.sunk import (
+    KEPT,
+    KEY_PROPERTY,
+    SUNK_PROPERTY,
+    Sunk,
+    known_sink,
+    sunk_properties,
+    was_sunk_earlier,
+)
+from hipslake.tables.writes import claim, finish, heartbeat, sweep_held_up, sweep_writes, writes_of
 from hipslake.tables.writing import FileWriter, WrittenFile
 from hipslake.versions.heartbeat import Heartbeat
 
@@ -105,6 +115,7 @@ class _Shaped:
     created: bool = False
     columns_added: tuple[str, ...] = ()
     swept: tuple[str, ...] = ()  # of dead writes of it
+    stale_after: float | None = None
 
     def by(self, opened: OpenTable) -> None:
         """Take up what one did."""
@@ -115,7 +126,7 @@ class _Shaped:
 def _sunk_into(catalog: Catalog, order: SinkOrder, engine: Engine, stale_after: float | None) -> SinkOutcome:
     phases = Phases()
     with phases("prepare"):
-        opened, shaped = _opened(catalog, order, engine), _Shaped()
+        opened, shaped = _opened(catalog, order, engine), _Shaped(stale_after=stale_after)
         shaped.by(fitting_table(catalog, order.spec, opened.stored))
         shaped.swept = tuple(sweep_writes(catalog, order.spec.table, stale_after))
         for path in shaped.swept:
@@ -176,7 +187,7 @@ def _tried(
     shaped.by(fitting)
     table = fitting.table
     before = known_sink(table, order.key)
-    if before is not None and before.fingerprint == order.fingerprint and not order.force:
+    if before is not None and same_digest(before.fingerprint, order.fingerprint) and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
         found = snapshot_of(table, before.write)
         return SinkOutcome(
@@ -193,7 +204,7 @@ def _tried(
     write_id = claim(table)
     try:
         with heartbeat(table, write_id) as beating:
-            standing = Standing(table, before)
+            standing = Standing(table, before, order.spec.name)
             return _sunk(catalog, order, engine, opened, shaped, standing, write_id, beating, phases)
     except ConflictError:
         finish(table, write_id, ())  # it was overtaken, and nothing of it stands
@@ -251,11 +262,14 @@ def _sunk(
     )
     with phases("write"):
         files = write_files(task, engine, work)
+        kept = write_kept(engine, table, replaced.mixed, replaced.mixed_gone, fields, writer)
     check_files(spec.table, files, plan.shuffle, counted.rows + plan.rewritten)
     with phases("commit"):
-        committed = _commit(catalog, order, standing, counted, replaced, files, write_id, beating)
-        paths = [file.path for file in files]
+        sunk = _sunk_by(order, standing, counted, write_id, alone=not plan.rewritten)
+        committed = _commit(catalog, order, standing, counted, replaced, [*files, *kept], sunk, beating)
+        paths = [file.path for file in (*files, *kept)]
         finish(committed.table, write_id, paths, attempts=committed.attempts)
+        shaped.swept += tuple(sweep_held_up(catalog, committed.table, shaped.stale_after))
     return SinkOutcome(
         table=spec.table,
         location=table.location(),
@@ -267,17 +281,36 @@ def _sunk(
         rows_out=counted.rows,
         rows_left_out=replaced.left_out,
         rows_updated=replaced.rows,
-        rows_rewritten=plan.rewritten,
+        rows_rewritten=plan.rewritten + sum(file.rows for file in kept),
         case=plan.shuffle.case.value,
         plan=plan.shuffle.explain(),
-        expected_files=plan.shuffle.expected_files,
-        files_added=len(files),
+        expected_files=plan.shuffle.expected_files + len(kept),
+        files_added=len(files) + len(kept),
         files_removed=len(replaced.removed),
         files_read=replaced.read,
-        bytes=sum(file.bytes for file in files),
+        bytes=sum(file.bytes for file in (*files, *kept)),
         task_bytes=task.bytes_by_task(files),
         attempts=committed.attempts,
         seconds=phases.seconds,
+    )
+
+
+def _sunk_by(order: SinkOrder, standing: Standing, counted: Counted, write_id: str, *, alone: bool) -> Sunk:
+    """What the table is told of a sink; `alone`: its files hold no other rows."""
+    before = standing.before
+    return Sunk(
+        key=order.key,
+        fingerprint=order.fingerprint,
+        content=order.rows.content,
+        rows=counted.rows,
+        write=write_id,
+        at=datetime.now(UTC),
+        start=order.start,
+        end=order.end,
+        whole=order.whole,
+        source=order.rows if isinstance(order.rows, CatalogRows) else None,
+        alone=alone,
+        replaced=before.model_copy(update={"replaced": None}) if before else None,
     )
 
 
@@ -288,7 +321,7 @@ def _commit(
     counted: Counted,
     replaced: Replaced,
     files: list[WrittenFile],
-    write_id: str,
+    sunk: Sunk,
     beating: Heartbeat,
 ) -> Committed:
     planned = standing.table.metadata.current_snapshot_id
@@ -299,25 +332,14 @@ def _commit(
         if known_sink(table, order.key) != standing.before:
             raise ConflictError(f"table {order.spec.table}: another run has sunk {order.key} meanwhile")
         if table.metadata.current_snapshot_id != planned:
-            check_none_came(order, standing, table, counted)
+            check_none_came(order, standing, table, counted, replaced)
 
-    sunk = Sunk(
-        key=order.key,
-        fingerprint=order.fingerprint,
-        content=order.rows.content,
-        rows=counted.rows,
-        write=write_id,
-        at=datetime.now(UTC),
-        start=order.start,
-        end=order.end,
-        whole=order.whole,
-    )
     change = Change(
         ChangeKind.OVERWRITE if replaced.removed else ChangeKind.APPEND,
-        write_id,
+        sunk.write,
         files,
         replaced.removed,
         properties=lambda table: sunk_properties(table, sunk),
-        summary={"hipslake.sink": order.key},
+        summary={KEY_PROPERTY: order.key, SUNK_PROPERTY: sunk.model_dump_json(exclude_defaults=True)},
     )
     return commit(catalog, order.spec.table, change, check)

@@ -204,7 +204,7 @@ def extremes(batch: pa.RecordBatch, key: Sequence[str]) -> pa.Table:
         if pa.types.is_fixed_size_binary(column.type):
             column = column.cast(pa.binary())
         extremes = pc.min_max(column)
-        found[name] = pa.array([extremes["min"].as_py(), extremes["max"].as_py()], column.type)
+        found[name] = pa.array([extremes["min"], extremes["max"]], column.type)
     return pa.table(found)
 
 

@@ -10,7 +10,6 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from hipslake.engine.model import Engine
-from hipslake.errors import PlanError
 from hipslake.spark.sink_counting import SOURCE, Counted
 from hipslake.spark.sink_replacing import Replaced
 from hipslake.specs.partitioning import PartitionField
@@ -19,6 +18,7 @@ from hipslake.tables.old_rows import StoredFile
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.schemas import arrow_schema
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
+from hipslake.tables.standing_fields import given_up
 from hipslake.tables.transforms import result_type
 from hipslake.tables.values import ROWS, PartitionValues
 
@@ -86,13 +86,7 @@ def plan_sink(
     replaced : Replaced
     parts : int
         In which the new rows are read.
-
-    Raises
-    ------
-    PlanError
-        A file to be rewritten is of another partition spec than the table's.
     """
-    _check_partition_spec(table, replaced, order.spec.table)
     counts = counted.values
     kinds = None if counts is None else counts.drop_columns([ROWS, SOURCE])
     stay = _partition_rows([file for file, _ in replaced.partly], table, fields)
@@ -123,28 +117,19 @@ def plan_sink(
     return SinkPlan(values, shuffle, old)
 
 
-def _check_partition_spec(table: Table, replaced: Replaced, name: str) -> None:
-    present = table.spec().spec_id
-    other = sorted(file.file_path for file, _ in replaced.partly if file.spec_id != present)
-    if other:
-        raise PlanError(
-            f"table {name}: {len(other)} files to be rewritten, such as {other[0]}, are of an older "
-            "partition spec; rewrite them with the present one first (in Spark: CALL "
-            "system.rewrite_data_files)"
-        )
-
-
 def _partition_rows(files: list[DataFile], table: Table, fields: tuple[PartitionField, ...]) -> pa.Table:
     """The partition values of files as rows, of the types that those of new rows have."""
     schema = arrow_schema(table.schema())
     found = {}
-    for at, field in enumerate(fields):
+    gone = given_up(table.spec(), table.schema())
+    positions = [at for at in range(len(table.spec().fields)) if at not in gone]
+    for number, (at, field) in enumerate(zip(positions, fields, strict=True)):
         kind = result_type(field, schema.field(field.column).type)
         kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
         values = [file.partition[at] for file in files]
         if pa.types.is_temporal(kind):
             plain = pa.int32() if kind.bit_width == 32 else pa.int64()
-            found[str(at)] = pa.array(values, plain).view(kind)
+            found[str(number)] = pa.array(values, plain).view(kind)
         else:
-            found[str(at)] = pa.array(values, kind)
+            found[str(number)] = pa.array(values, kind)
     return pa.table(found)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,19 +14,22 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from hipslake.engine.model import Engine
-from hipslake.errors import ConflictError, PlanError
+from hipslake.errors import ConflictError
 from hipslake.spark.scratch import blocks_in_folder
 from hipslake.spark.sink_counting import Counted
 from hipslake.spark.sink_rows import Interval, NewRows
+from hipslake.spark.taking_out import follow_sink
 from hipslake.spark.upsert import find_old_versions
 from hipslake.specs.table import TableMode
 from hipslake.storage import Storage
 from hipslake.tables.data_files import check_no_delete_files, live_files
+from hipslake.tables.lineage import files_by_write
 from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.positions import NO_POSITIONS, Positions
-from hipslake.tables.skipping import files_in_interval, files_of_write, files_with_keys
-from hipslake.tables.sunk import Sunk
+from hipslake.tables.skipping import files_in_interval, files_with_keys
+from hipslake.tables.sunk import StandingSinks, spec_of
+from hipslake.tables.sunk_model import Sunk
 
 _KEY_BYTES = 64.0
 _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
@@ -41,15 +44,30 @@ class Standing:
     table : pyiceberg.table.Table
     before : Sunk or None
         What was sunk under the key of the order.
+    spec : str
+        The name of its spec.
     """
 
     table: Table
     before: Sunk | None
+    spec: str
 
     @cached_property
     def files(self) -> list[DataFile]:
         """Its live data files."""
         return live_files(self.table)
+
+    def keeps_apart(self, file: DataFile) -> bool:
+        """Whether what stays of a file is written apart from the new rows.
+
+        If it is partitioned in another way than the table is now; or if other specs sink into the table too,
+        for their sinks are followed, and must not be taken for this one.
+        """
+        return self._has_others or bool(file.spec_id != self.table.spec().spec_id)
+
+    @cached_property
+    def _has_others(self) -> bool:
+        return any(spec_of(key) != self.spec for key in StandingSinks(self.table).keys)
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,10 @@ class Replaced:
         Files that are rewritten, and how many rows of each stay.
     gone : Positions
         Rows of each file of `partly` that go.
+    mixed : tuple of (DataFile, int)
+        Files as those of `partly`, of which what stays is written apart from the new rows.
+    mixed_gone : Positions
+        Rows of each file of `mixed` that go.
     dropped : Positions
         Rows of each part of the new ones that are left out.
     rows : int
@@ -77,6 +99,8 @@ class Replaced:
     files: tuple[DataFile, ...] = ()
     partly: tuple[tuple[DataFile, int], ...] = ()
     gone: Positions = NO_POSITIONS
+    mixed: tuple[tuple[DataFile, int], ...] = ()
+    mixed_gone: Positions = NO_POSITIONS
     dropped: Positions = NO_POSITIONS
     rows: int = 0
     left_out: int = 0
@@ -85,7 +109,7 @@ class Replaced:
     @property
     def removed(self) -> list[DataFile]:
         """All files that the table no longer names."""
-        return [*self.files, *(file for file, _ in self.partly)]
+        return [*self.files, *(file for file, _ in (*self.partly, *self.mixed))]
 
 
 def find_replaced(
@@ -115,10 +139,14 @@ def find_replaced(
         return _by_key(order, engine, standing, new, counted, work)
     if order.spec.mode is TableMode.OVERWRITE_INTERVAL:
         return _in_interval(Interval.of(order), engine, standing, new, work)
-    return Replaced() if standing.before is None else _sunk_before(order, standing.before, standing.files)
+    if standing.before is None or not standing.before.rows:
+        return Replaced()
+    return _sunk_before(order, engine, standing, standing.before, new, work)
 
 
-def check_none_came(order: SinkOrder, standing: Standing, table: Table, counted: Counted) -> None:
+def check_none_came(
+    order: SinkOrder, standing: Standing, table: Table, counted: Counted, replaced: Replaced
+) -> None:
     """Look whether files that came into the table since may hold what was to be replaced.
 
     Raises
@@ -129,6 +157,8 @@ def check_none_came(order: SinkOrder, standing: Standing, table: Table, counted:
         Delete files came: the rows that they take away would stand again in the files that are written anew.
     """
     if order.spec.mode is TableMode.APPEND:
+        if replaced.removed:
+            check_no_delete_files(table, "to replace what was sunk before")
         return
     check_no_delete_files(table, f"mode {order.spec.mode}")
     seen = {file.file_path for file in standing.files}
@@ -145,16 +175,19 @@ def check_none_came(order: SinkOrder, standing: Standing, table: Table, counted:
         )
 
 
-def _sunk_before(order: SinkOrder, before: Sunk, standing: list[DataFile]) -> Replaced:
-    files = files_of_write(standing, before.write)
+def _sunk_before(
+    order: SinkOrder, engine: Engine, standing: Standing, before: Sunk, new: NewRows, work: Storage
+) -> Replaced:
+    check_no_delete_files(standing.table, "to replace what was sunk before")
+    files = files_by_write(standing.table, standing.files, before.write)
     rows = sum(file.record_count for file in files)
-    if rows != before.rows:
-        raise PlanError(
-            f"table {order.spec.table}: {order.key} was sunk before, from other rows, and its {before.rows} "
-            f"rows lie in files with others by now ({rows} do not), so they cannot be taken out. Use mode "
-            "overwrite-interval or upsert, or delete them from the table by hand"
-        )
-    return Replaced(tuple(files), rows=rows)
+    if before.alone and rows == before.rows:
+        return Replaced(tuple(files), rows=rows)
+    descent, followed = follow_sink(engine, standing.table, before, new, work, force=order.force)
+    numbers = sorted(followed.mine)
+    going = [followed.mine[number] for number in numbers]
+    found = [descent.files[number] for number in numbers]
+    return _Cut.of(found, going).replaced(work, apart=lambda file: True, read=len(descent.files))
 
 
 def _by_key(
@@ -175,16 +208,12 @@ def _by_key(
         scratch=blocks_in_folder(work, "exchange-keys", _KEY_BYTES * counted.rows),
     )
     numbers = sorted(joined.old)
-    going = [joined.old[number] for number in numbers]
-    whole, partly, gone = _cut([candidates[number] for number in numbers], going)
-    return Replaced(
-        files=tuple(whole),
-        partly=tuple(partly),
-        gone=Positions.kept(work.sub("gone"), gone),
+    cut = _Cut.of([candidates[number] for number in numbers], [joined.old[number] for number in numbers])
+    found = cut.replaced(work, apart=standing.keeps_apart, read=len(candidates))
+    return replace(
+        found,
         dropped=Positions.kept(work.sub("dropped"), joined.new),
-        rows=sum(len(at) for at in going),
         left_out=sum(len(at) for at in joined.new.values()),
-        read=len(candidates),
     )
 
 
@@ -200,30 +229,43 @@ def _in_interval(
         found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
     found.sort(key=lambda row: row["number"])
     going = [np.frombuffer(row["positions"], np.int64) for row in found]
-    whole, partly, gone = _cut([maybe[row["number"]] for row in found], going)
-    return Replaced(
-        files=(*inside, *whole),
-        partly=tuple(partly),
-        gone=Positions.kept(work.sub("gone"), gone),
-        rows=sum(file.record_count for file in inside) + sum(len(at) for at in going),
-        read=len(maybe),
-    )
+    cut = _Cut.of([maybe[row["number"]] for row in found], going)
+    replaced = cut.replaced(work, apart=standing.keeps_apart, read=len(maybe))
+    rows = replaced.rows + sum(file.record_count for file in inside)
+    return replace(replaced, files=(*inside, *replaced.files), rows=rows)
 
 
-def _cut(
-    files: list[DataFile], going: list[NDArray[np.int64]]
-) -> tuple[list[DataFile], list[tuple[DataFile, int]], dict[int, NDArray[np.int64]]]:
-    """Files all of whose rows go, those of which rows stay, and the positions that go of the latter."""
-    whole: list[DataFile] = []
-    partly: list[tuple[DataFile, int]] = []
-    positions = {}
-    for file, at in zip(files, going, strict=True):
-        if len(at) == file.record_count:
-            whole.append(file)
-        elif len(at):
-            positions[len(partly)] = at
-            partly.append((file, file.record_count - len(at)))
-    return whole, partly, positions
+@dataclass(frozen=True)
+class _Cut:
+    """Files all of whose rows go, and those of which rows stay: file, positions that go, rows that stay."""
+
+    whole: tuple[DataFile, ...]
+    parts: tuple[tuple[DataFile, NDArray[np.int64], int], ...]
+
+    @classmethod
+    def of(cls, files: list[DataFile], going: list[NDArray[np.int64]]) -> _Cut:
+        """Cut files by the positions of the rows that go of each."""
+        found = [(file, at, file.record_count - len(at)) for file, at in zip(files, going, strict=True)]
+        parts = tuple(each for each in found if each[2] and len(each[1]))
+        return cls(tuple(file for file, _, rest in found if not rest), parts)
+
+    def replaced(self, work: Storage, *, apart: Callable[[DataFile], bool], read: int) -> Replaced:
+        """What goes; `apart` says of which files what stays is written apart from the new rows."""
+        mixed = [each for each in self.parts if apart(each[0])]
+        partly = [each for each in self.parts if not apart(each[0])]
+        return Replaced(
+            files=self.whole,
+            partly=tuple((file, rest) for file, _, rest in partly),
+            gone=_kept(work.sub("gone"), partly),
+            mixed=tuple((file, rest) for file, _, rest in mixed),
+            mixed_gone=_kept(work.sub("gone-apart"), mixed),
+            rows=sum(file.record_count for file in self.whole) + sum(len(at) for _, at, _ in self.parts),
+            read=read,
+        )
+
+
+def _kept(storage: Storage, parts: list[tuple[DataFile, NDArray[np.int64], int]]) -> Positions:
+    return Positions.kept(storage, {number: at for number, (_, at, _) in enumerate(parts)})
 
 
 @dataclass(frozen=True)

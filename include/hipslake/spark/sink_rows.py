@@ -9,13 +9,14 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.predicates.evaluation import truth
 from hipslake.specs.partitioning import PartitionField
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.rows import Rows
 from hipslake.tables.schemas import conformed
+from hipslake.tables.skipping import in_interval
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,7 @@ class Interval:
 
     def holds(self, rows: pa.RecordBatch) -> pa.Array:
         """Whether each row lies in it; null where it has no time."""
-        column = rows.column(self.column)
-        if pa.types.is_date(column.type):
-            column = column.cast(pa.timestamp("us"))
-        zone = column.type.tz
-        inside = pc.greater_equal(column, _moment(self.start, zone))
-        if self.end is None:
-            return inside
-        return pc.and_(inside, pc.less(column, _moment(self.end, zone)))
+        return truth(in_interval(self.column, self.start, self.end), rows).combine_chunks()
 
 
 def without(batches: Iterator[pa.RecordBatch], dropped: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
@@ -94,8 +88,3 @@ def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
     """The stretches [first, last) of equal numbers in a sorted array of numbers from 0 on."""
     cuts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
     return list(pairwise([*cuts, len(numbers)]))
-
-
-def _moment(moment: datetime, zone: str | None) -> pa.Scalar:
-    micros = pa.scalar(moment, pa.timestamp("us", tz="UTC"))
-    return micros if zone is not None else pa.scalar(micros.value, pa.timestamp("us"))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.reordering import in_order
 from hipslake.errors import VerificationError
 from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.sink_planning import OldFile
@@ -149,7 +150,7 @@ class WriteTask:
         rows = pa.Table.from_batches([batch for batch, _, _ in found])
         values = np.concatenate([value for _, value, _ in found])
         order = curve_order(values)
-        rows, values = rows.take(pa.array(order)), values[order]
+        rows, values = in_order(rows, order), values[order]
         written = []
         for first, last in runs_of(values):
             value = int(values[first])

@@ -7,10 +7,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
-from hipslake.catalog.filters import parse_filter
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.planning import (
     ClusterMark,
@@ -25,11 +21,14 @@ from hipslake.compaction.iceberg_table import IcebergTable
 from hipslake.compaction.model import CompactedTable
 from hipslake.compaction.parquet_folder import ParquetFolder
 from hipslake.errors import SpecError
+from hipslake.predicates.evaluation import truth
+from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest, FileSizes
 
-_NUMBER = " file number"
+_NAMED = 5  # files that a text names
+_MOST_TOLD = 1000
 CURVES = {CompactionMode.ZORDER: Curve.Z_ORDER, CompactionMode.HILBERT: Curve.HILBERT}
 
 
@@ -92,6 +91,10 @@ class Plan:
             )
         if table.older_files:
             text = f"{text} {table.older_files} files of an older partition spec stay as they are."
+        left = table.left_out
+        if left:
+            named = ", ".join(left[:_NAMED]) + (", ..." if len(left) > _NAMED else "")
+            text = f"{text} {len(left)} files are left out, as they are hidden or no Parquet files: {named}."
         considered = len(self.considered) + (0 if spec.partitions else table.older_files)
         return CompactTableReport(
             table=table.name,
@@ -103,6 +106,8 @@ class Plan:
             files_skipped=considered - len(files),
             removed=FileSizes.of([file.bytes for file in files]),
             expected_files=self.expected,
+            left_out=left[:_MOST_TOLD],
+            files_left_out=len(left),
             text=text,
         )
 
@@ -159,8 +164,5 @@ def _filtered(table: CompactedTable, text: str | None) -> tuple[TableFile, ...]:
     values = table.partition_values
     if not values.schema.names:
         raise SpecError(f"{table.name} has no partitions to filter by; leave out partitions: {text!r}")
-    numbers = pa.array(range(len(table.files)), pa.int64())
-    chosen = ds.dataset(values.append_column(_NUMBER, numbers)).to_table(
-        [_NUMBER], filter=parse_filter(text, values.schema)
-    )
-    return tuple(table.files[at] for at in chosen[_NUMBER].to_pylist())
+    chosen = truth(parse_filter(text, values.schema), values).to_pylist()
+    return tuple(file for file, passes in zip(table.files, chosen, strict=True) if passes)

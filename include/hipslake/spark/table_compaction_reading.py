@@ -72,7 +72,8 @@ def read_rows(access: FileAccess, parts: Sequence[Part], columns: Sequence[str])
     for part in parts:
         first = 0
         for batch in access.read(part.path, columns, part.share):
-            yield PartRows(part, first, batch)
+            if batch.num_rows:
+                yield PartRows(part, first, batch)
             first += batch.num_rows
 
 

@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.clustering.checksum import row_checksum
 from hipslake.clustering.placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
+from hipslake.compaction.stored_values import RowSum
 from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.reordering import in_order
 from hipslake.errors import VerificationError
 from hipslake.spark.scratch import block_bytes, blocks_in_folder
 from hipslake.spark.table_compaction_planning import Plan, mark_of
@@ -142,18 +143,18 @@ class MoveRows:
 
     def __call__(self, task: int) -> Iterator[Routed]:
         """Yield targets with rows for them, and what was read."""
-        rows = checksum = 0
+        read = RowSum(0, 0)
+        for part in self.parts[task]:
+            read = read.plus(self.access.checksum(part.path, self.columns, part.share))
         for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
             batch = _together([each.rows for each in held])
-            rows += batch.num_rows
-            checksum += row_checksum(batch)
             group = held[0].part.group
             if self.placements is None:
                 yield self.first[group], batch
             else:
                 numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
                 yield from self._placed(self.placements[group], self.first[group], batch, numbers)
-        yield self.ledger, pa.record_batch([[rows], [_signed(checksum)]], schema=_READ)
+        yield self.ledger, pa.record_batch([[read.rows], [_signed(read.checksum)]], schema=_READ)
 
     def _placed(
         self, placement: Placement, first: int, batch: pa.RecordBatch, numbers: list[NDArray[np.int64]]
@@ -207,14 +208,11 @@ class WriteFiles:
         blocks.clear()
         if self.by_key:
             keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
-            rows = rows.remove_column(rows.num_columns - 1).take(pa.array(curve_order(keys)))
+            rows = in_order(rows.remove_column(rows.num_columns - 1), curve_order(keys))
         file = self.access.write(rows, partition, name, self.marks[group])
         self.done.add(rows.num_rows)
-        found = checksum = 0
-        for batch in self.access.read(file.path, self.columns):
-            found += batch.num_rows
-            checksum += row_checksum(batch)
-        yield _result(found, checksum % 2**64, file.model_dump_json())
+        found = self.access.checksum(file.path, self.columns)
+        yield _result(found.rows, found.checksum, file.model_dump_json())
 
 
 def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -15,12 +15,22 @@ import pyarrow as pa
 from hipslake.catalog.checks.co_partitions import co_partition_problems
 from hipslake.catalog.checks.findings import MarginFindings
 from hipslake.catalog.checks.indices import index_problems
+from hipslake.catalog.checks.kept import together, verify_older
 from hipslake.catalog.checks.margins import MarginChecks
+from hipslake.catalog.checks.seen import SeenFiles
+from hipslake.catalog.checks.whole_log import read_whole_log
 from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
 from hipslake.engine.model import Counter, Engine
 from hipslake.steps.report import Phases
-from hipslake.steps.verify import VerifyReport, VerifyRequest, conclude, expected_totals, subject
+from hipslake.steps.verify import (
+    VerifyReport,
+    VerifyRequest,
+    conclude,
+    expected_totals,
+    problems_around,
+    subject,
+)
 from hipslake.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -61,20 +71,10 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
     phases = Phases()
     folder = request.folder.storage
     catalog, metadata = subject(request)
-    verification = Verification(catalog, metadata, expected_totals(request))
-    with phases("list"):
-        share = metadata.total_bytes // (_TASKS_PER_CORE * engine.cores) + 1
-        runs = _runs(verification.work(), min(TASK_BYTES, share))
-        tasks = _write_work(folder, runs)
-    rules = {each.name: verification.rules(each.name) for each in metadata.with_files}
-    task = VerifyTask(folder, rules, engine.counter())
-    rows = sum(each.rows for each in metadata.with_files)
-    log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, metadata.total_bytes, tasks)
-    with phases("verify"), engine.progress("verify", rows=rows, done=task.done):
-        found = engine.run(task, tasks=tasks, result=_RESULT)
-        for batch in found.to_batches():
-            for text in batch.column(0).to_pylist():
-                verification.add(LeafFindings.model_validate_json(text))
+    seen = SeenFiles() if request.all_versions else None
+    verification = Verification(catalog, metadata, expected_totals(request), seen)
+    with phases("verify"):
+        _look(folder, verification, engine, remember=seen is not None)
     with phases("co-partitioning"):
         with_objects = request.catalog_uri is None
         verification.add_problems(co_partition_problems(catalog, metadata, engine, with_objects=with_objects))
@@ -89,8 +89,37 @@ def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
                 verification.add_margins(MarginFindings.model_validate_json(text))
         verification.conclude_margins()
         folder.delete(_SUBJECT)
+    found = verification.report()
+    if request.catalog_uri is not None:
+        found = found.with_problems(problems_around(catalog, metadata, found.problems))
+    if seen is not None:
+        seen.others |= {path for index in metadata.indices for path in index.paths}
+        with phases("versions"):
+            versions = read_whole_log(catalog)
+            older = verify_older(
+                catalog,
+                versions,
+                metadata.version,
+                seen,
+                lambda each: _look(folder, each, engine, remember=True),
+                engine,
+            )
+            found = together(found, older, versions.problems)
     folder.delete(_WORK)
-    return conclude(request, metadata, verification.report(), phases)
+    return conclude(request, metadata, found, phases)
+
+
+def _look(folder: Storage, verification: Verification, engine: Engine, *, remember: bool) -> None:
+    """Read the leaf files that a verification asks for, in tasks, and tell it what is in them."""
+    share = verification.bytes // (_TASKS_PER_CORE * engine.cores) + 1
+    tasks = _write_work(folder, _runs(verification.work(), min(TASK_BYTES, share)))
+    task = VerifyTask(folder, verification.all_rules, engine.counter(), remember)
+    log.info("Verifying %d files, %d bytes, in %d tasks.", verification.files, verification.bytes, tasks)
+    with engine.progress("verify", rows=verification.rows, done=task.done):
+        found = engine.run(task, tasks=tasks, result=_RESULT)
+        for batch in found.to_batches():
+            for text in batch.column(0).to_pylist():
+                verification.add(LeafFindings.model_validate_json(text))
 
 
 @dataclass(frozen=True)
@@ -105,11 +134,14 @@ class VerifyTask:
         Per column group.
     done : Counter
         Rows verified so far.
+    remember : bool
+        Whether other versions may name the files.
     """
 
     folder: Storage
     rules: Mapping[str, LeafRules]
     done: Counter
+    remember: bool = False
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Verify the leaves of a task; give what was found in each, as JSON."""
@@ -119,7 +151,8 @@ class VerifyTask:
             rules = self.rules[leaf.pop("group")]
             found = verify_partition(rules, Partition.model_construct(**leaf))
             self.done.add(found.rows)
-            yield pa.record_batch({"finding": [_brief(found).model_dump_json()]})
+            told = found if self.remember else _brief(found)
+            yield pa.record_batch({"finding": [told.model_dump_json()]})
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,13 @@ from hipslake.errors import SpecError
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
 """The same for JSON Schemas: Python's `$` is met before a last line end too."""
-_DEADLINE = "deadline_minutes"
+_OF_RUNS = frozenset({"deadline_minutes", "task_hours"})
 _MOST = 1 << 63
 
 Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
+"""A time of up to a year."""
+
+Hours = Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)]
 """A time of up to a year."""
 
 
@@ -53,6 +56,7 @@ class NamedSpec(Frozen):
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
     deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
+    task_hours: Hours | None = None  # how long a task may work, at most what the deployment says; None: that
 
     @model_validator(mode="after")
     def _holds_plain_values(self) -> Self:
@@ -72,7 +76,7 @@ class NamedSpec(Frozen):
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is written."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={_DEADLINE, *self.of_no_outcome})
+        data: dict[str, Any] = self.model_dump(mode="json", exclude={*_OF_RUNS, *self.of_no_outcome})
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     def _overridden(self, data: dict[str, Any]) -> Self:

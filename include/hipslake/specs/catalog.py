@@ -77,6 +77,7 @@ class ColumnGroupSpec(Frozen):
     name: str = Field(pattern=NAME_PATTERN)
     columns: Literal["*"] | tuple[str, ...] = "*"  # "*": every column that no other group names
     threshold: Threshold | None = None  # None: the catalog's
+    repeats_position: bool = False  # layout hats: holds the source's positions beside the added ICRS degrees
 
 
 class ParquetSpec(Frozen):
@@ -122,11 +123,11 @@ class AppendMode(StrEnum):
 
 
 class Unchanged(StrEnum):
-    """How leaves that an append did not touch get into the HATS tree of the new version."""
+    """How leaves that an append did not touch get into the tree of the new version."""
 
     LINK = "link"  # hard links; copies where there are none
     COPY = "copy"
-    REFERENCE = "reference"  # not at all: HATS readers keep the last version that has a tree
+    REFERENCE = "reference"  # not at all: no `current`, and HATS readers open none that was added to
 
 
 class CompactSpec(Frozen):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -13,9 +13,11 @@ from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.join import JoinSpec, MotionColumns
 
 Model = TypeVar("Model", bound=Frozen)
+Named = Annotated[str, Field(min_length=1)]
 
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
+_POSITION = ("ra_match", "dec_match")
 
 
 class MatchOptions(Frozen):
@@ -24,12 +26,13 @@ class MatchOptions(Frozen):
     radius_arcsec: float = Field(gt=0, le=MAX_RADIUS_ARCSEC)
     min_radius_arcsec: float = Field(default=0.0, ge=0)
     neighbours: Literal["all"] | int = 1  # how many of the nearest
-    how: Literal["inner", "left", "anti"] = "inner"
+    how: Literal["inner", "left", "anti", "outer"] = "inner"
     epoch: float | None = Field(default=None, ge=1800, le=2200)  # Julian year that both sides are carried to
     suffixes: tuple[str, str] | None = None  # of columns that both sides have; None: "", "_<right catalog>"
     separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
     position_angle: str = Field(default="position_angle_deg", min_length=1)
     rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
+    position: tuple[Named, Named] | None = None  # of an outer match; None: ra_match, dec_match
 
     @field_validator("neighbours", mode="before")
     @classmethod
@@ -54,6 +57,20 @@ class MatchOptions(Frozen):
             raise ValueError(f"suffixes: both are {self.suffixes[0]!r}; give two that differ")
         return self
 
+    @model_validator(mode="after")
+    def _only_outer_matches_are_placed(self) -> MatchOptions:
+        if self.position is not None and self.how != "outer":
+            raise ValueError(
+                f"position: with 'how: {self.how}', rows lie where the left ones do; only an outer match "
+                "adds columns for that, so leave it out"
+            )
+        return self
+
+    @property
+    def placed_by(self) -> tuple[str, str] | None:
+        """The columns that an outer match adds to say where its rows lie; None for matches of other kinds."""
+        return (self.position or _POSITION) if self.how == "outer" else None
+
 
 class AssociationSpec(Frozen):
     """The columns by which HATS readers join the two catalogs through the outcome."""
@@ -72,6 +89,11 @@ class CrossmatchSpec(JoinSpec, MatchOptions):
     def _association_has_pairs(self) -> CrossmatchSpec:
         if self.association is not None and self.how == "anti":
             raise ValueError("association: an anti-match has no pairs; leave it out")
+        if self.association is not None and self.how == "outer":
+            raise ValueError(
+                "association: an outer match has right rows that belong to no left one; leave it out, or "
+                "take 'how: inner' or 'how: left'"
+            )
         return self
 
     @model_validator(mode="after")

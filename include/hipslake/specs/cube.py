@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen, Minutes, check_plain
+from hipslake.specs.base import NAME_PATTERN, Frozen, Hours, Minutes, check_plain
 from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table import IcebergSpec
@@ -132,6 +132,7 @@ class CubeSpec(CubeColumns):
     description: str = ""
     schedule: Following = None  # None: as its datasets have news
     deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
+    task_hours: Hours | None = None  # how long a task may work, at most what the deployment says; None: that
     conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
     materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)

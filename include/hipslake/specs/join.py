@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.catalog import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.margin import MarginSpec
 from hipslake.specs.schedule import Following
 
 
@@ -21,8 +22,8 @@ class MotionColumns(Frozen):
 class SideSpec(Frozen):
     """One side of a match or a join: a catalog of the warehouse, or the URI of one, and what it gives.
 
-    Rows that do not pass `filters` (a text, as for `hipslake.catalog.filters.parse_filter`) are not there for
-    the match: the nearest row is the nearest of those that pass.
+    Rows that do not pass `filters` (a text, as for `hipslake.predicates.filter_text.parse_filter`) are not
+    there for the match: the nearest row is the nearest of those that pass.
     """
 
     catalog: str = Field(min_length=1)
@@ -56,8 +57,17 @@ class JoinSpec(NamedSpec):
     threshold: Threshold = Threshold(value=1_000_000, unit=ThresholdUnit.ROWS)
     layout: Layout = Layout.HATS
     parquet: ParquetSpec = ParquetSpec()
+    margin: MarginSpec = MarginSpec()  # of the outcome, so that it can be the right side of another match
+    index: tuple[str, ...] = ()  # columns of the outcome whose values are looked up
     vacuum: VacuumSpec = VacuumSpec()
     schedule: Following = None  # None: when one of the two catalogs has a new version
+
+    @field_validator("index")
+    @classmethod
+    def _indexed_once(cls, index: tuple[str, ...]) -> tuple[str, ...]:
+        if repeated := sorted({name for name in index if index.count(name) > 1}):
+            raise ValueError(f"{', '.join(repeated)} stands twice")
+        return index
 
     @property
     def follows(self) -> tuple[str, ...]:

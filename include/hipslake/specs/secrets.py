@@ -7,16 +7,36 @@ from collections.abc import Iterable
 from urllib.parse import unquote
 
 _NAME = re.compile(
-    r"(^|[.\-_])(token|credential|password|passwd|pwd|sslpassword|secret|secret-access-key|session-token|"
-    r"account-key|sas-token|api-key|client-secret|connection-string|authorization)$",
+    r"(^|[.\-_])(token|sig|credential|password|passwd|pwd|sslpassword|secret|secret-access-key|session-token|"
+    r"account-key|sas-token|api-key|client-secret|connection-string|authorization|auth|jwt|bearer|assertion|"
+    r"signature|passphrase|passcode|private-key|access-key|shared-key|secret-key|session|session-id|cookie)$",
+    re.IGNORECASE,
+)
+# One word, as parameters of addresses have them: Azure's sig, Google's key, S3's Signature and Credential.
+_PARAMETER = re.compile(
+    r"(sig|key|apikey|accesskey|secretkey|privatekey|authkey|appkey|subscription-key|pass|pw|code|creds?|"
+    r"accesstoken|authtoken|refreshtoken|idtoken|sessiontoken|sastoken|sas|hmac|otp|sid|ticket|"
+    r"oauth[\w-]*|awsaccesskeyid|x-(amz|goog|ms|oss|obs|cos)-[\w-]*(signature|credential|token|key)[\w-]*)$",
     re.IGNORECASE,
 )
 _LEAST = 3  # characters of a piece that is looked for in messages: shorter ones are part of many words
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a property, or a parameter of an address, is a secret by its name."""
+    """Whether a property of a catalog is a secret by its name."""
     return _NAME.search(name.replace("_", "-")) is not None
+
+
+def is_secret_parameter(name: str) -> bool:
+    """Whether a parameter of an address is a secret by its name, whatever is done to that name.
+
+    Examples
+    --------
+    >>> is_secret_parameter("X-Amz-Signature"), is_secret_parameter("%73ig"), is_secret_parameter("sslmode")
+    (True, True, False)
+    """
+    plain = unquote(name).strip().replace("_", "-")
+    return is_secret_name(plain) or _PARAMETER.match(plain) is not None
 
 
 def secret_in(address: str) -> str | None:
@@ -36,7 +56,7 @@ def secret_in(address: str) -> str | None:
     if user is not None and (":" in user or scheme in ("http", "https")):
         return "a password"
     for name, _ in _parameters(address):
-        if is_secret_name(name):
+        if is_secret_parameter(name):
             return f"{name}"
     return None
 
@@ -50,7 +70,9 @@ def secrets_of(properties: dict[str, str]) -> set[str]:
         user, _ = _user_and_rest(value)
         if user is not None:
             found |= _pieces(user.partition(":")[2] if ":" in user else user)
-        found |= {piece for key, told in _parameters(value) if is_secret_name(key) for piece in _pieces(told)}
+        found |= {
+            piece for key, told in _parameters(value) if is_secret_parameter(key) for piece in _pieces(told)
+        }
     return found
 
 
@@ -77,7 +99,9 @@ def _user_and_rest(address: str) -> tuple[str | None, str]:
 
 def _parameters(address: str) -> list[tuple[str, str]]:
     _, rest = _user_and_rest(address)
-    pairs = re.split("[&;]", rest.partition("?")[2])
+    query, _, fragment = rest.partition("?")[2].partition("#")
+    fragment = fragment or rest.partition("?")[0].partition("#")[2]
+    pairs = re.split("[&;]", f"{query}&{fragment}")  # OAuth hands tokens over behind the #
     return [(name, value) for name, _, value in (pair.partition("=") for pair in pairs) if value]
 
 

@@ -17,19 +17,23 @@ from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.one_name import (
+    check_catalog_name,
+    check_materialised_name,
+    check_table_place,
+    remembering,
+)
 from hipslake.specs.plain_yaml import Document, YamlError
 from hipslake.specs.secrets import without
+from hipslake.specs.spec_files import find_specs as find_specs
 from hipslake.specs.table import TableSpec
+
+MOST_BYTES = 256 << 10
+"""A spec file may have: Airflow reads all of them in one process, within a time."""
 
 Model = TypeVar("Model", bound=BaseModel)
 Named = TypeVar("Named", CatalogSpec, CompactionSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
 Place = tuple[str | int, ...]
-
-
-def find_specs(folder: Path | str) -> list[Path]:
-    """Return the spec files of a folder, by name; hidden files are none."""
-    paths = (path for ending in ("*.yaml", "*.yml") for path in Path(folder).glob(ending))
-    return sorted(path for path in paths if not path.name.startswith((".", "_")))
 
 
 def load_catalog_spec(path: Path | str) -> CatalogSpec:
@@ -74,8 +78,8 @@ def spec_type(path: Path) -> str | None:
     Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.
     """
     try:
-        data = Document(path.read_text(encoding="utf-8-sig")).value()
-    except (OSError, ValueError):
+        data = Document(_text_of(path)).value()
+    except (OSError, ValueError, SpecError):
         return None
     found = data.get("type") if isinstance(data, dict) else None
     return found if isinstance(found, str) else None
@@ -91,13 +95,23 @@ def _load_named(path: Path, model: type[Named]) -> Named:
             f"{path}:{lines.get(('name',), 1)}: name: {spec.name!r} is not the file's name; "
             f"write 'name: {path.stem}' or rename the file to {spec.name}.yaml"
         )
+    if isinstance(spec, CubeSpec):
+        check_materialised_name(path, spec, _cube_of)
+    elif isinstance(spec, TableSpec):
+        check_table_place(path, spec, _table_of)
+    elif not isinstance(spec, CompactionSpec):
+        check_catalog_name(path, _cube_of)
     return spec
+
+
+_cube_of = remembering(lambda path: load_yaml(path, CubeSpec)[0])
+_table_of = remembering(lambda path: load_yaml(path, TableSpec)[0])
 
 
 def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
     """Read a YAML file into a model, and return it with the line of every key, counted from 1."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = _text_of(path)
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
     except OSError as error:
@@ -109,6 +123,14 @@ def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
     except ValidationError as error:
         messages = [_message(path, model, lines, details) for details in error.errors()]
         raise SpecError("\n".join(text for _, text in sorted(set(messages)))) from None
+
+
+def _text_of(path: Path) -> str:
+    with path.open("rb") as file:
+        data = file.read(MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise SpecError(f"{path}: has more than {MOST_BYTES >> 10} KiB, which no spec needs; make it smaller")
+    return data.decode("utf-8-sig")
 
 
 def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:

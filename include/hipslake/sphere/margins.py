@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hipslake.sphere.boundary import within_distance
 from hipslake.sphere.faces import LEAST_STRETCH, depth_in, vectors_at
 from hipslake.sphere.healpix import pixel_functions
+from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, starts, stops
 from hipslake.sphere.tree import PixelTree
 
@@ -94,6 +95,30 @@ def border_of(pixel: Pixel, arcsec: float) -> tuple[NDArray[np.int64], NDArray[n
     # The southern and the northern corner of a cell are the first and the last pixel in it.
     outermost = np.minimum(depth_in(pixel.order, start), depth_in(pixel.order, stop - 1)) == 0.0
     return start[outermost], stop[outermost]
+
+
+def surroundings(start: int, stop: int, arcsec: float) -> Intervals:
+    """A stretch of the curve and all that lies within a distance of it, and maybe more.
+
+    Parameters
+    ----------
+    start, stop : int
+        Order-29 pixels, [start, stop).
+    arcsec : float
+        The distance.
+
+    Returns
+    -------
+    Intervals
+        Of the cells around those that the stretch touches; of about a thousandth of its length, or as wide as
+        the distance where that is more.
+    """
+    fine = MAX_ORDER - (max((stop - start - 1).bit_length(), 1) + 1) // 2 + _BORDER_LEVELS
+    order = max(0, min(_reach_order(arcsec), fine, MAX_ORDER))
+    shift = 2 * (MAX_ORDER - order)
+    cells = np.unique(_with_neighbours(order, np.arange(start >> shift, ((stop - 1) >> shift) + 1)))
+    cells = cells[cells >= 0]
+    return Intervals.union(starts(order, cells), stops(order, cells))
 
 
 def tiles_near(

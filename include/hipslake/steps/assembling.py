@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, checksum_list, list_folder
 from hipslake.catalog.co_partitioning import marks_after, marks_of
+from hipslake.catalog.coverage import coverage_table
 from hipslake.catalog.describe import MAX_INLINE, describe_position, describe_sources
 from hipslake.catalog.metadata import (
     CatalogMetadata,
@@ -21,8 +23,9 @@ from hipslake.catalog.metadata import (
     Rejects,
 )
 from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
-from hipslake.catalog.partitions import COVERAGE_SCHEMA, write_sidecar
+from hipslake.catalog.partitions import write_sidecar
 from hipslake.errors import VerificationError
+from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.coverage import coverage_of
 from hipslake.steps.histogram import HistogramReport
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
@@ -65,6 +68,9 @@ def increment_of(
         Most source files that are listed in metadata.json itself.
     """
     storage = Storage.at(run.catalog_uri)
+    if rejects.path is not None:
+        listing = checksum_list(list_folder(storage, rejects.path))
+        storage.write(f"{rejects.path}/{HIDDEN_CHECKSUMS}", listing)
     return Increment(
         ordinal=ordinal,
         key=key,
@@ -76,7 +82,7 @@ def increment_of(
             _source_rows(folder, inputs), storage=storage, write_id=write_id, max_inline=max_inline
         ),
         rejects=rejects,
-        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder)),
+        coverage=write_sidecar(storage, write_id, "coverage", _coverage(folder, run.spec)),
     )
 
 
@@ -123,6 +129,7 @@ def assembled(
         created=created,
         fingerprint=increment.fingerprint,
         library_version=run.library_version,
+        owner=run.owner,
         description=spec.description,
         attribution=spec.attribution,
         layout=spec.layout,
@@ -215,11 +222,9 @@ def check_total(
         raise VerificationError(f"{said}, but there are {found}; nothing is published. {mend}")
 
 
-def _coverage(folder: RunFolder) -> pa.Table:
+def _coverage(folder: RunFolder, spec: CatalogSpec) -> pa.Table:
     """Where the rows of the run lie, as `COVERAGE_SCHEMA`."""
-    found = coverage_of(folder)
-    columns = {"order": [found.order] * len(found.npix), "npix": found.npix, "rows": found.rows}
-    return pa.table(columns, schema=COVERAGE_SCHEMA)
+    return coverage_table(coverage_of(folder, spec))
 
 
 def _source_rows(folder: RunFolder, inputs: FrozenInputs) -> pa.Table:

@@ -74,6 +74,8 @@ class CompactTableReport(Report):
     removed: FileSizes = FileSizes()
     added: FileSizes = FileSizes()
     expected_files: int = 0  # of the plan
+    files_left_out: int = 0  # that lie in the folder, and are hidden or no Parquet files
+    left_out: tuple[str, ...] = ()  # the first of them
     before: SkippingQuality | None = None  # of the files considered
     after: SkippingQuality | None = None
     picture: str = ""  # URI of it

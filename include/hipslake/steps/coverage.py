@@ -6,13 +6,13 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
 from hipslake.planning.histogram import CELL_COLUMNS
+from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 
 
-def coverage_of(folder: RunFolder) -> PointMap:
+def coverage_of(folder: RunFolder, spec: CatalogSpec) -> PointMap:
     """The rows of a counted run per pixel, at the order of HATS maps or coarser."""
-    spec = folder.run().spec
     counted = max(spec.mapping_order, spec.lowest_order)  # every row is in a cell of this order, or deeper
     order = pc.field("order") == min(MAP_ORDER, counted)
     cells = read_table(folder.storage, RunFolder.PER_ORDER, CELL_COLUMNS, order)

@@ -6,8 +6,9 @@ import re
 
 from hipslake.cube.store.layout import CUBES, cube_uri
 from hipslake.errors import NotWritableError, SpecError
+from hipslake.files.addresses import is_below, normal_address
 from hipslake.specs.base import NAME_PATTERN
-from hipslake.steps.outputs import check_allowed, is_below, normal
+from hipslake.steps.outputs import OUTPUTS, check_allowed, is_listed, refuse_published
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
@@ -32,7 +33,7 @@ def cube_root(warehouse: str, given: str) -> Storage:
     if re.fullmatch(NAME_PATTERN, text):
         return Storage.at(cube_uri(warehouse, text))
     if "://" in text or text.startswith(("/", "~")):
-        return Storage.at(text)
+        return Storage.at(normal_address(Storage.at(text).uri()))
     raise SpecError(
         f"cube {given!r} is neither the name of a cube of the warehouse (lower-case letters, digits and _) "
         "nor the URI of one; give either"
@@ -63,22 +64,53 @@ def new_root(warehouse: str, given: str, source: Storage) -> Storage:
         Something that is no cube lies there.
     """
     root = cube_root(warehouse, given)
-    uri, whole, other = normal(root.uri()), normal(Storage.at(warehouse).uri()), normal(source.uri())
+    uri, whole = normal_address(root.uri()), normal_address(Storage.at(warehouse).uri())
+    other = normal_address(source.uri())
     if uri != other and (is_below(uri, other) or is_below(other, uri)):
         raise SpecError(f"target {given!r}: one cube would lie in the other ({other}); name another place")
     check_allowed(uri, whole)
-    if is_below(uri, whole) or is_below(whole, uri):
-        folder, _, name = uri.rpartition("/")
-        if folder != f"{whole}/{CUBES}" or not re.fullmatch(NAME_PATTERN, name):
-            raise SpecError(
-                f"target {given!r} lies in the warehouse, but not as its cubes do; give a name, or a place "
-                "outside of it"
-            )
+    if (is_below(uri, whole) or is_below(whole, uri)) and not is_own(uri, whole):
+        raise SpecError(
+            f"target {given!r} lies in the warehouse, but not as its cubes do; give a name, or a place "
+            "outside of it"
+        )
     root.refuse_web_server("metadata.json")
+    refuse_published(uri)
     strange = [entry.path for entry in root.list() if not _is_of_a_cube(entry.path)]
     if strange and VersionLog(root).newest() is None:
         raise NotWritableError(f"{root.uri()} holds {strange[0]!r}, which is of no cube; name an empty place")
     return root
+
+
+def changed_root(warehouse: str, given: str) -> Storage:
+    """The storage at the root of a cube of which something is to be removed.
+
+    Parameters
+    ----------
+    warehouse : str
+    given : str
+        As a user has given it: a name, or a URI.
+
+    Raises
+    ------
+    SpecError
+        It is neither, or no cube of the warehouse and nowhere that `HIPSLAKE_OUTPUTS` lists.
+    """
+    root = cube_root(warehouse, given)
+    uri, whole = normal_address(root.uri()), normal_address(Storage.at(warehouse).uri())
+    apart = not is_below(uri, whole) and not is_below(whole, uri)
+    if not is_own(uri, whole) and not (apart and is_listed(uri)):
+        raise SpecError(
+            f"cube {given!r} is no cube of the warehouse, and {OUTPUTS} does not list its place: nothing is "
+            "removed there"
+        )
+    return root
+
+
+def is_own(uri: str, warehouse: str) -> bool:
+    """Whether a normal address is that of a cube of the warehouse."""
+    folder, _, name = uri.rpartition("/")
+    return folder == normal_address(f"{warehouse}/{CUBES}") and re.fullmatch(NAME_PATTERN, name) is not None
 
 
 def _is_of_a_cube(name: str) -> bool:

@@ -11,7 +11,6 @@ from typing import ClassVar
 import pyarrow.compute as pc
 from pydantic import AwareDatetime, Field
 
-from hipslake.cube.condition_text import MAX_LENGTH, parse_conditions
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.plan import QueryPlan
@@ -21,10 +20,12 @@ from hipslake.errors import SpecError
 from hipslake.exports.folder import NewFolder
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import check_format
+from hipslake.files.addresses import is_below
+from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
 from hipslake.specs.export import ExportFormat
 from hipslake.steps.cube_place import cube_root
-from hipslake.steps.outputs import is_below, normal, output_uri
+from hipslake.steps.outputs import output_uri, refuse_published
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import now_utc
 
@@ -87,7 +88,7 @@ class CubeQueryRequest(Request):
             It is no folder's, or it lies in a cube or among other things of the warehouse.
         """
         uri = output_uri(self.warehouse, self.output.strip().rstrip("/"))
-        if is_below(uri, normal(self.cube_uri)):
+        if is_below(uri, self.cube_uri):
             raise SpecError(f"output {self.output!r} lies in the cube itself; give a place outside of it")
         return uri
 
@@ -125,7 +126,7 @@ def planned(request: CubeQueryRequest, cube: Cube) -> QueryPlan:
     """
     plan = cube.plan(
         request.columns,
-        parse_conditions(request.conditions),
+        request.conditions,
         request.partition_by,
         request.dimension_columns,
         request.datasets,
@@ -133,6 +134,7 @@ def planned(request: CubeQueryRequest, cube: Cube) -> QueryPlan:
     )
     check_format(file_schema(plan), request.format)
     check_group_folders(plan)
+    refuse_published(request.output_uri)
     folder_of(request).check()
     return plan
 
@@ -148,7 +150,7 @@ def origin_of(request: CubeQueryRequest, cube: Cube) -> Origin:
         catalog=cube.metadata.cube,
         version=cube.version,
         description="outcome of a query of a cube",
-        filters=str(parse_conditions(request.conditions)),
+        filters=request.conditions,
     )
 
 

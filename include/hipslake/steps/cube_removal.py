@@ -10,7 +10,6 @@ from typing import ClassVar
 import pyarrow.compute as pc
 from pydantic import Field
 
-from hipslake.cube.condition_text import MAX_LENGTH, parse_conditions
 from hipslake.cube.keys import bounds_of
 from hipslake.cube.store.committing import committed_before, known_datasets, read_version
 from hipslake.cube.store.files import BYTES, ROWS
@@ -23,9 +22,10 @@ from hipslake.cube.store.removal import (
 )
 from hipslake.cube.store.upkeep import stats
 from hipslake.errors import ConflictError, CubeError, SpecError
+from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
 from hipslake.steps.cube import CubeReport, CubeRequest
-from hipslake.steps.cube_place import name_of
+from hipslake.steps.cube_place import changed_root, name_of
 from hipslake.steps.report import Phases
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
@@ -39,6 +39,11 @@ class RemovalRequest(CubeRequest):
 
     datasets: tuple[str, ...] | None = None
     dry_run: bool = True
+
+    @property
+    def root(self) -> Storage:
+        """The storage at the cube's root, where something may be removed."""
+        return changed_root(self.warehouse, self.cube)
 
 
 class RemovePartitionsRequest(RemovalRequest):
@@ -86,11 +91,10 @@ def remove(request: RemovePartitionsRequest) -> RemovalReport:
         As of `hipslake.cube.store.removal.remove_partitions`; the cube is as it was.
     """
     phases, root = Phases(), request.root
-    conditions = parse_conditions(request.conditions)
     done = committed_before(root, request.run_uri)
     with phases("plan"):
         base = read_version(root, None if done is None else done.parent)
-        files = files_of_partitions(root, base, conditions, request.datasets)
+        files = files_of_partitions(root, base, request.conditions, request.datasets)
     gone = tuple(
         Gone(
             dataset=name,
@@ -103,7 +107,9 @@ def remove(request: RemovePartitionsRequest) -> RemovalReport:
     )
     if done is None and not request.dry_run and any(each.files for each in gone):
         with phases("commit"):
-            done = remove_partitions(root, conditions, datasets=request.datasets, mark=request.run_uri)
+            done = remove_partitions(
+                root, request.conditions, datasets=request.datasets, mark=request.run_uri
+            )
     return _report(request, root, base, done, gone, phases)
 
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hipslake.cube.store.committing import read_version
+from hipslake.cube.store.committing import point_at_newest_cube, read_version
 from hipslake.cube.store.upkeep import DatasetStats, cleanup, stats
 from hipslake.specs.base import Frozen
 from hipslake.steps.cube import CubeRequest
@@ -14,7 +14,6 @@ from hipslake.steps.cube_place import name_of
 from hipslake.steps.old_runs import old_runs_of_cube
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.retention import RetentionReport, RetentionRequest
-from hipslake.versions.log import VersionLog
 
 
 class CleanUpCubeRequest(RetentionRequest, CubeRequest):
@@ -69,7 +68,7 @@ def clean_up(request: CleanUpCubeRequest) -> CleanUpCubeReport:
     phases, root, retention = Phases(), request.root, request.retention()
     if not request.dry_run:
         with phases("pointers"):
-            VersionLog(root).publish_pointers()
+            point_at_newest_cube(root)
     with phases("cleanup"):
         outcome = cleanup(root, retention, now=request.created, dry_run=request.dry_run)
     with phases("runs"):

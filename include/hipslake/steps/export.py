@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
+import pyarrow as pa
 from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.catalog import Catalog
@@ -13,15 +15,16 @@ from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.exports.writing import Exported
 from hipslake.specs.base import NAME_PATTERN
-from hipslake.steps.outputs import output_uri
+from hipslake.steps.given_files import check_region
+from hipslake.steps.outputs import output_uri, refuse_published
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri, now_utc
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import pinning
 
-STARTED = "export/started"
-"""In the run folder: what lies at the output since then is of this run, and may be replaced."""
+MARKS = "export/marks"
+"""In the run folder: the marks of the files that its attempts have made at the output."""
 
 
 class ExportRequest(Request):
@@ -86,8 +89,40 @@ def run(request: ExportRequest) -> ExportReport:
     phases = Phases()
     with preparing(request, phases) as export:
         with phases("write"):
-            exported = export.write(export.rows())
+            exported = written(request, export, export.rows())
         return report_of(export, exported, phases)
+
+
+def written(request: ExportRequest, export: Export, rows: Iterable[pa.Table]) -> Exported:
+    """Write the rows of an export where nothing stands but, maybe, what an earlier attempt has left.
+
+    Raises
+    ------
+    NotWritableError
+        Somebody else has written there meanwhile, and is not to be overwritten.
+    """
+    folder = request.folder.storage
+
+    def note(mark: str) -> None:
+        folder.write(folder.join(MARKS, f"{secrets.token_hex(4)}.txt"), mark.encode())
+
+    if not request.overwrite and _stands_by_this_run(request, export):
+        place, name = Storage.of_file(export.uri)
+        place.delete(name)
+    return export.write(rows, overwrite=request.overwrite, note=note)
+
+
+def _stands_by_this_run(request: ExportRequest, export: Export) -> bool:
+    """Whether an attempt at this run made what lies at the output."""
+    marks = request.folder.storage.list(MARKS)
+    if not marks:
+        return False
+    place, name = Storage.of_file(export.uri)
+    try:
+        standing = place.mark_of(name)
+    except FileNotFoundError:
+        return False
+    return standing in {request.folder.storage.read(entry.path).decode() for entry in marks}
 
 
 @contextmanager
@@ -99,10 +134,9 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
     root = Storage.at(catalog_uri(request.warehouse, request.catalog))
     with phases("prepare"):
         metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
+        refuse_published(request.output_uri)
         export = export_of(request, Catalog(root, metadata))
-        folder = request.folder.storage
-        export.check(overwrite=request.overwrite or folder.is_file(STARTED))
-        folder.write(STARTED, export.uri.encode())
+        export.check(overwrite=request.overwrite or _stands_by_this_run(request, export))
     with pinning(root) as pin:
         pin.hold(metadata.version)
         yield export
@@ -110,6 +144,7 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
 
 def export_of(request: ExportRequest, catalog: Catalog) -> Export:
     """Return the export that a request asks for, of a catalog."""
+    check_region(request.region, request.warehouse)
     return Export.of(
         catalog,
         request.output_uri,

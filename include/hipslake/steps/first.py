@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from hipslake import __version__
+from hipslake.catalog.metadata import Owner
+from hipslake.catalog.ownership import check_owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.attempts import has_committed
@@ -43,7 +45,7 @@ class FirstRequest(Request):
         """Return the digest of the request; there are no inputs yet."""
         return self.digest()
 
-    def frozen(self, spec: CatalogSpec, catalog: Storage) -> FrozenRun:
+    def frozen(self, spec: CatalogSpec, catalog: Storage, owner: Owner) -> FrozenRun:
         """The run of a catalog spec, to be frozen, with a write id of its own.
 
         Parameters
@@ -52,7 +54,15 @@ class FirstRequest(Request):
             With the overrides of the request.
         catalog : Storage
             At the root of the catalog that the run makes.
+        owner : Owner
+            The spec of the run.
+
+        Raises
+        ------
+        SpecError
+            If another spec publishes the catalog.
         """
+        check_owner(catalog, owner)
         return FrozenRun(
             dag_id=self.dag_id,
             run_id=self.run_id,
@@ -61,6 +71,7 @@ class FirstRequest(Request):
             catalog=spec.name,
             spec=spec,
             spec_file=self.spec_file,
+            owner=owner,
             write_id=choose_write_id(self.folder, spec, catalog),
             force=self.force,
             created=now_utc(),

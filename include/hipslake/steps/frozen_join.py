@@ -13,7 +13,7 @@ def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
     """Return what a run has frozen of its join; `StepError` if its first step did not run."""
     if not folder.storage.exists(FROZEN):
         return folder.read(FROZEN, FrozenCrossmatch)  # says so
-    data = folder.storage.read(FROZEN)
+    data = folder.document(FROZEN)
     where = folder.uri_of(FROZEN)
     try:
         is_equijoin = plain_json(data)["spec"]["type"] == "equijoin"

@@ -1,7 +1,8 @@
-"""HATS view: bring the HATS tree of the newest version together, show it to readers, and mend all pointers.
+"""View: bring the tree of the newest version together, show it to readers, and mend all pointers.
 
 A version that was made by one run has its tree from the start. A version that was appended to names files of
-older writes; here they get a second name in the newest write, where HATS readers look for them.
+older writes; here they get a second name in the newest write, where readers look for them: those that go by
+`current`, and in layout hats those that go by collection.properties.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import pyarrow as pa
 from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import write_skymap
-from hipslake.catalog.layouts import HATS, skymap_path
-from hipslake.catalog.metadata import CatalogMetadata, Increment, Margin
+from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
@@ -33,7 +35,7 @@ _THREADS = 16
 
 
 class HatsViewRequest(Request):
-    """Show the newest version of a run's catalog to HATS readers."""
+    """Show the newest version of a run's catalog to readers that go by folders."""
 
     step: ClassVar[str] = "view"
     reusable: ClassVar[bool] = False  # another run may have published since
@@ -45,7 +47,7 @@ class HatsViewRequest(Request):
 
 
 class HatsViewReport(Report):
-    """The version that HATS readers now open; None: none has a HATS tree."""
+    """The version that such readers now open; None: none has a tree."""
 
     step: str = HatsViewRequest.step
     version: int | None = None
@@ -55,13 +57,13 @@ class HatsViewReport(Report):
 
 
 def run(request: HatsViewRequest) -> HatsViewReport:
-    """Complete the tree, and then replace collection.properties."""
+    """Complete the tree, and then replace `current` and collection.properties."""
     frozen = request.folder.run()
     return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged)
 
 
 def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
-    """Let HATS readers open the newest version of a catalog, if its layout is hats.
+    """Let readers that go by folders read the newest version of a catalog.
 
     Parameters
     ----------
@@ -77,17 +79,16 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
     with pinning(catalog) as pin:
         metadata, shown = _hold_shown(catalog, versions, pin)
         linked = copied = 0
-        wanted = metadata.layout is Layout.HATS and unchanged is not Unchanged.REFERENCE
-        if wanted and not metadata.total_rows:
-            log.info("Version %d has no row, and so no HATS tree.", metadata.version)
-        elif wanted and shown != metadata:
+        if not metadata.total_rows:
+            log.info("Version %d has no row, and so no tree.", metadata.version)
+        elif shown != metadata and wants_tree(catalog, metadata, unchanged):
             with phases("tree"):
                 linked, copied = _build_tree(catalog, metadata, shown, unchanged)
             shown = metadata
+        elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
+            _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
         with phases("pointers"):
-            if metadata.layout is not Layout.HATS and catalog.is_file(HATS.COLLECTION):
-                catalog.delete(HATS.COLLECTION)  # it names an older version, not what the catalog is now
-            point_at_newest(catalog, hats_view=True)
+            point_at_newest(catalog, hats_view=True, unchanged=unchanged)
     return HatsViewReport(
         rows_in=metadata.total_rows,
         rows_out=metadata.total_rows,
@@ -102,9 +103,11 @@ def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
 def _hold_shown(
     catalog: Storage, versions: VersionLog, pin: Pin
 ) -> tuple[CatalogMetadata, CatalogMetadata | None]:
-    """The newest version, and the one that HATS readers can open by now; no vacuum takes them away."""
+    """The newest version, and the one whose tree readers have by now; no vacuum takes them away."""
     while True:
         metadata = CatalogMetadata.from_json(pin.hold_newest())
+        if metadata.layout is not Layout.HATS:  # whose trees are built of nothing but leaves
+            return metadata, metadata if has_tree(catalog, metadata) else None
         shown = newest_with_tree(catalog, versions, metadata)
         with suppress(VersionNotFoundError):  # vacuumed since it was found
             if shown is not None:
@@ -116,34 +119,48 @@ def _build_tree(
     catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None, unchanged: Unchanged
 ) -> tuple[int, int]:
     """Name all leaves in the version's own write; returns how many came from others, and were copied."""
-    point_map = _point_map(catalog, metadata, older)
     linked = copied = 0
     for group in metadata.with_files:
-        pairs = _elsewhere(metadata.write_id, group.table(catalog))
+        pairs = _elsewhere(metadata, group.table(catalog))
         made, progress = [], Progress("view", total=len(pairs), unit="files")
         with ThreadPoolExecutor(_THREADS) as pool:
-            for one in pool.map(lambda pair: _second_name(catalog, pair, unchanged), pairs):
+            for one in pool.map(lambda pair: second_name(catalog, pair, unchanged), pairs):
                 made.append(one)
                 progress.tell(len(made))
         linked += len(made)
         copied += made.count(False)
-        if isinstance(group, Margin):
-            write_hats_margin(catalog, metadata, group)
-            continue
-        write_hats_group(catalog, metadata, group.name, point_map)
-        if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
-            write_skymap(catalog, metadata, group.name)
-    log.info("The HATS tree of version %d is whole: %d files of older writes.", metadata.version, linked)
+    _draw(catalog, metadata)
+    if metadata.layout is Layout.HATS:
+        _write_hats_files(catalog, metadata, older)
+    else:
+        catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
+    log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
     return linked, copied
 
 
-def _elsewhere(write_id: str, table: pa.Table) -> list[tuple[str, str]]:
+def _draw(catalog: Storage, metadata: CatalogMetadata) -> None:
+    """Draw the pictures of the column groups that nobody has drawn."""
+    for group in metadata.groups:
+        if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
+            write_skymap(catalog, metadata, group.name)
+
+
+def _write_hats_files(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> None:
+    """Write what HATS readers want beside the leaves; with the last file of each group it is whole."""
+    point_map = point_map_of(catalog, metadata, older)
+    for group in metadata.groups:
+        write_hats_group(catalog, metadata, group.name, point_map)
+    for margin in metadata.margins:
+        write_hats_margin(catalog, metadata, margin)
+
+
+def _elsewhere(metadata: CatalogMetadata, table: pa.Table) -> list[tuple[str, str]]:
     """The leaf files of other writes, each with its path in the tree of this one."""
-    paths, targets = HATS.of_other_writes(write_id, table["path"])
+    paths, targets = metadata.paths.of_other_writes(metadata.write_id, table["path"])
     return list(zip(paths.to_pylist(), targets.to_pylist(), strict=True))
 
 
-def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:
+def second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:
     """Put a file into the tree; True if it is linked there."""
     path, target = pair
     if catalog.is_file(target):  # by an earlier attempt; names are made in one step
@@ -154,7 +171,7 @@ def _second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) 
     return catalog.link(path, target, durable=False)
 
 
-def _point_map(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
+def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
     """Rows per pixel: those of an older version, with what has changed since."""
     now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
     came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]

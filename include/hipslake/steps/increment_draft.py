@@ -21,7 +21,7 @@ from hipslake.catalog.metadata import (
 from hipslake.catalog.schema import check_columns
 from hipslake.steps.assembling import assembled, check_total, increment_of
 from hipslake.steps.histogram import HistogramReport
-from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage import Storage
 
 
@@ -69,6 +69,8 @@ def changed_groups(
 
 def describe_increment(
     folder: RunFolder,
+    run: FrozenRun,
+    inputs: FrozenInputs,
     counted: HistogramReport,
     base: CatalogMetadata | None,
     *,
@@ -83,6 +85,8 @@ def describe_increment(
     Parameters
     ----------
     folder : RunFolder
+    run : FrozenRun
+    inputs : FrozenInputs
     counted : HistogramReport
         Of the run.
     base : CatalogMetadata or None
@@ -95,7 +99,6 @@ def describe_increment(
         Most source files, of all increments that metadata.json lists together, that are in it: it is to stay
         a quick read.
     """
-    run = folder.run()
     key = run.start.isoformat()
     others = [other for other in base.increments if other.key != key] if base else []
     listed = sum(len(other.sources.entries or ()) for other in others)
@@ -107,7 +110,7 @@ def describe_increment(
     return increment_of(
         folder,
         run,
-        folder.inputs(),
+        inputs,
         key=key,
         end=run.window.end.isoformat() if run.window.end is not None else None,
         write_id=write_id,

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.model import SourceFile
+from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import abandon
+
+MOST_NAMED = 20
+"""Of the names that are passed over, in a report."""
+
+_log = logging.getLogger(__name__)
 
 
 class InputsRequest(Request):
@@ -41,6 +48,8 @@ class InputsReport(Report):
     run_fingerprint: str = ""
     unchanged_version: int | None = None  # not None: there is nothing to do
     empty: bool = False  # an interval without files, which the spec lets pass
+    passed_over: tuple[str, ...] = ()  # the first of what matches the URI and is not read
+    passed_over_count: int = 0
 
 
 def run(request: InputsRequest) -> InputsReport:
@@ -55,11 +64,14 @@ def run(request: InputsRequest) -> InputsReport:
     frozen = request.folder.run()
     with phases("list"):
         try:
-            files = tuple(open_source(frozen.source).list_files())
+            listing = open_source(frozen.source).listing()
+            listing.log_passed_over(_log)
+            files, passed_over = tuple(listing.files), listing.passed_over
+            check_plain_files(file.uri for file in files)
         except SourceNotFoundError:
             if frozen.spec.mode is Mode.REPLACE or frozen.spec.on_empty == "fail":
                 raise
-            files = ()
+            files, passed_over = (), ()
     fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files, frozen.objects)
     catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
@@ -74,6 +86,8 @@ def run(request: InputsRequest) -> InputsReport:
         run_fingerprint=fingerprint,
         unchanged_version=unchanged,
         empty=not files,
+        passed_over=passed_over[:MOST_NAMED],
+        passed_over_count=len(passed_over),
         seconds=phases.seconds,
     )
 

@@ -15,7 +15,7 @@ from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.write import DEFAULT_TARGET_BYTES, WriteRequest
 
-FROZEN = "join/frozen.json"
+FROZEN = RunFolder.JOIN
 """What the run has frozen of its two catalogs, in the run folder."""
 COUNTS = "join/counts"
 """The folder of what tasks have counted, in the run folder."""

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
+from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import check_columns
 from hipslake.cube.store.committing import newest
@@ -83,7 +84,7 @@ def run(request: MaterialiseRequest) -> MaterialiseReport:
         check_columns(spec, version.joined.to_arrow())
         catalog.check_writable()
         check_free_space(catalog)
-        frozen = request.frozen(spec, catalog)
+        frozen = request.frozen(spec, catalog, Owner(kind="cube", name=cube.cube))
     inputs = _inputs(cube.place, version, spec)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     request.folder.write(RunFolder.RUN, frozen)

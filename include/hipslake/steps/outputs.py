@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
-from hipslake.errors import SpecError
+from hipslake.errors import SpecError, StorageError
+from hipslake.files.addresses import is_below, normal_address
 from hipslake.specs.environment import expand
 from hipslake.storage import Storage
+from hipslake.versions.files import VERSIONS
 
 EXPORTS = "exports"
 """The folder of the warehouse for outputs that are given by a relative path."""
@@ -24,10 +27,15 @@ def output_uri(warehouse: str, output: str) -> str:
     output : str
         As a user has given it.
 
+    Returns
+    -------
+    str
+        Normal, so that what is written is what was looked at.
+
     Raises
     ------
     SpecError
-        It is no name, or it lies among the catalogs or other things of the warehouse.
+        It is no name, or it lies among the catalogs or other things of a warehouse.
     """
     given = output.strip()
     if "://" not in given and not given.startswith(("/", "~")):
@@ -36,7 +44,7 @@ def output_uri(warehouse: str, output: str) -> str:
         folder, name = Storage.of_file(given)
     except ValueError as error:
         raise SpecError(f"output {error}") from None
-    uri, root = normal(folder.uri(name)), normal(Storage.at(warehouse).uri())
+    uri, root = normal_address(folder.uri(name)), normal_address(Storage.at(warehouse).uri())
     check_allowed(uri, root)
     if is_below(uri, root) and not is_below(uri, f"{root}/{EXPORTS}", itself=False):
         raise SpecError(
@@ -52,7 +60,7 @@ def check_allowed(uri: str, warehouse: str) -> None:
     Parameters
     ----------
     uri, warehouse : str
-        Normal, as `normal` makes them.
+        In any form; compared as `hipslake.files.addresses` does.
 
     Raises
     ------
@@ -61,30 +69,36 @@ def check_allowed(uri: str, warehouse: str) -> None:
     allowed = os.environ.get(OUTPUTS, "").split()
     if not allowed or is_below(uri, warehouse):
         return
-    if not any(is_below(uri, normal(Storage.at(expand(place)).uri())) for place in allowed):
+    if not any(is_below(uri, Storage.at(expand(place)).uri()) for place in allowed):
         raise SpecError(f"{uri} lies where nothing is written to; {OUTPUTS} lists {', '.join(allowed)}")
 
 
-def is_below(uri: str, root: str, *, itself: bool = True) -> bool:
-    """Whether a normal URI lies below another, or is it.
-
-    Examples
-    --------
-    >>> is_below("/data/cubes/sky", "/data/cubes"), is_below("/data/cubes2", "/data/cubes")
-    (True, False)
-    """
-    return uri.startswith(f"{root}/") or (itself and uri == root)
+def is_listed(uri: str) -> bool:
+    """Whether `HIPSLAKE_OUTPUTS` lists a place, or one above it."""
+    allowed = os.environ.get(OUTPUTS, "").split()
+    return any(is_below(uri, Storage.at(expand(place)).uri()) for place in allowed)
 
 
-def normal(uri: str) -> str:
-    """A path or URI without `..` and doubled slashes; a local path also without links.
+def refuse_published(uri: str) -> None:
+    """Refuse a place in a catalog or a cube, of whichever warehouse; asks the store for each folder above.
 
-    Examples
-    --------
-    >>> normal("s3://bucket//a/../b")
-    's3://bucket/b'
+    Parameters
+    ----------
+    uri : str
+        Normal.
+
+    Raises
+    ------
+    SpecError
     """
     scheme, separator, path = uri.rpartition("://")
-    if not separator:
-        return os.path.realpath(path)
-    return f"{scheme}{separator}{os.path.normpath(path)}"
+    parts = path.split("/")
+    for depth in range(len(parts) - 1, 0, -1):
+        above = f"{scheme}{separator}{'/'.join(parts[:depth])}"
+        if not above or above.endswith("://"):
+            return
+        with suppress(StorageError):  # who may not list it there cannot tell
+            if Storage.at(above).list(VERSIONS):
+                raise SpecError(
+                    f"output {uri} lies in {above}, which is published with versions; give another place"
+                )

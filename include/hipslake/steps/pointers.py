@@ -6,42 +6,122 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from hipslake.catalog.hats.files import has_tree
 from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import sha256_sums
-from hipslake.errors import VersionNotFoundError
-from hipslake.specs.catalog import Layout
+from hipslake.catalog.tree import has_tree
+from hipslake.errors import CatalogFormatError, VersionNotFoundError
+from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.storage import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog
 
 SHA256SUMS = "SHA256SUMS"
+WHERE_TO_LOOK = f"{CURRENT}.txt"
+"""Stands where there is no `current`, and says what to read."""
+TREE_POINTERS = (HATS.COLLECTION, CURRENT, WHERE_TO_LOOK)
+"""What leads readers to trees."""
 
 
-def point_at_newest(catalog: Storage, *, hats_view: bool = False) -> int:
+def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unchanged | None = None) -> int:
     """Make every pointer name the newest version; return its number.
 
     Parameters
     ----------
     catalog : Storage
         At the catalog's root.
-    hats_view : bool
-        Also collection.properties, which names the newest version whose HATS tree is whole.
+    hats_view, unchanged
+        As for `pointers_of`.
     """
-    log = VersionLog(catalog)
 
     def describe(data: bytes) -> Pointers:
         metadata = CatalogMetadata.from_json(data, where=catalog.uri("metadata.json"))
-        files = {SHA256SUMS: checksums(metadata)}
-        # Looked up each time: while this run built a tree, another may have built that of a newer version.
-        shown = newest_with_tree(catalog, log, metadata) if hats_view else None
-        if shown is not None:
-            files[HATS.COLLECTION] = collection_properties(shown)
-        return Pointers(files=files, links={CURRENT: metadata.write_id})
+        return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged)
 
-    return log.publish_pointers(describe)
+    watched = ((CURRENT,) if catalog.is_local else ()) + ((HATS.COLLECTION,) if hats_view else ())
+    return VersionLog(catalog).publish_pointers(describe, watched=watched)
+
+
+def pointers_of(
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    *,
+    hats_view: bool = True,
+    unchanged: Unchanged | None = None,
+) -> Pointers:
+    """Return what should stand at a catalog's root beside metadata.json, as things are now.
+
+    `current` leads to the newest version whose tree is whole: never to a part. After a commit that is the
+    version before, until the step `view` has built the tree of the newest. Where none will be built, and
+    where the newest version has no row, there is no `current`, and `current.txt` says where to look. The same
+    holds of collection.properties, by which HATS readers open a catalog.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root. Looked at each time: while one run built a tree, another may have built that of
+        a newer version.
+    metadata : CatalogMetadata
+        Of the newest version.
+    hats_view : bool
+        Also collection.properties, which names the newest version whose HATS tree is whole.
+    unchanged : Unchanged, optional
+        What the run that asks does about trees; as the version's own run did if not given.
+
+    Returns
+    -------
+    Pointers
+        Files with their content, links with their target, and what should not stand there.
+    """
+    files = {SHA256SUMS: checksums(metadata)}
+    links: dict[str, str] = {}
+    absent: list[str] = []
+    hats = hats_view and metadata.layout is Layout.HATS
+    refers, whole = False, None
+    if hats or catalog.is_local:
+        refers = _refers(catalog, metadata, unchanged)
+        if not refers:
+            whole = newest_with_tree(catalog, VersionLog(catalog), metadata)
+        elif metadata.total_rows and has_tree(catalog, metadata):
+            whole = metadata
+    if hats and whole is not None:
+        files[HATS.COLLECTION] = collection_properties(whole)
+    elif hats_view or (refers and whole is None):  # it would name another version than the newest
+        absent.append(HATS.COLLECTION)
+    if catalog.is_local:  # elsewhere there are no links
+        if whole is not None:
+            links[CURRENT] = whole.write_id
+        else:
+            absent.append(CURRENT)
+    if catalog.is_local or hats:
+        if whole is not None:
+            absent.append(WHERE_TO_LOOK)
+        else:
+            files[WHERE_TO_LOOK] = where_to_look(metadata)
+    return Pointers(files=files, links=links, absent=tuple(absent))
+
+
+def where_to_look(metadata: CatalogMetadata) -> bytes:
+    """Return the content of `current.txt`: what to read where no folder holds all of the newest version.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+        Of the newest version.
+    """
+    called = f"version {metadata.version} of catalog {metadata.catalog}, the newest"
+    if not metadata.total_rows:
+        return f"There is no `current` here: {called}, has no row.\n".encode()
+    return f"""\
+There is no `current` here: no folder holds all files of {called}.
+
+- In Python, Catalog.open("<this folder>").read() gives its rows; to_spark() a Spark data frame.
+- metadata.json names every file: the `path` of the `partitions` of each column group, below this folder;
+  where there are thousands, in the Parquet tables that `sidecars` names.
+- For a folder that other readers can take by a glob, set `unchanged: link` (or copy) in the catalog's spec.
+  The step `view` of the next run builds it, `current` leads there, and HATS readers open this folder again.
+""".encode()
 
 
 def checksums(metadata: CatalogMetadata) -> bytes:
@@ -59,11 +139,13 @@ def checksums(metadata: CatalogMetadata) -> bytes:
 
 
 def newest_with_tree(catalog: Storage, log: VersionLog, metadata: CatalogMetadata) -> CatalogMetadata | None:
-    """Return a version, or else the newest one before it, that HATS readers can open; None if there is none.
+    """Return a version, or else the newest one before it, whose tree is whole; None if there is none.
 
-    Nothing before a version of another layout counts: it is not what the catalog is now.
+    Nothing before a version of another layout counts, or before one without rows: it is not what the catalog
+    is now.
     """
-    while metadata.layout is Layout.HATS:
+    layout = metadata.layout
+    while metadata.layout is layout and metadata.total_rows:
         if has_tree(catalog, metadata):
             return metadata
         older = _version_before(log, metadata.version)
@@ -73,8 +155,22 @@ def newest_with_tree(catalog: Storage, log: VersionLog, metadata: CatalogMetadat
     return None
 
 
+def _refers(catalog: Storage, metadata: CatalogMetadata, unchanged: Unchanged | None) -> bool:
+    """Whether no tree will be built of the newest version, or of those before it none was."""
+    if unchanged is not None:
+        return unchanged is Unchanged.REFERENCE
+    if unchanged_of(metadata) is Unchanged.REFERENCE:
+        return True
+    return catalog.is_local and catalog.is_file(WHERE_TO_LOOK)
+
+
+def unchanged_of(metadata: CatalogMetadata) -> Unchanged:
+    """How the run that made a version got leaf files of older writes into its tree."""
+    return Unchanged(metadata.spec.get("unchanged", Unchanged.LINK))
+
+
 def _version_before(log: VersionLog, number: int) -> CatalogMetadata | None:
     for older in range(number - 1, 0, -1):
-        with suppress(VersionNotFoundError):  # vacuumed
+        with suppress(VersionNotFoundError, CatalogFormatError):  # vacuumed, or damaged
             return CatalogMetadata.from_json(log.read(older))
     return None

@@ -60,6 +60,7 @@ def run(request: PublishRequest) -> PublishReport:
     folder = request.folder
     frozen = folder.run()
     catalog = Storage.at(frozen.catalog_uri)
+    seen = VersionLog(catalog).newest() or 0
     metadata = committed_before(catalog, [frozen.write_id])
     if metadata is None:
         _check_verified(folder)
@@ -68,7 +69,7 @@ def run(request: PublishRequest) -> PublishReport:
                 _write_files(folder, catalog)
                 delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
             with phases("commit"):
-                metadata = commit_next(catalog, heartbeat, lambda: _next_version(folder, catalog))
+                metadata = commit_next(catalog, heartbeat, lambda: _next_version(folder, catalog), seen=seen)
     else:  # an attempt was killed after its commit; its heart beats no more
         catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
     with phases("pointers"):
@@ -109,7 +110,7 @@ def _write_files(folder: RunFolder, catalog: Storage) -> None:
 def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
     if metadata.layout is not Layout.HATS:
         return
-    point_map = coverage_of(folder)
+    point_map = coverage_of(folder, folder.run().spec)
     for group in metadata.groups:
         write_hats_group(catalog, metadata, group.name, point_map)
     for margin in metadata.margins:

@@ -7,6 +7,7 @@ from hipslake.specs.catalog import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage import Storage
 from hipslake.versions.files import head
+from hipslake.versions.intents import may_commit
 from hipslake.versions.log import VersionLog
 
 
@@ -30,6 +31,11 @@ def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int |
 
 
 def names_write(catalog: Storage, write_id: str) -> bool:
-    """Return whether any version names the write's folder; no file in it may be written again then."""
+    """Return whether any version names the write's folder, or may come to: no file is written there then."""
     log = VersionLog(catalog)
-    return log.find(write_id) is not None or any(write_id.encode() in text for text in log.texts())
+    # Commits that are under way are asked for first: each of them stands or has failed when the log is read.
+    return (
+        write_id in may_commit(catalog)
+        or log.find(write_id) is not None
+        or any(write_id.encode() in text for text in log.texts())
+    )

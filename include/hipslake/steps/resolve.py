@@ -7,7 +7,11 @@ from pathlib import Path
 
 from pydantic import AwareDatetime
 
+from hipslake.catalog.committing import newest_version
+from hipslake.catalog.evolution import as_it_stands
+from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
+from hipslake.specs.catalog import Mode
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.object_pixels import freeze_objects
@@ -59,7 +63,9 @@ def run(request: ResolveRequest) -> ResolveReport:
         catalog.check_writable()
         check_free_space(catalog)
         version = VersionLog(catalog).newest()
-    frozen = request.frozen(spec, catalog).model_copy(
+        if version and spec.mode is Mode.APPEND and (standing := newest_version(catalog)) is not None:
+            spec = as_it_stands(standing, spec)
+    frozen = request.frozen(spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
         update={
             "window": request.window,
             "objects": freeze_objects(spec, request.warehouse),

@@ -9,9 +9,11 @@ from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
+from hipslake.specs.catalog import PositionSpec
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.crossmatch import FrozenCrossmatch
+from hipslake.steps.given_files import check_region
 from hipslake.steps.joining import FrozenSide
 from hipslake.steps.report import Phases
 from hipslake.steps.resolve_join import (
@@ -56,6 +58,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         spec = load_crossmatch_spec(Path(request.spec_file)).with_overrides(
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
+    check_region(request.region, request.warehouse)
     region = None if request.region is None else region_of(request.region)
     with phases("catalogs"):
         left, right = opened_sides(request, spec)
@@ -68,15 +71,13 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
             region=region,
             filters=(spec.left.filters, spec.right.filters),
         )
-    place, kept = match.left.position, match.columns.left
-    place = place.model_copy(update={"ra": kept[place.ra], "dec": kept[place.dec]})
 
     told = None if region is None else str(region)  # a MOC file may change
     report = freeze(
         request,
         spec,
         (left, right),
-        outcome_spec(spec, (left, right), place, _described(spec, match)),
+        outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
         match.columns.schema,
         partial(_frozen, spec, match, told),
         phases,
@@ -90,6 +91,16 @@ def _frozen(
     spec: CrossmatchSpec, match: Crossmatch, region: str | None, left: FrozenSide, right: FrozenSide
 ) -> FrozenCrossmatch:
     return FrozenCrossmatch(spec=spec, left=left, right=right, region=region, shift_arcsec=match.shift_arcsec)
+
+
+def _place(match: Crossmatch) -> PositionSpec:
+    """Return where rows of the outcome lie: where the left ones do, or by what an outer match adds."""
+    left, right = match.left.position, match.right.position
+    if (columns := match.options.placed_by) is not None:
+        epoch = left.epoch if left.epoch == right.epoch else None
+        return PositionSpec(ra=columns[0], dec=columns[1], epoch=epoch)
+    kept = match.columns.left
+    return left.model_copy(update={"ra": kept[left.ra], "dec": kept[left.dec]})
 
 
 def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
@@ -120,7 +131,12 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
 def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
     left = spec.left.described(match.left.metadata.catalog)
     right = spec.right.described(match.right.metadata.catalog)
-    kinds = {"inner": "with", "left": "and, where there is one,", "anti": "without"}
+    kinds = {
+        "inner": "with",
+        "left": "and, where there is one,",
+        "anti": "without",
+        "outer": "and, side by side where they match,",
+    }
     epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
     where = f", {match.cut.region}" if match.cut is not None else ""
     return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"

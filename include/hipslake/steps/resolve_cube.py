@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import ClassVar
 
 from hipslake import __version__
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.store.assembling import is_aligned
 from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
 from hipslake.cube.store.catalog_rows import CatalogRows
@@ -21,6 +20,7 @@ from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 from hipslake.steps.build_cube import FrozenCube
@@ -86,7 +86,7 @@ def run(request: ResolveCubeRequest) -> ResolveCubeReport:
     with phases("spec"):
         spec = load_cube_spec(Path(request.spec_file))
         named = _named(spec, request.datasets)
-        parse_conditions(spec.conditions or "")
+        check_conditions(spec.conditions or "")
     place = Storage.at(cube_uri(request.warehouse, spec.name))
     check_free_space(Storage.at(request.warehouse))
     with phases("sources"):

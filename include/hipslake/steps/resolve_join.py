@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hipslake import __version__
 from hipslake.catalog.catalog import Catalog
-from hipslake.catalog.metadata import Association
+from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.sources.model import SourceFile
@@ -79,6 +79,8 @@ def outcome_spec(
         threshold=spec.threshold,
         layout=spec.layout,
         parquet=spec.parquet,
+        margin=spec.margin,
+        index=spec.index,
         vacuum=spec.vacuum,
     )
 
@@ -128,7 +130,8 @@ def freeze(
     with phases("warehouse"):
         catalog.check_writable()
         check_free_space(catalog)
-    frozen = request.frozen(outcome, catalog).model_copy(update={"association": association})
+    owner = Owner(kind="join", name=spec.name)
+    frozen = request.frozen(outcome, catalog, owner).model_copy(update={"association": association})
     inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     folder.write(RunFolder.RUN, frozen)

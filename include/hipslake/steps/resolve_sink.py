@@ -6,7 +6,6 @@ what came last: a night that was published late, or again, is sunk by the next r
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from contextlib import closing
@@ -30,8 +29,10 @@ from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import CatalogRows, SinkOrder
-from hipslake.tables.sunk import known_sink, was_sunk_earlier
+from hipslake.tables.rows import content_of
+from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
 from hipslake.tables.writes import sweep_writes
 from hipslake.versions.write_id import new_write_id
 
@@ -152,7 +153,8 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     whole = source.rows == "all"
     some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(catalog, frozen.spec))
     orders = [(_order(frozen, catalog, increment), increment) for increment in some]
-    wanted = [each for each in orders if frozen.force or not _stands(table, each[0])]
+    standing = None if table is None else StandingSinks(table)
+    wanted = [each for each in orders if frozen.force or not _stands(table, standing, each[0])]
     rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
     size = round(metadata.total_bytes * rows / max(metadata.total_rows, 1))
     return FrozenOrders.of(
@@ -195,7 +197,7 @@ def _in_window(frozen: FrozenSink, nights: list[Increment]) -> list[Increment]:
 def _order(frozen: FrozenSink, catalog: Catalog, increment: Increment | None) -> SinkOrder:
     source = frozen.spec.source
     assert isinstance(source, CatalogRowsSpec)
-    content = increment.write_id if increment is not None else _content(catalog.metadata)
+    content = increment.write_id if increment is not None else content_of(catalog.metadata)
     return SinkOrder(
         spec=frozen.spec,
         warehouse=frozen.warehouse,
@@ -215,19 +217,14 @@ def _order(frozen: FrozenSink, catalog: Catalog, increment: Increment | None) ->
     )
 
 
-def _content(metadata: CatalogMetadata) -> str:
-    """What decides the rows of a version: two that differ only in how rows are filed have the same."""
-    return hashlib.sha256("\n".join(metadata.increment_writes).encode()).hexdigest()
-
-
-def _stands(table: Table | None, order: SinkOrder) -> bool:
+def _stands(table: Table | None, standing: StandingSinks | None, order: SinkOrder) -> bool:
     """Whether a table has the rows of an order, sunk by this spec or an earlier form of it."""
-    if table is None:
+    if table is None or standing is None:
         return False
-    known = known_sink(table, order.key)
+    known = standing.of(order.key)
     if known is None:  # of very old ones, it is known that they were sunk
         return was_sunk_earlier(table, order.key, order.start)
-    return known.content == order.rows.content
+    return same_digest(known.content, order.rows.content)
 
 
 def _start(increment: Increment) -> datetime:

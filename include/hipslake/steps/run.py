@@ -15,12 +15,14 @@ from typing import Literal, TypeVar
 import pyarrow as pa
 from pydantic import AwareDatetime, ValidationError
 
-from hipslake.catalog.metadata import Association
+from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
+from hipslake.files.addresses import is_below, is_same_address
 from hipslake.sources.model import SourceFile
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.source import SourceSpec
+from hipslake.steps.signing import signed, verified
 from hipslake.storage import Storage
 
 RUNS = "_runs"
@@ -58,6 +60,7 @@ class FrozenRun(Frozen):
     catalog: str
     spec: CatalogSpec  # with the overrides of the params
     spec_file: str | None = None
+    owner: Owner | None = None  # the spec that publishes the catalog; None of runs of older libraries
     write_id: str  # names the folder of this run's files; kept through retries
     window: Window = Window()
     objects: FrozenObjects | None = None  # what the rows are placed by, where the spec has `position_from`
@@ -133,6 +136,10 @@ class RunFolder:
     PLAN_SUMMARY = "plan/summary.txt"
     PARTITIONS = "write/partitions.parquet"
     FINDINGS = "verify/findings.json"
+    JOIN = "join/frozen.json"
+    ORDERS = "sink/orders.json"
+    SIGNED = (RUN, FILES, JOIN, ORDERS)
+    """What a run does follows from these: they are signed, where the deployment has a key."""
 
     @property
     def storage(self) -> Storage:
@@ -183,18 +190,48 @@ class RunFolder:
         StepError
             If nothing lies there (the step that writes it has not run) or it is not such a model.
         """
+        found = parse(model, self.document(path), where=self.uri_of(path))
+        if path == self.RUN:
+            self._check_own(found)
+        return found
+
+    def document(self, path: str) -> bytes:
+        """Return the JSON at a path; of one that is signed, once its signature was looked at.
+
+        Raises
+        ------
+        StepError
+            If nothing lies there (the step that writes it has not run), or its signature is not right.
+        """
         try:
             data = self.storage.read(path)
         except FileNotFoundError:
             raise StepError(
                 f"{self.uri_of(path)} does not exist; run the step that writes it first"
             ) from None
-        return parse(model, data, where=self.uri_of(path))
+        return verified(data, self.uri_of(path)) if path in self.SIGNED else data
 
     def write(self, path: str, model: Frozen) -> str:
         """Store a model at a path, whole or not at all; return its URI."""
-        self.storage.write(path, (model.model_dump_json(indent=1) + "\n").encode())
+        document = model.model_dump_json(indent=1)
+        if path in self.SIGNED:
+            document = signed(document, self.uri_of(path))
+        self.storage.write(path, (document + "\n").encode())
         return self.uri_of(path)
+
+    def _check_own(self, frozen: Frozen) -> None:
+        """Refuse what another run froze: it says where it lies, and in which warehouse."""
+        place, warehouse = getattr(frozen, "run_uri", None), getattr(frozen, "warehouse", None)
+        if isinstance(place, str) and not is_same_address(place, self.uri):
+            raise StepError(
+                f"{self.uri_of(self.RUN)} is of the run in {place}; clear the run from its first task to "
+                "write it again, and look who can write there"
+            )
+        if isinstance(warehouse, str) and not is_below(self.uri, f"{warehouse.rstrip('/')}/{RUNS}"):
+            raise StepError(
+                f"{self.uri_of(self.RUN)} names the warehouse {warehouse}, and does not lie in it; clear "
+                "the run from its first task to write it again, and look who can write there"
+            )
 
 
 def parse(model: type[Model], data: bytes, *, where: str) -> Model:

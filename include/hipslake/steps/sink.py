@@ -21,7 +21,7 @@ from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder, Window
 from hipslake.tables.order import SinkOrder
 
-ORDERS = "sink/orders.json"
+ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
 
 

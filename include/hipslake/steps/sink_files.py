@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
 from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
+from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.table import FileRowsSpec, TableMode
+from hipslake.steps.inputs import MOST_NAMED
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import FileRows, SinkOrder
 from hipslake.tables.sunk import known_sink, was_sunk_earlier
+
+_log = logging.getLogger(__name__)
 
 
 class SinkFilesRequest(Request):
@@ -34,6 +40,8 @@ class SinkFilesReport(Report):
     step: str = SinkFilesRequest.step
     empty: bool = False  # an interval without files
     nothing: str = ""  # why there is nothing to do
+    passed_over: tuple[str, ...] = ()  # the first of what matches the URI and is not read
+    passed_over_count: int = 0
 
 
 def run(request: SinkFilesRequest) -> SinkFilesReport:
@@ -50,11 +58,14 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     assert isinstance(spec.source, FileRowsSpec)
     with phases("list"):
         try:
-            files = tuple(open_source(frozen.source).list_files())
+            listing = open_source(frozen.source).listing()
+            listing.log_passed_over(_log)
+            files, passed_over = tuple(listing.files), listing.passed_over
+            check_plain_files(file.uri for file in files)
         except SourceNotFoundError:
             if not (frozen.allow_empty and spec.needs_interval):
                 raise
-            files = ()
+            files, passed_over = (), ()
     order = SinkOrder(
         spec=spec,
         warehouse=frozen.warehouse,
@@ -75,7 +86,7 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
         why_none = "The interval has no files, and nothing of it is in the table."
     elif not files and spec.mode is TableMode.UPSERT:
         why_none = "The interval has no files; mode upsert takes no rows away."
-    elif known is not None and known.fingerprint == order.fingerprint and not frozen.force:
+    elif known is not None and same_digest(known.fingerprint, order.fingerprint) and not frozen.force:
         why_none = "The table has the rows of exactly these files. Set force to sink them again."
     size = sum(file.size for file in files)
     orders = FrozenOrders.of(
@@ -86,5 +97,11 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     )
     request.folder.write(ORDERS, orders)
     return SinkFilesReport(
-        files=len(files), bytes=size, empty=not files, nothing=why_none, seconds=phases.seconds
+        files=len(files),
+        bytes=size,
+        empty=not files,
+        nothing=why_none,
+        passed_over=passed_over[:MOST_NAMED],
+        passed_over_count=len(passed_over),
+        seconds=phases.seconds,
     )

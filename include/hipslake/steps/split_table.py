@@ -13,6 +13,8 @@ from hipslake.sources.model import SourceFile, Split
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage import Storage
 
+_COLUMNS = ("file", "uri", "size", "stamp", "place", "unit", "start", "stop")
+
 
 @dataclass(frozen=True)
 class SplitTable:
@@ -56,6 +58,7 @@ class SplitTable:
                 "uri": [split.file.uri for split in self.splits],
                 "size": [split.file.size for split in self.splits],
                 "stamp": [split.file.stamp for split in self.splits],
+                "place": pa.array([split.file.place for split in self.splits], pa.string()),
                 "unit": [split.unit for split in self.splits],
                 "start": [split.start for split in self.splits],
                 "stop": [split.stop for split in self.splits],
@@ -70,18 +73,17 @@ class SplitTable:
     def read(cls, storage: Storage, path: str) -> SplitTable:
         """The table stored at a path."""
         table = read_table(storage, path)
-        listed = zip(
-            *(table[name].to_pylist() for name in ("file", "uri", "size", "stamp", "unit", "start", "stop")),
-            strict=True,
-        )
+        if "place" not in table.column_names:  # of an older library
+            table = table.append_column("place", pa.nulls(table.num_rows, pa.string()))
+        listed = zip(*(table[name].to_pylist() for name in _COLUMNS), strict=True)
         splits = tuple(
             Split(
                 ordinal=at,
-                file=SourceFile(ordinal=file, uri=uri, size=size, stamp=stamp),
+                file=SourceFile(ordinal=file, uri=uri, size=size, stamp=stamp, place=place),
                 unit=unit,
                 start=start,
                 stop=stop,
             )
-            for at, (file, uri, size, stamp, unit, start, stop) in enumerate(listed)
+            for at, (file, uri, size, stamp, place, unit, start, stop) in enumerate(listed)
         )
         return cls(splits, table["rows"].to_numpy(), table["rejected"].to_numpy())

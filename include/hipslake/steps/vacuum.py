@@ -44,7 +44,7 @@ def run(request: VacuumRequest) -> VacuumReport:
     catalog = Storage.at(catalog_uri(request.warehouse, request.catalog))
     if not request.dry_run:
         with phases("pointers"):
-            point_at_newest(catalog)
+            point_at_newest(catalog, hats_view=True)
     with phases("vacuum"):
         outcome = vacuum_catalog(catalog, retention, now=request.created, dry_run=request.dry_run)
     with phases("runs"):

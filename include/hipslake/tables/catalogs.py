@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,19 +14,23 @@ from pyiceberg.exceptions import CommitStateUnknownException, NoSuchTableError, 
 from pyiceberg.table import Table
 from pyiceberg.typedef import RecursiveDict
 from pyiceberg.utils.config import Config
-from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException, Timeout
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
-from hipslake.errors import SpecError, StorageError
+from hipslake.errors import SpecError, StorageError, StoreTimeoutError
+from hipslake.files.timeouts import timeouts
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table import IcebergSpec
+from hipslake.tables.metadata_failures import metadata_failures
+from hipslake.tables.rest_catalog import LimitedRestCatalog
 
 TABLES = "tables"
 """The folder of the warehouse in which tables lie."""
 
 SQLITE_FILE = "iceberg.db"
 _LOCK_SECONDS = 120  # that a writer waits for others that write to SQLite
+_LIBPQ = ("postgresql", "postgresql+psycopg2", "postgresql+psycopg")
 _STORE_VARIABLES = {
     "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
@@ -75,6 +80,9 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
             "which end it; write them as %40, %3F and %23 (an Airflow connection does)"
         )
     with reaching(spec.name), _making_sense(spec, given["uri"]):
+        if spec.type == "rest":
+            conf: dict[str, Any] = {**known, **given}
+            return LimitedRestCatalog(spec.name, **conf)
         try:
             return load_catalog(spec.name, **given)
         except DatabaseError:  # another process has just made the catalog's tables
@@ -115,7 +123,7 @@ def _database(uri: str) -> str:
     """The URI of a database; that of a SQLite file is absolute, its folder made, and writers wait in line."""
     scheme, _, path = uri.partition(":///")
     if scheme != "sqlite":
-        return expand(uri)
+        return _connecting_in_time(expand(uri))
     path, _, options = path.partition("?")
     file = Path(expand(path))
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -125,9 +133,19 @@ def _database(uri: str) -> str:
     return f"sqlite:///{file}?{options}"
 
 
+def _connecting_in_time(uri: str) -> str:
+    """The URI of a database server, which says how long a connection may take if its driver is libpq."""
+    scheme, _, rest = uri.partition("://")
+    if scheme not in _LIBPQ or "connect_timeout=" in uri:
+        return uri
+    seconds = max(2, math.ceil(timeouts().connect))  # less is none to libpq
+    return f"{scheme}://{rest}{'&' if '?' in rest else '?'}connect_timeout={seconds}"
+
+
 def _store_properties() -> dict[str, str]:
-    """Where object stores are, as this project's environment says it, in pyiceberg's words."""
-    found = {}
+    """Where object stores are, and how long they are waited for, in pyiceberg's words."""
+    limits = timeouts()
+    found = {"s3.connect-timeout": f"{limits.connect:g}", "s3.request-timeout": f"{limits.read:g}"}
     for name, variables in _STORE_VARIABLES.items():
         value = next((os.environ[v] for v in variables if os.environ.get(v)), None)
         if value:
@@ -143,19 +161,27 @@ def reaching(what: str) -> Iterator[None]:
     except CommitStateUnknownException:
         raise  # whoever asks for a commit looks what became of it
     except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
-        secrets = secrets_of(_texts(_known(what)))
-        told = without(str(error), secrets)
-        raise StorageError(
-            f"Iceberg catalog {what!r} cannot be reached or does not answer: "
-            f"{''.join(told.splitlines()[:1]) or type(error).__name__}; look at its address, its keys, "
-            "and whether it runs"
-        ) from (error if told == str(error) else None)
+        kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
+        raise kind(
+            f"Iceberg catalog {what!r} cannot be reached or does not answer: {told_of(what, error)}; look at "
+            "its address, its keys, and whether it runs"
+        ) from (None if _tells_secrets(what, error) else error)
+
+
+def told_of(catalog: str, error: Exception) -> str:
+    """What an error says, in one line, without the secrets that the environment has of a catalog."""
+    told = without(str(error), secrets_of(_texts(_known(catalog))))
+    return "".join(told.splitlines()[:1]) or type(error).__name__
+
+
+def _tells_secrets(catalog: str, error: Exception) -> bool:
+    return without(str(error), secrets_of(_texts(_known(catalog)))) != str(error)
 
 
 def find_table(catalog: Catalog, name: str) -> Table | None:
     """Return a table of a catalog, None if there is none."""
     try:
-        with reaching(catalog.name):
+        with metadata_failures(name, "its metadata file"), reaching(catalog.name):
             return catalog.load_table(name)
     except NoSuchTableError:
         return None

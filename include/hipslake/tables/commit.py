@@ -12,27 +12,38 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException, ValidationException
-from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.manifest import DataFile, ManifestFile, ManifestWriter, write_manifest
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
-from pyiceberg.table.update.snapshot import _OverwriteFiles
+from pyiceberg.table.update.snapshot import (
+    _FastAppendFiles,
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
 from sqlalchemy.exc import SQLAlchemyError
 
-from hipslake.errors import CommitStateUnknownError, ConflictError
-from hipslake.tables.catalogs import open_table
+from hipslake.errors import ConflictError, PlanError, StorageError
+from hipslake.tables.attempts import announce_attempt, retract_attempt, writes_of
+from hipslake.tables.catalogs import open_table, told_of
+from hipslake.tables.commit_failures import CATALOG_FAILURES, refusal, unknown_outcome
 from hipslake.tables.data_files import WrittenFile, live_files
+from hipslake.tables.lineage import WRITE_PROPERTY
+from hipslake.tables.metadata_failures import manifests_of
 from hipslake.tables.sunk import PropertyChange
+from hipslake.versions.heartbeat import refuse_swept
 
 log = logging.getLogger(__name__)
-
-WRITE_PROPERTY = "hipslake.write"
-"""In the summary of a snapshot: the write whose files it added."""
 
 TRIES = 100
 _LOOKS = 5  # for a commit of which the catalog did not say whether it stands
@@ -120,6 +131,10 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
     ------
     ConflictError
         Files that the change removes are gone; or others kept committing first.
+    StorageError
+        The write was swept; or the catalog does not let this user commit.
+    SpecError
+        The table is gone.
     CommitStateUnknownError
         The catalog does not say whether the commit stands; nothing that it may name is deleted.
     Exception
@@ -131,20 +146,45 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
             return Committed(table, found.snapshot_id, attempt)
         check(table)
         _check_standing(table, change)
+        announced = announce_attempt(table, change.write_id)
         try:
+            refuse_swept(writes_of(table), change.write_id)
             _commit_once(table, change)
         except CommitFailedException:
+            retract_attempt(table, announced)
             log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
         except ValidationException as error:
+            retract_attempt(table, announced)
             raise _conflict(name, str(error)) from error
-        except (CommitStateUnknownException, SQLAlchemyError, OSError) as error:
-            found = _looked_for(catalog, name, change.write_id, error)
-            if found is None and not isinstance(error, SQLAlchemyError):
-                raise CommitStateUnknownError(
-                    f"table {name}: the catalog failed while committing ({error}), and write "
-                    f"{change.write_id} is in no snapshot so far; run it again: it finds out"
-                ) from error
+        except StorageError:  # it was swept
+            retract_attempt(table, announced)
+            raise
+        except CATALOG_FAILURES as error:
+            if (refused := refusal(table, error)) is not None:
+                retract_attempt(table, announced)
+                raise refused from error
+            # The attempt stays up: whether the request takes effect some time is not known.
+            log.warning(
+                "Table %s: whether the commit stands is not known (%s); looking.",
+                name,
+                told_of(catalog.name, error),
+            )
+            stands = looked_for(catalog, name, lambda now: snapshot_of(now, change.write_id) is not None)
+            if not stands and not isinstance(error, SQLAlchemyError):
+                what = f"write {change.write_id} is in no snapshot"
+                raise unknown_outcome(table, what, error) from error
+        except ValueError as error:
+            if "sequence number" not in str(error):
+                raise
+            retract_attempt(table, announced)  # others committed, and rolled back, since the table was read
+        except OverflowError as error:  # pyiceberg writes partition values as texts into the summary
+            retract_attempt(table, announced)
+            raise PlanError(
+                f"table {name}: a time before the year 1 or after 9999 is a partition value ({error}), and "
+                "pyiceberg has no text for it; partition by a bucket of the column, or leave such rows out"
+            ) from error
         else:
+            retract_attempt(table, announced)
             table = open_table(catalog, name)
             found = snapshot_of(table, change.write_id)
             snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
@@ -166,18 +206,35 @@ def snapshot_of(table: Table, write_id: str) -> Snapshot | None:
     return None
 
 
-def _looked_for(catalog: Catalog, name: str, write_id: str, error: Exception) -> Snapshot | None:
-    log.warning("Table %s: whether the commit stands is not known (%s); looking.", name, error)
+def looked_for(catalog: Catalog, name: str, stands: Callable[[Table], bool]) -> bool:
+    """Whether a change stands of which the catalog did not say so; False is also: not yet, or nobody knows.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    name : str
+        Of the table.
+    stands : callable
+        Whether it stands in a table.
+
+    Raises
+    ------
+    SpecError
+        The table is gone.
+    """
     for look in range(_LOOKS):
         time.sleep(_FIRST_WAIT * 2**look)
-        if (found := snapshot_of(open_table(catalog, name), write_id)) is not None:
-            return found
-    return None
+        with suppress(StorageError):  # it may answer the next time
+            if stands(open_table(catalog, name)):
+                return True
+    return False
 
 
 def _check_standing(table: Table, change: Change) -> None:
     """Look whether the table still has the files to be removed, and the spec of those to be added."""
     name = ".".join(table.name())
+    if (snapshot := table.current_snapshot()) is not None:
+        manifests_of(table, snapshot)  # they are taken over; what is wrong with them is told before
     if change.removed:
         standing = {file.file_path for file in live_files(table)}
         gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)
@@ -204,9 +261,13 @@ def _commit_once(table: Table, change: Change) -> None:
         if properties.removed:
             transaction.remove_properties(*properties.removed)
         if change.kind is ChangeKind.APPEND:
-            update = transaction.update_snapshot(snapshot_properties=summary)
             merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-            producer: Any = update.merge_append() if merging else update.fast_append()
+            producer: Any = (_MergingAppend if merging else _Append)(
+                operation=Operation.APPEND,
+                transaction=transaction,
+                io=table.io,
+                snapshot_properties=summary,
+            )
         else:
             producer = _Exchange(
                 operation=Operation.OVERWRITE,
@@ -215,12 +276,15 @@ def _commit_once(table: Table, change: Change) -> None:
                 snapshot_properties=summary,
             )
             producer.keeps_rows = change.kind is ChangeKind.REPLACE
-        producer.commit_uuid = commit_uuid(change.write_id)
+        # An earlier try may still take effect: no two tries write files of the same names.
+        producer.commit_uuid = f"{commit_uuid(change.write_id)}-{producer.snapshot_id}"
         with producer:
             for written in change.added:
                 producer.append_data_file(written.to_data_file(table))
             for file in change.removed:
                 producer.delete_data_file(file)
+    for path in producer.unlisted:
+        table.io.delete(path)
 
 
 def asked_once(table: Table) -> Table:
@@ -231,7 +295,57 @@ def asked_once(table: Table) -> Table:
     return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
 
 
-class _Exchange(_OverwriteFiles):
+def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
+    """The newest schema of a table that has some columns; the present one, if none has all of them."""
+    present = metadata.schema()
+    older = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
+    return next((each for each in (present, *older) if field_ids <= each.field_ids), present)
+
+
+class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
+    """Writes manifests of partition specs whose columns are gone, and deletes none.
+
+    pyiceberg deletes what it has written when another writer was first. But then a request before may have
+    taken effect, or be about to; what nothing names is deleted by who looks: `hipslake.tables.writes`.
+    """
+
+    unlisted: Sequence[str] = ()
+    """Manifests that were written, and merged into others at once."""
+
+    def _clean_all_uncommitted(self) -> None:
+        pass
+
+    def _cleanup_uncommitted(self) -> None:
+        pass
+
+    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
+        """A manifest has the schema whose columns its partition spec is of, which may have been dropped."""
+        metadata = self._transaction.table_metadata
+        with_sources = schema_with(metadata, {field.source_id for field in spec.fields})
+        return write_manifest(
+            format_version=metadata.format_version,
+            spec=spec,
+            schema=with_sources,
+            output_file=self.new_manifest_output(),
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._compression,
+        )
+
+
+class _Append(_Producer, _FastAppendFiles):
+    """Files that come, in a manifest of their own."""
+
+
+class _MergingAppend(_Producer, _MergeAppendFiles):
+    """Files that come, with small manifests merged."""
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        listed = super()._process_manifests(manifests)
+        self.unlisted = sorted({*self._written_manifests} - {one.manifest_path for one in listed})
+        return listed
+
+
+class _Exchange(_Producer, _OverwriteFiles):
     """Files for files, named one by one.
 
     pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per

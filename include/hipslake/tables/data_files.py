@@ -17,6 +17,7 @@ from pyiceberg.types import IcebergType, PrimitiveType
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
+from hipslake.tables.metadata_failures import entries_of, manifests_of
 
 
 class WrittenFile(Frozen):
@@ -105,9 +106,9 @@ def live_files(table: Table, snapshot: Snapshot | None = None) -> list[DataFile]
     if snapshot is None:
         return []
     found = []
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table, snapshot):
         if manifest.content == ManifestContent.DATA:
-            entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+            entries = entries_of(table, manifest)
             found += [entry.data_file for entry in entries]
     return found
 
@@ -131,7 +132,7 @@ def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = No
     snapshot = snapshot or table.current_snapshot()
     if snapshot is None:
         return
-    for manifest in snapshot.manifests(table.io):
+    for manifest in manifests_of(table, snapshot):
         live = manifest.has_added_files() or manifest.has_existing_files()
         if manifest.content == ManifestContent.DELETES and live:
             raise PlanError(

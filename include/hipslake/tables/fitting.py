@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
+    CommitStateUnknownException,
     NamespaceAlreadyExistsError,
     TableAlreadyExistsError,
 )
@@ -29,6 +30,7 @@ from hipslake.tables.catalogs import (
     reaching,
     version_of,
 )
+from hipslake.tables.commit_failures import unknown_outcome
 from hipslake.tables.partitioning import check_fields, check_partition, partition_spec, sort_order
 from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
 
@@ -67,6 +69,8 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
         A column does not fit, or is missing; or the table is partitioned in another way.
     ConflictError
         Others kept changing the schema at the same time.
+    CommitStateUnknownError
+        The catalog does not say whether the columns were added.
     """
     check_fields(spec, stored)
     for _ in range(_TRIES):
@@ -76,7 +80,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
             try:
                 return OpenTable(_create(catalog, spec, stored, attempt), True, ())
             except TableAlreadyExistsError:  # another run was first
-                _forget(find_table(catalog, spec.table), attempt, 0)
+                _forget(catalog, spec.table, attempt, 0)
                 continue
         check_writable(table)
         missing = missing_columns(spec.table, table.schema(), stored)
@@ -88,10 +92,13 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
                 transaction.set_properties({SHAPED_BY: attempt})
                 with transaction.update_schema() as update:
                     for field in missing:
-                        update.add_column(field.name, iceberg_type(field.type, iter(range(1, 10_000))))
+                        update.add_column((field.name,), iceberg_type(field.type, iter(range(1, 10_000))))
         except CommitFailedException:
-            _forget(table, attempt, version_of(table.metadata_location) + 1)
+            _forget(catalog, spec.table, attempt, version_of(table.metadata_location) + 1)
             continue
+        except CommitStateUnknownException as error:
+            what = f"column {missing[0].name} is not known to be there"
+            raise unknown_outcome(table, what, error) from error
         names = tuple(field.name for field in missing)
         log.info("Table %s gets column %s.", spec.table, ", ".join(names))
         return OpenTable(open_table(catalog, spec.table), False, names)
@@ -126,13 +133,18 @@ def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) 
     return table
 
 
-def _forget(table: Table | None, attempt: str, version: int) -> None:
-    """Delete the metadata file of an attempt that others were quicker than: no catalog ever named it."""
+def _forget(catalog: Catalog, name: str, attempt: str, version: int) -> None:
+    """Delete the metadata file of an attempt that others were quicker than, unless the table names it."""
+    table = find_table(catalog, name)
     if table is None:
         return
+    log_of_it = (entry.metadata_file for entry in table.metadata.metadata_log)
+    named = {path.rpartition("/")[2] for path in (table.metadata_location, *log_of_it)}
     folder = Storage.at(table.location()).sub("metadata")
     for entry in folder.list():
         if not entry.path.endswith(".metadata.json") or version_of(entry.path) != version:
+            continue
+        if entry.path in named:  # a request that was sent twice was refused the second time
             continue
         told = json.loads(folder.read(entry.path))
         if told.get("properties", {}).get(SHAPED_BY) == attempt:

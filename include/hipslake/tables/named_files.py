@@ -10,6 +10,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.tables.catalogs import version_of
+from hipslake.tables.metadata_failures import entries_of, manifests_of
 
 
 class NamedFiles(NamedTuple):
@@ -57,11 +58,9 @@ def named_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> Na
             metadata.add(statistics.statistics_path)
     for snapshot in chosen:
         metadata.add(snapshot.manifest_list)
-        for manifest in snapshot.manifests(table.io):
+        for manifest in manifests_of(table, snapshot):
             manifests[manifest.manifest_path] = manifest
     data = {
-        entry.data_file.file_path
-        for manifest in manifests.values()
-        for entry in manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+        entry.data_file.file_path for manifest in manifests.values() for entry in entries_of(table, manifest)
     }
     return NamedFiles(data, metadata | set(manifests))

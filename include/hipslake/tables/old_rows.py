@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile
+from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.table import Table
 
-from hipslake.errors import StorageError
+from hipslake.errors import PlanError, SchemaMismatchError, StorageError
+from hipslake.files.calendars import check_calendar
+from hipslake.files.int96 import Unit, check_int96, int96_columns, unit_for
+from hipslake.files.parquet_failures import parquet_failures
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
 from hipslake.tables.schemas import NAME_MAPPING, null_column
@@ -38,7 +42,19 @@ class StoredFile:
 
     @classmethod
     def of(cls, file: DataFile, table: Table) -> StoredFile:
-        """The file of a manifest entry; files that count the values of a column have it."""
+        """The file of a manifest entry; files that count the values of a column have it.
+
+        Raises
+        ------
+        PlanError
+            It is no Parquet file.
+        """
+        if file.file_format != FileFormat.PARQUET:
+            raise PlanError(
+                f"table {'.'.join(table.name())}: {file.file_path} is an {file.file_format.value} file, and "
+                "only Parquet is read; have the engine that wrote it rewrite it (in Spark: set "
+                "write.format.default to parquet, then CALL system.rewrite_data_files)"
+            )
         counted = file.value_counts or {}
         spec = table.specs()[file.spec_id]
         return cls(
@@ -77,17 +93,16 @@ def read_data_file(
     path = stored_file.path
     wanted = pa.schema([schema.field(name) for name in columns])
     constants = {str(number).encode(): value for number, value in stored_file.constants}
-    given = [constants.get(_id_of(field) or b"") for field in wanted]
-    storage, name = Storage.of_file(path)
-    try:
-        file = pq.ParquetFile(storage.arrow_file(name))
-    except FileNotFoundError:
-        raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
-    with file:
+    given = [constants.get(field_id(field) or b"") for field in wanted]
+    with _opened(path, schema) as (opened, file, unit):
         stored = file.schema_arrow
         names = names_in_file(stored, schema, wanted)
         read = [name for name in names if name is not None]
+        check_once(stored, read, path)
         groups = chosen(file.num_row_groups)
+        timed = [name for name in int96_columns(file.metadata) if name in read]
+        check_int96(opened, timed, groups, unit, path)
+        check_calendar(opened, file.metadata, read, groups, path)
         if not read:
             for group in groups:
                 rows = file.metadata.row_group(group).num_rows
@@ -98,13 +113,30 @@ def read_data_file(
             arrays = [
                 _repeated(value, field, batch.num_rows)
                 if name is None
-                else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field)
+                else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field, path)
                 for name, field, value in zip(names, wanted, given, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _id_of(field: pa.Field) -> bytes | None:
+@contextmanager
+def _opened(path: str, schema: pa.Schema) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
+    """A data file, its reader, and the unit in which that gives INT96 times: the one of the table."""
+    storage, name = Storage.of_file(path)
+    unit = unit_for(schema, schema.names)
+    try:
+        with (
+            parquet_failures(path),
+            storage.arrow_file(name) as opened,
+            pq.ParquetFile(opened, coerce_int96_timestamp_unit=unit) as file,
+        ):
+            yield opened, file, unit
+    except FileNotFoundError:
+        raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
+
+
+def field_id(field: pa.Field) -> bytes | None:
+    """The number of a column, as its file or its table has it."""
     return (field.metadata or {}).get(_FIELD_ID)
 
 
@@ -127,11 +159,11 @@ def names_in_file(stored: pa.Schema, schema: pa.Schema, wanted: Iterable[pa.Fiel
     wanted : iterable of pyarrow.Field
         Columns of the table.
     """
-    by_id = {_id_of(field): field.name for field in stored}
+    by_id = {field_id(field): field.name for field in stored}
     aliases = _aliases(schema)
 
     def name_of(field: pa.Field) -> str | None:
-        number = _id_of(field)
+        number = field_id(field)
         if number is not None and None not in by_id:
             return by_id.get(number)
         known = aliases.get(number or b"", [] if aliases else [field.name])
@@ -140,26 +172,79 @@ def names_in_file(stored: pa.Schema, schema: pa.Schema, wanted: Iterable[pa.Fiel
     return [name_of(field) for field in wanted]
 
 
-def _cast(values: pa.Array, stored: pa.Field, wanted: pa.Field) -> pa.Array:
+def check_once(stored: pa.Schema, names: Sequence[str], path: str) -> None:
+    """Look that no column of a file comes twice, by name or by id; raise `SchemaMismatchError`."""
+    twice = [name for name in names if names.count(name) > 1 or stored.names.count(name) > 1]
+    if twice:
+        raise SchemaMismatchError(
+            f"{path}: column {twice[0]!r} comes twice; write the file anew with it once"
+        )
+
+
+def _cast(values: pa.Array, stored: pa.Field, wanted: pa.Field, path: str) -> pa.Array:
     """Values as the table has them; what is nested is found by its id too."""
-    if pa.types.is_nested(stored.type):
-        renamed = _renamed(stored, wanted).type
-        if renamed != stored.type:
-            values = values.cast(stored.type).view(renamed)
-    return values.cast(wanted.type)
+    kind = _renamed(stored, wanted).type
+    try:
+        if not _are_alike(kind, wanted.type):
+            raise pa.ArrowInvalid("the values mean something else")
+        if pa.types.is_nested(stored.type) and kind != stored.type:
+            values = values.cast(stored.type).view(kind)
+        return values.cast(wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"{path}: column {stored.name!r} is of type {stored.type}, which is not read as {wanted.type} of "
+            f"column {wanted.name!r} of the table ({str(error).partition(chr(10))[0]}); write the file anew "
+            "with the table's type"
+        ) from None
+
+
+_KINDS = (
+    (pa.types.is_boolean,),
+    (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    (pa.types.is_date, pa.types.is_timestamp),
+    (pa.types.is_time,),
+    (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    ),
+)
+"""Types whose values may be cast into each other; Arrow would make numbers of texts, and times of numbers."""
+
+
+def _are_alike(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether a cast keeps what values mean, or fails."""
+    old, new = (kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for kind in (old, new))
+    old, new = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (old, new))
+    if pa.types.is_null(old):
+        return True
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        theirs = {field.name: field.type for field in new}
+        return all(_are_alike(field.type, theirs.get(field.name, field.type)) for field in old)
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return _are_alike(old.key_type, new.key_type) and _are_alike(old.item_type, new.item_type)
+    if _is_list(old) and _is_list(new):
+        return _are_alike(old.value_type, new.value_type)
+    if pa.types.is_nested(old) or pa.types.is_nested(new):
+        return old == new
+    return any(any(is_of(old) for is_of in kinds) and any(is_of(new) for is_of in kinds) for kinds in _KINDS)
 
 
 def _renamed(stored: pa.Field, wanted: pa.Field) -> pa.Field:
     """A field of a file, with the names that its parts have in the table; Arrow casts by name."""
     old, new = stored.type, wanted.type
     if pa.types.is_struct(old) and pa.types.is_struct(new):
-        by_id = {_id_of(field): field for field in new}
+        by_id = {field_id(field): field for field in new}
         parts = []
         for at, part in enumerate(old):
-            if _id_of(part) is None:
+            if field_id(part) is None:
                 parts.append(part)
-            elif _id_of(part) in by_id:
-                now = by_id[_id_of(part)]
+            elif field_id(part) in by_id:
+                now = by_id[field_id(part)]
                 parts.append(_renamed(part, now).with_name(now.name))
             else:
                 parts.append(part.with_name(f"left out {at}"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -12,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.catalog import Catalog
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.parts import parts
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
@@ -22,7 +25,9 @@ from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, Split, open_source
 from hipslake.sphere.intervals import Intervals
+from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import CatalogRows, FileRows
+from hipslake.versions.log import VersionLog
 
 TASK_BYTES = 64 << 20
 _TASKS_PER_CORE = 5
@@ -64,6 +69,39 @@ def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema |
         if standing is None:
             raise
         return NoRows(standing)  # of files that say no columns, such as CSV without a line
+
+
+def content_of(metadata: CatalogMetadata) -> str:
+    """What decides the rows of a version: two that differ only in how rows are filed have the same."""
+    return hashlib.sha256("\n".join(metadata.increment_writes).encode()).hexdigest()
+
+
+def standing_version(order: CatalogRows) -> CatalogRows:
+    """The same rows, in a version that has them still: the one that is named, or else the newest.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        There is none.
+    """
+    log = VersionLog(Catalog.open(order.uri).storage)
+    others = sorted(set(log.numbers()) - {order.version}, reverse=True)
+    for version in (order.version, *others):
+        with suppress(VersionNotFoundError):
+            catalog = Catalog.open(order.uri, version)
+            if _holds_rows(catalog, order):
+                return order.model_copy(update={"version": version})
+    raise VersionNotFoundError(
+        f"{order.uri}: no version that is kept has the rows of version {order.version}"
+        + (f", increment {order.increment}" if order.increment is not None else "")
+    )
+
+
+def _holds_rows(catalog: Catalog, order: CatalogRows) -> bool:
+    if order.increment is None:
+        return same_digest(order.content, content_of(catalog.metadata))
+    increment = catalog.metadata.increment(order.increment, catalog.storage)
+    return increment is not None and increment.write_id == order.content
 
 
 @dataclass(frozen=True)

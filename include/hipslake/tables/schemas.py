@@ -12,6 +12,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema, index_by_id
 
 from hipslake.errors import ConflictError, InputError, SchemaMismatchError
+from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
 from hipslake.specs.partitioning import PartitionField, TransformName
 from hipslake.tables.transforms import partition_values, result_type
 
@@ -189,6 +190,7 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
     missing = []
     for field in stored:
         if field.name not in kinds:
+            _check_addable(table, field.name, standing)
             missing.append(field)
             continue
         old = kinds[field.name].type
@@ -208,6 +210,22 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
             "the source"
         )
     return missing
+
+
+def _check_addable(table: str, name: str, standing: Schema) -> None:
+    """Look that a new column can be told from those that a table has."""
+    for known in standing.column_names:
+        if known == name:
+            raise SchemaMismatchError(
+                f"table {table}: {name!r} is the name of a column of the source, and of a part of a nested "
+                "column of the table; rename the column in the source, or leave it out"
+            )
+    alike = [field.name for field in standing.fields if field.name.casefold() == name.casefold()]
+    if alike:
+        raise SchemaMismatchError(
+            f"table {table}: column {name!r} differs by case only from {alike[0]!r} of the table, and many "
+            "engines could not tell them apart; rename one of them, or leave the column out"
+        )
 
 
 def check_written(table: str, written: Schema, standing: Schema) -> None:
@@ -236,7 +254,8 @@ def _holds(table: pa.DataType, source: pa.DataType) -> bool:
     if pa.types.is_decimal(table) and pa.types.is_decimal(source):
         return table.scale == source.scale and table.precision >= source.precision
     if pa.types.is_nested(table) or pa.types.is_nested(source):
-        return _shape(table) == _shape(source)
+        same = other_form(source) if are_two_forms(table, source) else source
+        return _shape(table) == _shape(same)
     return table == source or (source, table) in _WIDER
 
 
@@ -296,8 +315,9 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
     try:
-        return column.cast(field.type, safe=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        rows = in_other_form(column) if are_two_forms(column.type, field.type) else column
+        return rows.cast(field.type, safe=True)
+    except (ValueError, pa.ArrowNotImplementedError) as error:
         raise InputError(
             f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the "
             f"table keeps it: {error}; round it in the source, or leave the column out"

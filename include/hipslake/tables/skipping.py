@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import DateType
 
+from hipslake.predicates.pruning import KnownValues, may_pass, surely_passes
+from hipslake.predicates.tree import And, Compare, Predicate, TextLiteral
 from hipslake.tables.data_files import arrow_internal, bounds, null_count
 
-_MICROS_PER_DAY = 86_400_000_000
+_KINDS = {
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+}
+"""How Iceberg counts the times of an interval: bounds are numbers of these units."""
 
 
 def files_with_keys(
@@ -60,35 +67,40 @@ def _may_hold(
     )
 
 
+def in_interval(column: str, start: datetime, end: datetime | None) -> Predicate:
+    """The rows whose time is in [start, end); no end: from start on.
+
+    Parameters
+    ----------
+    column : str
+        Of dates, or of timestamps with a zone, or without one, then in UTC.
+    start, end : datetime.datetime
+        With a zone.
+    """
+    parts = [Compare(column, ">=", _literal(start))]
+    if end is not None:
+        parts.append(Compare(column, "<", _literal(end)))
+    return And(tuple(parts))
+
+
 def files_in_interval(
     files: Sequence[DataFile], table: Table, column: str, start: datetime, end: datetime | None
 ) -> tuple[list[DataFile], list[DataFile]]:
     """The files all of whose rows have their time in [start, end), and those of which some may."""
     schema = table.schema()
-    of_date = isinstance(schema.find_field(column).field_type, DateType)
-    unit = _MICROS_PER_DAY if of_date else 1
-    first, last = _micros(start), np.inf if end is None else _micros(end)
+    kind = _KINDS[str(schema.find_field(column).field_type)]
+    arrow, within = pa.schema([(column, kind)]), in_interval(column, start, end)
     whole: list[DataFile] = []
     some: list[DataFile] = []
     for file in files:
-        nulls = null_count(file, schema, column)
-        if nulls == file.record_count:
-            continue
-        found = bounds(file, schema, column)
-        if found is None:
+        low, high = bounds(file, schema, column) or (None, None)
+        known = {column: KnownValues(low, high, null_count(file, schema, column), file.record_count)}
+        if low is not None and surely_passes(within, known, arrow):
+            whole.append(file)
+        elif may_pass(within, known, arrow):
             some.append(file)
-            continue
-        low, high = found[0] * unit, found[1] * unit
-        if high < first or low >= last:
-            continue
-        (whole if nulls == 0 and first <= low and high < last else some).append(file)
     return whole, some
 
 
-def files_of_write(files: Sequence[DataFile], write_id: str) -> list[DataFile]:
-    """The files that a write has made."""
-    return [file for file in files if f"/{write_id}/" in file.file_path]
-
-
-def _micros(moment: datetime) -> int:
-    return int(pa.scalar(moment, pa.timestamp("us", tz="UTC")).value)
+def _literal(moment: datetime) -> TextLiteral:
+    return TextLiteral(moment.astimezone(UTC).replace(tzinfo=None).isoformat())

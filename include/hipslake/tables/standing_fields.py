@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from pydantic import ValidationError
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder, SortDirection
@@ -17,8 +18,21 @@ from hipslake.tables.transforms import result_type
 _TRANSFORM = re.compile(r"(?P<name>[a-z]+)(?:\[(?P<parameter>\d+)\])?")
 
 
+def given_up(spec: PartitionSpec, schema: Schema) -> list[int]:
+    """Positions of the fields of a spec that are void, of columns that are gone: their values are null.
+
+    Tables of version 1 keep a field that was removed as such a one, also when its column is dropped.
+    """
+    known = {field.field_id for field in schema.fields}
+    return [
+        at
+        for at, field in enumerate(spec.fields)
+        if str(field.transform) == "void" and field.source_id not in known
+    ]
+
+
 def partition_fields(table: Table) -> tuple[PartitionField, ...]:
-    """How a table is partitioned now.
+    """How a table is partitioned now, but for fields that were given up.
 
     Raises
     ------
@@ -26,7 +40,10 @@ def partition_fields(table: Table) -> tuple[PartitionField, ...]:
         By a transform that is not known, by a part of a nested column, or by a column that is gone.
     """
     found = []
-    for field in table.spec().fields:
+    gone = given_up(table.spec(), table.schema())
+    for at, field in enumerate(table.spec().fields):
+        if at in gone:
+            continue
         known = _field(table.schema(), str(field.transform), field.source_id)
         if known is None:
             raise SpecError(

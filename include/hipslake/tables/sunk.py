@@ -1,48 +1,45 @@
 """What was sunk into a table: kept as its properties, which outlive snapshots, set by the commit itself.
 
-Each metadata file of a table holds all of its properties, so they must not grow with every night. The newest
-sinks are kept one by one. Of older ones stays which intervals they were of, and intervals that touch are one:
-enough to know that rows would come twice, not to know whether they are the same.
+Each metadata file of a table holds all of its properties. So only the newest sinks are kept one by one, and
+older ones packed (`hipslake.tables.older_sinks`).
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, ValidationError
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
+from hipslake.tables.lineage import WRITE_PROPERTY, History, summary_of
+from hipslake.tables.older_sinks import packed, unpacked
+from hipslake.tables.sunk_model import Sunk
 
 Model = TypeVar("Model", bound=Frozen)
 
 PREFIX = "hipslake.sunk."
+OLDER = "hipslake.sunk-older."
+"""Properties: the older sinks of a spec, packed."""
 EARLIER = "hipslake.sunk-earlier."
+"""Properties that are not written any more: intervals of older sinks, of which nothing else is known."""
+KEY_PROPERTY = "hipslake.sink"
+"""In the summary of a snapshot: the key of the sink that made it."""
+SUNK_PROPERTY = "hipslake.sunk"
+"""In the summary of a snapshot: the sink that made it, whole, since properties of the table can be newer."""
 
 KEPT = 400
 """So many sinks a table keeps one by one: a year of nights."""
 
 
-class Sunk(Frozen):
-    """One sink that stands in a table."""
-
-    key: str  # what the rows are of: `SinkOrder.key`
-    fingerprint: str
-    content: str  # what decided the rows, whatever the spec made of them
-    rows: int  # that were added
-    write: str  # id of the write
-    at: AwareDatetime | None = None  # when; None: the id of the write says it, to the minute
-    start: AwareDatetime | None = None  # of the interval
-    end: AwareDatetime | None = None
-    whole: bool = False  # of all that a source has: there is one such sink per spec
-
-
 class Earlier(Frozen):
-    """Older sinks of one spec."""
+    """Older sinks of one spec, as earlier versions of this library have noted them."""
 
     spec: str
     intervals: tuple[tuple[AwareDatetime, AwareDatetime], ...] = ()  # [start, end), ascending, with gaps
@@ -55,29 +52,6 @@ class Earlier(Frozen):
             return _digest(key) in self.others
         return start in self.starts or any(first <= start < last for first, last in self.intervals)
 
-    def with_sinks(self, sinks: Iterable[Sunk]) -> Earlier:
-        """Take up further ones."""
-        intervals, starts, others = list(self.intervals), set(self.starts), set(self.others)
-        for sunk in sinks:
-            if sunk.start is None:
-                others.add(_digest(sunk.key))
-            elif sunk.end is None or sunk.end <= sunk.start:
-                starts.add(sunk.start)
-            else:
-                intervals.append((sunk.start, sunk.end))
-        joined: list[tuple[datetime, datetime]] = []
-        for first, last in sorted(intervals):
-            if joined and first <= joined[-1][1]:
-                joined[-1] = (joined[-1][0], max(joined[-1][1], last))
-            else:
-                joined.append((first, last))
-        return Earlier(
-            spec=self.spec,
-            intervals=tuple(joined),
-            starts=tuple(sorted(starts)),
-            others=tuple(sorted(others)),
-        )
-
 
 class PropertyChange(NamedTuple):
     """Properties of a table that a commit sets, and those that it removes."""
@@ -89,42 +63,154 @@ class PropertyChange(NamedTuple):
 def sunk_properties(table: Table, sunk: Sunk) -> PropertyChange:
     """What a commit of a sink changes: one property per key, so that sinks do not overwrite each other's.
 
-    Where there are too many of them, the oldest are brought together.
+    Where there are too many of them, the oldest are packed together.
     """
-    mine = _name(sunk.key)
-    put = {mine: sunk.model_dump_json(exclude_defaults=True)}
-    known = {name: _read(Sunk, text) for name, text in table.properties.items() if name.startswith(PREFIX)}
-    single = [(name, each) for name, each in known.items() if each is not None and not each.whole]
-    single = sorted((each for each in single if each[0] != mine), key=lambda each: _age(each[1]))
-    old = single[: max(0, len(single) + 1 - KEPT)]
-    by_spec: dict[str, list[Sunk]] = {}
-    for _, each in old:
-        by_spec.setdefault(_spec_of(each.key), []).append(each)
-    for spec, sinks in by_spec.items():
-        name = EARLIER + _digest(spec)
-        standing = _earlier(table, spec) or Earlier(spec=spec)
-        put[name] = standing.with_sinks(sinks).model_dump_json(exclude_defaults=True)
-    return PropertyChange(put, tuple(name for name, _ in old))
+    corrected = _standing_of_all(table)
+    corrected[sunk.key] = sunk
+    return _change(table, corrected)
+
+
+def true_properties(table: Table) -> PropertyChange:
+    """What has to change for the properties to tell of the sinks that stand, and of no others.
+
+    Done with a commit, it is known also when the snapshots that tell it have expired.
+    """
+    return _change(table, _standing_of_all(table))
+
+
+def _standing_of_all(table: Table) -> dict[str, Sunk]:
+    """By key."""
+    standing, found = StandingSinks(table), {}
+    for key in standing.keys:
+        each = standing.of(key)
+        if each is None or (not standing.is_told(key) and was_sunk_earlier(table, key, each.start)):
+            continue
+        found[key] = each
+    return found
+
+
+def _change(table: Table, sinks: Mapping[str, Sunk]) -> PropertyChange:
+    """What makes the properties of a table tell of some sinks: the newest one by one, the others packed."""
+    by_age = sorted((each for each in sinks.values() if not each.whole), key=_age)
+    old = by_age[: max(0, len(by_age) - KEPT)]
+    packs: dict[str, list[Sunk]] = {}
+    for each in old:
+        packs.setdefault(OLDER + _digest(spec_of(each.key)), []).append(each)
+    told = {name: packed(each) for name, each in packs.items()}
+    gone = {each.key for each in old}
+    told |= {
+        _name(key): each.model_dump_json(exclude_defaults=True)
+        for key, each in sinks.items()
+        if key not in gone
+    }
+    put = {name: text for name, text in told.items() if table.properties.get(name) != text}
+    ours = {
+        name
+        for name, text in table.properties.items()
+        if name.startswith(OLDER) or (name.startswith(PREFIX) and _read(Sunk, text) is not None)
+    }
+    return PropertyChange(put, tuple(sorted(ours - told.keys())))
+
+
+class StandingSinks:
+    """The sinks that the current snapshot of a table descends from; cheap to ask for many keys.
+
+    Parameters
+    ----------
+    table : pyiceberg.table.Table
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._history = History(table)
+        self._by_key: dict[str, Snapshot] = {}  # of each key the last one
+        for snapshot in self._history.made:
+            if (key := summary_of(snapshot).get(KEY_PROPERTY)) is not None:
+                self._by_key.setdefault(key, snapshot)
+
+    @cached_property
+    def _older(self) -> dict[str, Sunk]:
+        found: dict[str, Sunk] = {}
+        for name, text in self._table.properties.items():
+            if name.startswith(OLDER):
+                found |= unpacked(text, name)
+        return found
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of all sinks that properties or snapshots tell of."""
+        told = (_read(Sunk, text) for name, text in self._table.properties.items() if name.startswith(PREFIX))
+        single = (each.key for each in told if each is not None)
+        return list(dict.fromkeys([*single, *self._older, *self._by_key]))
+
+    def is_told(self, key: str) -> bool:
+        """Whether a property tells of a key."""
+        return _name(key) in self._table.properties or key in self._older
+
+    def of(self, key: str) -> Sunk | None:
+        """What stands of what was sunk under a key; as `known_sink`."""
+        text = self._table.properties.get(_name(key))
+        try:
+            told = self._older.get(key) if text is None else Sunk.model_validate_json(text)
+        except ValidationError as error:
+            raise PlanError(
+                f"table {'.'.join(self._table.name())}: property {_name(key)!r} does not say what was sunk "
+                f"({error}); remove it, if nothing of that interval is in the table"
+            ) from None
+        return self.instead_of(told) if told is not None else self._of_snapshot(key)
+
+    def instead_of(self, told: Sunk) -> Sunk | None:
+        """The sink that stands, where a property tells of one of its key."""
+        found = self._of_snapshot(told.key)
+        if found is not None and not found.fingerprint:
+            found = found.model_copy(update={"start": told.start, "end": told.end, "whole": told.whole})
+        if found is not None and found.write == told.write:
+            return told
+        if self._history.knows(told.write):
+            if found is None and self._history.rolled_back(told.write):
+                return None if told.replaced is None else self.instead_of(told.replaced)
+            return found or told
+        # Its snapshot has expired: it stands, unless a later sink of the key does.
+        return found if found is not None and _age(found) > _age(told) else told
+
+    def _of_snapshot(self, key: str) -> Sunk | None:
+        """What a snapshot tells; of one that does not say it all, the rows, not what they were made from."""
+        if key not in self._by_key:
+            return None
+        summary = summary_of(self._by_key[key])
+        return _read(Sunk, summary.get(SUNK_PROPERTY, "")) or Sunk(
+            key=key,
+            fingerprint="",
+            content="",
+            rows=int(summary.get("added-records", 0)),
+            write=summary.get(WRITE_PROPERTY, ""),
+        )
 
 
 def known_sink(table: Table, key: str) -> Sunk | None:
-    """What was sunk under a key; None if nothing was, or it is so old that no more than that is known.
+    """What stands of what was sunk under a key.
+
+    None if nothing was, or was rolled back; or it is so old that no more than that is known.
 
     Raises
     ------
     PlanError
         The property is not ours.
     """
-    text = table.properties.get(_name(key))
-    if text is None:
-        return None
-    try:
-        return Sunk.model_validate_json(text)
-    except ValidationError as error:
-        raise PlanError(
-            f"table {'.'.join(table.name())}: property {_name(key)!r} does not say what was sunk "
-            f"({error}); remove it, if nothing of that interval is in the table"
-        ) from None
+    return StandingSinks(table).of(key)
+
+
+def writes_alone(table: Table) -> set[str]:
+    """The writes of sinks whose files hold the rows of that write only."""
+    standing = StandingSinks(table)
+    found = (standing.of(key) for key in standing.keys)
+    return {each.write for each in found if each is not None and each.alone}
+
+
+def tells_rows_apart(snapshot: Snapshot) -> bool:
+    """Whether a snapshot is of a sink whose own rows lie in other files than those that it kept."""
+    told = _read(Sunk, summary_of(snapshot).get(SUNK_PROPERTY, ""))
+    return told is not None and told.alone is True
 
 
 def was_sunk_earlier(table: Table, key: str, start: datetime | None) -> bool:
@@ -143,7 +229,7 @@ def was_sunk_earlier(table: Table, key: str, start: datetime | None) -> bool:
     PlanError
         The property is not ours.
     """
-    earlier = _earlier(table, _spec_of(key))
+    earlier = _earlier(table, spec_of(key))
     return earlier is not None and earlier.holds(key, start)
 
 
@@ -173,7 +259,8 @@ def _age(sunk: Sunk) -> tuple[str, float, str]:
     return sunk.write.partition("-")[0], sunk.at.timestamp() if sunk.at else 0.0, sunk.key
 
 
-def _spec_of(key: str) -> str:
+def spec_of(key: str) -> str:
+    """The name of the spec of a sink, by its key."""
     return key.partition("/")[0]
 
 

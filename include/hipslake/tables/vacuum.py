@@ -20,13 +20,17 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
-from hipslake.errors import ConflictError
+from hipslake.errors import ConflictError, StorageError
+from hipslake.files.addresses import normal_address
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
-from hipslake.tables.catalogs import open_table, reaching, version_of
-from hipslake.tables.commit import asked_once
+from hipslake.tables.attempts import announce_attempt, retract_attempt
+from hipslake.tables.catalogs import open_table, told_of, version_of
+from hipslake.tables.commit import asked_once, looked_for
+from hipslake.tables.commit_failures import CATALOG_FAILURES, refusal, unknown_outcome
 from hipslake.tables.named_files import named_files, oldest_logged
+from hipslake.tables.sunk import true_properties
 from hipslake.tables.writes import (
     claim,
     delete_unneeded,
@@ -36,6 +40,7 @@ from hipslake.tables.writes import (
     living_writes,
     sweep_writes,
 )
+from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.write_id import write_time
 
 log = logging.getLogger(__name__)
@@ -81,6 +86,8 @@ def vacuum_table(
         Others kept committing first.
     StorageError
         Catalog or store do not answer; what is left to do is done by the next vacuum.
+    CommitStateUnknownError
+        The catalog does not say whether the snapshots went; the next vacuum finds out.
     """
     if dry_run:
         table = open_table(catalog, name)
@@ -93,17 +100,13 @@ def vacuum_table(
     write_id = claim(table)
     with heartbeat(table, write_id) as beating:
         before, gone = table, _expired(table, retention, now, but=write_id)
+        noted: set[str] = set()  # also by tries before
         for attempt in range(1, TRIES + 1):
-            keep_unneeded(table, write_id, _unneeded(table, gone))
-            if not gone:
+            noted |= set(_unneeded(table, gone))
+            keep_unneeded(table, write_id, noted)
+            if not gone or _dropped(catalog, table, write_id, gone, beating):
                 break
-            beating.confirm()
-            try:
-                with reaching(catalog.name):
-                    _drop(table, gone)
-                break
-            except CommitFailedException:
-                log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
+            log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
             time.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
             before = table = open_table(catalog, name)
             gone = _expired(table, retention, now, but=write_id)
@@ -149,6 +152,38 @@ def _expired(table: Table, retention: Retention, now: datetime, *, but: str = ""
     ]
 
 
+def _dropped(
+    catalog: Catalog, table: Table, write_id: str, gone: Sequence[Snapshot], beating: Heartbeat
+) -> bool:
+    """Ask for snapshots to be dropped; False if another writer was first."""
+    name, ids = ".".join(table.name()), {snapshot.snapshot_id for snapshot in gone}
+    announced = announce_attempt(table, write_id, ids)
+    try:
+        beating.confirm()
+    except StorageError:  # it was swept
+        retract_attempt(table, announced)
+        raise
+    done = True
+    try:
+        _drop(table, gone)
+    except CommitFailedException:
+        done = False
+    except CATALOG_FAILURES as error:
+        if (refused := refusal(table, error)) is not None:
+            retract_attempt(table, announced)
+            raise refused from error
+        log.warning(
+            "Table %s: whether snapshots were dropped is not known (%s); looking.",
+            name,
+            told_of(catalog.name, error),
+        )
+        if not looked_for(catalog, name, lambda now: ids.isdisjoint(s.snapshot_id for s in now.snapshots())):
+            # The attempt stays up: whether the request takes effect some time is not known.
+            raise unknown_outcome(table, "the snapshots are still there", error) from error
+    retract_attempt(table, announced)
+    return done
+
+
 def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
     """Take snapshots out of a table, unless a branch or a tag has moved since it was read."""
     requirements = tuple(
@@ -156,7 +191,12 @@ def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
         for name, ref in table.refs().items()
     )
     ids = [snapshot.snapshot_id for snapshot in gone]
+    corrected = true_properties(table)  # while the snapshots are there that tell what was rolled back
     with asked_once(table).transaction() as transaction:
+        if corrected.put:
+            transaction.set_properties(corrected.put)
+        if corrected.removed:
+            transaction.remove_properties(*corrected.removed)
         transaction._apply((RemoveSnapshotsUpdate(**{"snapshot-ids": ids}),), requirements)
 
 
@@ -166,7 +206,8 @@ def _unneeded(table: Table, gone: Sequence[Snapshot]) -> list[str]:
         return []
     dropped = {snapshot.snapshot_id for snapshot in gone}
     stay = [snapshot for snapshot in table.snapshots() if snapshot.snapshot_id not in dropped]
-    return sorted(named_files(table, gone).all - named_files(table, stay).all)
+    standing = {normal_address(path) for path in named_files(table, stay).all}
+    return sorted(path for path in named_files(table, gone).all if normal_address(path) not in standing)
 
 
 def _forgotten(table: Table) -> list[str]:

@@ -12,33 +12,34 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import UTC, datetime
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
+from hipslake.files.addresses import normal_address
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
+from hipslake.tables.attempts import attempts_of, open_attempts, writes_of
 from hipslake.tables.catalogs import open_table, version_of
-from hipslake.tables.commit import WRITE_PROPERTY, commit_uuid, snapshot_of
+from hipslake.tables.commit import commit_uuid
+from hipslake.tables.lineage import WRITE_PROPERTY
+from hipslake.tables.metadata_failures import manifests_of
 from hipslake.tables.named_files import named_files, oldest_logged
-from hipslake.tables.writing import DATA
-from hipslake.versions.heartbeat import Heartbeat, claim_write, mark_path, pulse, stale_seconds
-from hipslake.versions.write_id import is_write_id, write_time
+from hipslake.tables.writing import data_location
+from hipslake.versions.heartbeat import Heartbeat, claim_write, mark, pulse, stale_seconds
+from hipslake.versions.orphans import begins
+from hipslake.versions.store_time import StoreClock
+from hipslake.versions.write_id import is_write_id
 
 log = logging.getLogger(__name__)
 
-WRITES = "_writes"
+METADATA_PATH = "write.metadata.path"
 UNNEEDED = "unneeded.json"
 """In the folder of a write: the files that nothing names once it has committed."""
-
-
-def writes_of(table: Table) -> Storage:
-    """The storage at the folder of a table's writes."""
-    return Storage.at(table.location()).sub(WRITES)
 
 
 def claim(table: Table) -> str:
@@ -54,6 +55,8 @@ def heartbeat(table: Table, write_id: str) -> Heartbeat:
 def finish(table: Table, write_id: str, kept: Collection[str], *, attempts: int | None = None) -> None:
     """Remove a write's working files, data files that are not kept, and what failed commits have left.
 
+    If the catalog may still accept an attempt of it, all stays, for a sweep to look at.
+
     Parameters
     ----------
     table : Table
@@ -64,13 +67,19 @@ def finish(table: Table, write_id: str, kept: Collection[str], *, attempts: int 
     attempts : int, optional
         How often the catalog was asked to commit; after the first time nothing can be left.
     """
-    _delete_but(table, write_id, kept)
+    asked = [attempt for attempt in attempts_of(table) if attempt.write_id == write_id]
+    if asked:
+        table = table.refresh()
+        if open_attempts(table, asked):
+            return
+        # One of them may have come to stand since the writer gave up.
+        kept = {*kept, *named_files(table, _snapshots_of(table, write_id)).data}
     if attempts != 1:
-        named = {entry.metadata_file for entry in table.metadata.metadata_log}
-        if (snapshot := snapshot_of(table, write_id)) is not None:
-            named |= {snapshot.manifest_list, *(m.manifest_path for m in snapshot.manifests(table.io))}
-        _delete_metadata(table, write_id, named)
+        _delete_metadata(table, write_id, _named_metadata(table, write_id, stands=bool(kept or asked)))
+    _delete_but(table, write_id, kept)
     writes_of(table).delete_tree(write_id)
+    for attempt in asked:
+        writes_of(table).delete(attempt.path)
 
 
 def sweep_writes(
@@ -97,14 +106,23 @@ def sweep_writes(
     writes = writes_of(table)
     limit = stale_seconds() if stale_after is None else stale_after
     folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
-    dead = [folder for folder in folders if folder not in keep and _is_dead(writes, folder, limit)]
+    clock = StoreClock(writes)
+    dead = [folder for folder in folders if folder not in keep and _is_dead(writes, folder, limit, clock)]
     for folder in dead:
-        writes.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
-    # Only what is read after the marks were put up counts: see `hipslake.versions.heartbeat`.
-    dead = [folder for folder in dead if _is_dead(writes, folder, limit)]
+        mark(writes, folder)
+    # Who has beaten since, and looked for a mark before it was put up, goes on to commit.
+    dead = [folder for folder in dead if _is_dead(writes, folder, limit, clock)]
+    attempts = attempts_of(table)
+    if not dead and not attempts:
+        return []
+    table = open_table(catalog, name)  # only what is read after the attempts counts
+    under_way = open_attempts(table, attempts)
+    for attempt in attempts:  # of writes that are swept
+        if attempt.write_id not in {*folders, *under_way}:
+            writes.delete(attempt.path)
+    dead = [folder for folder in dead if folder not in under_way]
     if not dead:
         return []
-    table = open_table(catalog, name)
     named = named_files(table)
     removed = []
     for folder in dead:
@@ -112,15 +130,34 @@ def sweep_writes(
         removed += _delete_metadata(table, folder, named.metadata)
         removed += [_below(table, path) for path, _ in delete_unneeded(table, folder, named.all)]
         writes.delete_tree(folder)
+        for attempt in attempts:
+            if attempt.write_id == folder:
+                writes.delete(attempt.path)
         log.info("Table %s: swept write %s, which died.", name, folder)
     return sorted(removed)
+
+
+def sweep_held_up(catalog: Catalog, table: Table, stale_after: float | None = None) -> list[str]:
+    """Sweep what a sweep has left since the catalog might have accepted it; to be called after a commit.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    table : pyiceberg.table.Table
+    stale_after : float, optional
+        As for `sweep_writes`.
+    """
+    if not attempts_of(table):
+        return []
+    return sweep_writes(catalog, ".".join(table.name()), stale_after)
 
 
 def living_writes(table: Table) -> list[str]:
     """The ids of the writes that are at work on a table."""
     writes = writes_of(table)
     folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
-    return [folder for folder in folders if not _is_dead(writes, folder, stale_seconds())]
+    clock = StoreClock(writes)
+    return [folder for folder in folders if not _is_dead(writes, folder, stale_seconds(), clock)]
 
 
 def keep_unneeded(table: Table, write_id: str, paths: Collection[str]) -> None:
@@ -142,19 +179,37 @@ def delete_unneeded(table: Table, write_id: str, named: Collection[str]) -> list
     except (FileNotFoundError, ValueError):  # half of it: then there was no commit
         return []
     removed = []
-    for path in sorted(set(noted) - set(named)):
+    standing = {normal_address(path) for path in named}  # a file may have a name by each of s3:// and s3a://
+    for path in sorted(path for path in noted if normal_address(path) not in standing):
         folder, _, name = path.rpartition("/")
         storage = Storage.at(folder)
         with suppress(FileNotFoundError):
             removed.append((path, storage.entry(name).size))
             storage.delete(name)
-    root = Storage.at(table.location())
-    for folder in sorted({_below(table, path).rpartition("/")[0] for path, _ in removed}):
-        parts = folder.split("/")
-        for depth in range(len(parts), 1, -1):  # `data` itself stays
-            if not root.list("/".join(parts[:depth])):
-                root.delete_tree("/".join(parts[:depth]))
+    for data in {data_location(table.location(), {}), data_location(table.location(), table.properties)}:
+        root = Storage.at(data)
+        folders = {path.rpartition("/")[0] for path, _ in removed if path.startswith(f"{data}/")}
+        for folder in sorted(folders - {data}):
+            parts = folder.removeprefix(f"{data}/").split("/")
+            for depth in range(len(parts), 0, -1):
+                if not root.list("/".join(parts[:depth])):
+                    root.delete_tree("/".join(parts[:depth]))
     return removed
+
+
+def _snapshots_of(table: Table, write_id: str) -> list[Snapshot]:
+    return [s for s in table.snapshots() if s.summary is not None and s.summary[WRITE_PROPERTY] == write_id]
+
+
+def _named_metadata(table: Table, write_id: str, *, stands: bool) -> set[str]:
+    """The files in a table's folder of metadata that it names and a write may have written."""
+    named = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    snapshots = _snapshots_of(table, write_id)
+    if stands and not snapshots:  # its own has expired, and later ones may have its manifests
+        snapshots = table.snapshots()
+    for snapshot in snapshots:
+        named |= {snapshot.manifest_list, *(m.manifest_path for m in manifests_of(table, snapshot))}
+    return named
 
 
 def _below(table: Table, path: str) -> str:
@@ -162,43 +217,44 @@ def _below(table: Table, path: str) -> str:
     return path.removeprefix(f"{table.location().rstrip('/')}/")
 
 
-def _is_dead(writes: Storage, folder: str, limit: float) -> bool:
-    beats = pulse(writes, folder, limit)
-    if beats is None:
-        return time.time() - write_time(folder).timestamp() >= limit
-    return not beats
+def _is_dead(writes: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
+    beats = pulse(writes, folder, limit, clock)
+    return beats is False or (beats is None and not begins(writes, folder, limit, clock))
 
 
 def _delete_but(table: Table, write_id: str, kept: Collection[str]) -> list[str]:
     """Delete the data files of a write, but for some."""
-    root = Storage.at(table.location())
-    names = {path.rpartition(f"/{DATA}/{write_id}/")[2] for path in kept}
-    folder = root.sub(f"{DATA}/{write_id}")
+    data = data_location(table.location(), table.properties)
+    root = Storage.at(data)
+    names = {path.rpartition(f"/{write_id}/")[2] for path in kept}
+    folder = root.sub(write_id)
     removed = []
     for entry in [*folder.list(recursive=True), *folder.unfinished(recursive=True)]:
         if entry.path not in names:
             folder.delete(entry.path)
-            removed.append(f"{DATA}/{write_id}/{entry.path}")
+            removed.append(_below(table, f"{data}/{write_id}/{entry.path}"))
     if not folder.list(recursive=True):
-        root.delete_tree(f"{DATA}/{write_id}")
+        root.delete_tree(write_id)
     return removed
 
 
 def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> list[str]:
     """Delete a write's manifests that are not named, and the metadata files of commits that it failed at."""
-    folder = Storage.at(table.location()).sub("metadata")
+    default = f"{table.location().rstrip('/')}/metadata"
     names = {path.rpartition("/")[2] for path in named}
     token, oldest = str(commit_uuid(write_id)), oldest_logged(table)
     removed = []
-    for entry in folder.list():
-        if entry.path in names:
-            continue
-        of_it = token in entry.path
-        if entry.path.endswith(".metadata.json") and version_of(entry.path) > oldest:
-            of_it = _failed_commit(table, write_id, folder, entry.path)
-        if of_it:
-            folder.delete(entry.path)
-            removed.append(f"metadata/{entry.path}")
+    for root in {default, table.properties.get(METADATA_PATH, default).rstrip("/")}:
+        folder = Storage.at(root)
+        for entry in folder.list():
+            if entry.path in names:
+                continue
+            of_it = token in entry.path
+            if entry.path.endswith(".metadata.json") and version_of(entry.path) > oldest:
+                of_it = _failed_commit(table, write_id, folder, entry.path)
+            if of_it:
+                folder.delete(entry.path)
+                removed.append(_below(table, f"{root}/{entry.path}"))
     return removed
 
 

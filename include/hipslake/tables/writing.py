@@ -8,14 +8,19 @@ readers may else skip files that hold some.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
+    StatisticsCollector,
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
     parquet_path_to_id_mapping,
@@ -23,20 +28,32 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
+from hipslake.engine.reordering import in_order
 from hipslake.files.dictionaries import repeating_columns
 from hipslake.specs.partitioning import SortField
 from hipslake.storage import Storage
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.partitioning import sort_order
 from hipslake.tables.schemas import NAME_MAPPING, arrow_schema, with_name_mapping
+from hipslake.tables.standing_fields import given_up
 from hipslake.tables.transforms import partition_values
 
 DATA = "data"
-"""The folder of a table's location in which data files lie."""
+"""The folder of a table's location in which data files lie, unless the table names another."""
 
+DATA_PATH = "write.data.path"
+"""The property of a table that names it."""
+
+_COUNTS = MetricsMode(MetricModeTypes.COUNTS)
 _ROW_GROUP_ROWS = 1 << 18
-_USED_PROPERTIES = ("write.parquet.", "write.metadata.", NAME_MAPPING)
+_USED_PROPERTIES = ("write.parquet.", "write.metadata.", DATA_PATH, NAME_MAPPING)
+
+
+def data_location(location: str, properties: Mapping[str, str]) -> str:
+    """The folder that data files of a table go to."""
+    return (properties.get(DATA_PATH) or f"{location.rstrip('/')}/{DATA}").rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -54,7 +71,7 @@ class FileWriter:
     sort_order_id : int or None
         The table's number of that order, where it has one.
     write_id : str
-        Names the folder below `data/` that files go to.
+        Names the folder that files go to, below the one of the table's data files.
     """
 
     schema_json: str
@@ -82,6 +99,13 @@ class FileWriter:
             write_id,
         )
 
+    def _all(self, partition: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One value for each field of the spec."""
+        if len(partition) == len(self.spec.fields):
+            return partition
+        gone, values = given_up(self.spec, self.schema), iter(partition)
+        return tuple(None if at in gone else next(values) for at in range(len(self.spec.fields)))
+
     @cached_property
     def schema(self) -> Schema:
         """The table's schema."""
@@ -103,16 +127,18 @@ class FileWriter:
     @cached_property
     def storage(self) -> Storage:
         """The storage at the folder that files go to."""
-        return Storage.at(self.location).sub(f"{DATA}/{self.write_id}")
+        return Storage.at(self._data).sub(self.write_id)
+
+    @property
+    def _data(self) -> str:
+        return data_location(self.location, dict(self.properties))
 
     def sorted(self, rows: pa.Table) -> pa.Table:
         """Rows in the sort order; rows that are equal in it stay in their order."""
         keys: list[tuple[str, str]] = []
         by: dict[str, Any] = {}
         for at, field in enumerate(self.sort):
-            values = partition_values(field.field, rows[field.field.column].combine_chunks())
-            if isinstance(values, pa.ExtensionArray):
-                values = values.storage
+            values = _sort_values(field, rows[field.field.column])
             if values.null_count:
                 # As a key of its own: Arrow puts the nulls of all keys on the same side.
                 by[f"nulls of {at}"] = pc.is_null(values)
@@ -125,8 +151,7 @@ class FileWriter:
             keys.append((f"values of {at}", "descending" if field.descending else "ascending"))
         if not keys:
             return rows
-        order = pc.sort_indices(pa.table(by), sort_keys=keys)
-        return rows.take(order)
+        return in_order(rows, pc.sort_indices(pa.table(by), sort_keys=keys).to_numpy())
 
     def write(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> WrittenFile:
         """Write a file.
@@ -136,7 +161,8 @@ class FileWriter:
         rows : pyarrow.Table
             With `arrow_schema`, all of one partition.
         partition : tuple
-            The partition values, as records of Iceberg hold them.
+            The partition values, as records of Iceberg hold them; those of fields that were given up may
+            be missing.
         name : str
             Of the file, in the folder of the write. Written again, it is replaced.
         """
@@ -149,12 +175,16 @@ class FileWriter:
             writer.write_table(rows, row_group_size=self._row_group_rows)
             writer.close()
             footer = writer.writer.metadata
+        plan = compute_statistics_plan(self.schema, dict(self.properties))
+        timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
+        counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
         told = data_file_statistics_from_parquet_metadata(
-            footer, compute_statistics_plan(self.schema, dict(self.properties)), self._ids
+            footer, {**plan, **counted}, self._ids
         ).to_serialized_dict()
+        low, high = self._bounds_of_times(footer, timed)
         return WrittenFile(
-            path=f"{self.location.rstrip('/')}/{DATA}/{self.write_id}/{path}",
-            partition=encoded_partition(partition, partition_types(self.spec, self.schema)),
+            path=f"{self._data}/{self.write_id}/{path}",
+            partition=encoded_partition(self._all(partition), partition_types(self.spec, self.schema)),
             spec_id=self.spec.spec_id,
             sort_order_id=self.sort_order_id,
             rows=rows.num_rows,
@@ -163,9 +193,27 @@ class FileWriter:
             value_counts=told["value_counts"],
             null_value_counts=told["null_value_counts"],
             nan_value_counts=self._nan_counts(rows),
-            lower_bounds=_hex(told["lower_bounds"]),
-            upper_bounds=_hex(told["upper_bounds"]),
+            lower_bounds=_hex({**(told["lower_bounds"] or {}), **low}),
+            upper_bounds=_hex({**(told["upper_bounds"] or {}), **high}),
             split_offsets=tuple(told["split_offsets"]),
+        )
+
+    def _bounds_of_times(
+        self, footer: pq.FileMetaData, timed: Mapping[int, StatisticsCollector]
+    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """By field id. Of pyiceberg's own, those outside of the years 1 to 9999 end in an OverflowError."""
+        low: dict[int, list[int]] = {}
+        high: dict[int, list[int]] = {}
+        places = {self._ids[footer.schema.column(at).path]: at for at in range(footer.num_columns)}
+        for number in timed:
+            for group in range(footer.num_row_groups):
+                statistics = footer.row_group(group).column(places[number]).statistics
+                if statistics is not None and statistics.has_min_max:
+                    low.setdefault(number, []).append(statistics.min_raw)
+                    high.setdefault(number, []).append(statistics.max_raw)
+        return (
+            {number: to_bytes(timed[number].iceberg_type, min(found)) for number, found in low.items()},
+            {number: to_bytes(timed[number].iceberg_type, max(found)) for number, found in high.items()},
         )
 
     def row_bytes(self, rows: pa.Table) -> float:
@@ -227,6 +275,17 @@ class FileWriter:
             if pa.types.is_floating(column.type):
                 counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
         return counts
+
+
+def _sort_values(field: SortField, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a column is sorted by; chunk by chunk, as one array may not hold all of it."""
+    found = [partition_values(field.field, chunk) for chunk in column.chunks or [pa.array([], column.type)]]
+    return pa.chunked_array([each.storage if isinstance(each, pa.ExtensionArray) else each for each in found])
+
+
+def _is_bounded_time(column: StatisticsCollector) -> bool:
+    bounded = column.mode.type in (MetricModeTypes.FULL, MetricModeTypes.TRUNCATE)
+    return bounded and isinstance(column.iceberg_type, TimestampType | TimestamptzType | DateType | TimeType)
 
 
 def _hex(values: dict[int, bytes] | None) -> dict[int, str]:

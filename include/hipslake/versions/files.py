@@ -12,7 +12,7 @@ from hipslake.files.plain_json import plain_json
 POINTER = "metadata.json"
 """A copy of the newest version: what readers read first."""
 CURRENT = "current"
-"""A symbolic link to the folder of the newest version's write."""
+"""A symbolic link to the folder of a version's write, with all of its leaves in it."""
 VERSIONS = "_versions"
 """The folder of the log."""
 TOMBSTONES = f"{VERSIONS}/vacuumed/known.json"

@@ -2,11 +2,12 @@
 
 A step beats every 15 seconds while it runs, and leaves the folder *resting* when it ends, for the run's next
 step. A folder is dead when a beating step has been silent for `HIPSLAKE_STALE_SECONDS` (default 300), or when
-it rested for `HIPSLAKE_RESTING_SECONDS` (default a day).
+it rested for `HIPSLAKE_RESTING_SECONDS` (default a day), by the clock of the store: hosts need not agree on
+the time.
 
-Sweeper and writer each put up a sign of their own before they look for the other's: the sweeper marks the
-folder and then reads the heartbeat; the writer beats and then looks for a mark. So at least one of them sees
-the other, and no version comes to name a folder that is being swept. A swept folder stays marked.
+Heartbeats only say whom to leave in peace. That no version loses its files does not depend on them, nor on
+any time: see `hipslake.versions.intents`. A sweeper marks a folder before it deletes it, and the mark stays
+for good: a writer that comes back later finds it, and cannot commit.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from types import TracebackType
 
 from hipslake.errors import StorageError
 from hipslake.files.plain_json import plain_json
+from hipslake.files.timeouts import seconds_of
 from hipslake.storage import Storage
+from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import new_write_id
 
 HEARTBEAT = "_heartbeat.json"
@@ -32,8 +35,7 @@ INTERVAL = 15.0
 MARKS = "_versions/swept"
 """The folder of the sweepers' marks; they must outlive the folders that they mark."""
 
-_LET_GO = (0.1, 0.4)  # seconds, in which a sweeper takes back a mark that came too late
-
+_YEAR = 366 * 86400.0
 _log = logging.getLogger(__name__)
 
 
@@ -79,12 +81,6 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._keep_beating, name=f"heartbeat {folder}", daemon=True)
 
     def __enter__(self) -> Heartbeat:
-        # A folder that waited for its first beat may look dead. Who was about to sweep it sees this one.
-        for seconds in _LET_GO:
-            self._beat("beating")
-            if not self._is_given_up():
-                break
-            time.sleep(seconds)
         self._beat_and_look()
         self._thread.start()
         return self
@@ -100,7 +96,7 @@ class Heartbeat:
             self._storage.delete(self._path)
 
     def confirm(self) -> None:
-        """Make sure that the folder is still ours; to be called right before the commit that names it.
+        """Beat, and make sure that the folder is still ours; to be called before the commit that names it.
 
         Raises
         ------
@@ -112,23 +108,15 @@ class Heartbeat:
 
     def _beat_and_look(self) -> None:
         self._beat("beating")
-        if self._is_given_up():
-            error = StorageError(
-                f"{self._storage.uri(self._folder)}: this write was swept, because its run looked dead; run "
-                "it again from its first step, which draws a new write id"
-            )
-            error.retryable = False
-            raise error
-
-    def _is_given_up(self) -> bool:
-        return bool(self._folder) and is_marked(self._storage, self._folder)
+        if self._folder:
+            refuse_swept(self._storage, self._folder)
 
     def _keep_beating(self) -> None:
         while not self._stop.wait(self._interval):
             try:
                 self._beat("beating")
             except Exception:
-                # The work goes on; whether the folder outlived the silence is for `confirm` to say.
+                # The work goes on; whether the folder outlived the silence is for the commit to say.
                 _log.warning("No heartbeat could be written to %s", self._path, exc_info=True)
 
     def _beat(self, state: str) -> None:
@@ -170,7 +158,9 @@ def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> 
     return pulse(storage, folder, stale_after) is True
 
 
-def pulse(storage: Storage, folder: str, stale_after: float | None = None) -> bool | None:
+def pulse(
+    storage: Storage, folder: str, stale_after: float | None = None, clock: StoreClock | None = None
+) -> bool | None:
     """Whether a step beats in a folder, or the folder rests between two steps; None if no heartbeat is there.
 
     Parameters
@@ -179,17 +169,40 @@ def pulse(storage: Storage, folder: str, stale_after: float | None = None) -> bo
         As for `Heartbeat`.
     stale_after
         Seconds of silence after which a beating step counts as dead; None is `stale_seconds()`.
+    clock
+        Of the storage; a new one if not given.
     """
+    path = storage.join(folder, HEARTBEAT)
     try:
-        heartbeat = plain_json(storage.read(storage.join(folder, HEARTBEAT)))
-        age = time.time() - float(heartbeat["time"])
+        heartbeat = plain_json(storage.read(path))
+        told = float(heartbeat["time"])
         resting = heartbeat["state"] == "resting"
+        age = (clock or StoreClock(storage)).age(path)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, OverflowError):
         return False
+    if age is None:  # a store that tells no times: the clocks of the hosts have to do
+        age = time.time() - told
     limit = stale_seconds() if stale_after is None else stale_after
     return age < (resting_seconds() if resting else limit)
+
+
+def mark(storage: Storage, folder: str) -> None:
+    """Give a folder up, for good: no version comes to name it by a commit that begins after this."""
+    if not is_marked(storage, folder):
+        storage.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
+
+
+def refuse_swept(storage: Storage, folder: str) -> None:
+    """Raise a `StorageError` if a sweeper has given the folder up; trying again does not help."""
+    if is_marked(storage, folder):
+        error = StorageError(
+            f"{storage.uri(folder)}: this write was swept, because its run looked dead; run "
+            "it again from its first step, which draws a new write id"
+        )
+        error.retryable = False
+        raise error
 
 
 def is_marked(storage: Storage, folder: str) -> bool:
@@ -203,13 +216,13 @@ def mark_path(folder: str) -> str:
 
 
 def stale_seconds() -> float:
-    """Silence, in seconds, after which a beating step counts as dead."""
-    return float(os.environ.get("HIPSLAKE_STALE_SECONDS", "300"))
+    """Silence, in seconds, after which a beating step counts as dead; `SpecError` if it is no such number."""
+    return seconds_of(os.environ, "HIPSLAKE_STALE_SECONDS", 300.0, most=_YEAR, zero=True)
 
 
 def resting_seconds() -> float:
-    """Time, in seconds, for which a folder may wait for the next step of its run."""
-    return float(os.environ.get("HIPSLAKE_RESTING_SECONDS", "86400"))
+    """Time, in seconds, for which a folder may wait for the next step of its run; errors as above."""
+    return seconds_of(os.environ, "HIPSLAKE_RESTING_SECONDS", 86400.0, most=_YEAR, zero=True)
 
 
 def _heartbeat(state: str) -> bytes:

@@ -7,28 +7,25 @@ look for newer versions beyond what a pointer says, and whoever writes mends the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from hipslake.errors import (
     CatalogFormatError,
     CatalogNotFoundError,
-    CommitStateUnknownError,
     ConflictError,
     NotReadableError,
-    StorageError,
     VersionNotFoundError,
 )
 from hipslake.storage import Storage
+from hipslake.versions.creating import Outcome, create_version
+from hipslake.versions.digest import is_intact
 from hipslake.versions.files import (
-    CURRENT,
     MOST_VERSIONS,
     POINTER,
     TOMBSTONE_BYTES,
-    TOMBSTONES,
     VERSIONS,
     head,
     is_tombstone,
@@ -36,10 +33,10 @@ from hipslake.versions.files import (
     version_number,
     version_path,
 )
+from hipslake.versions.notes import note, noted
+from hipslake.versions.pointer_files import PointerFiles
 
 _LOOKS = 100
-
-Outcome = Literal["committed", "conflict"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +45,7 @@ class Pointers:
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
+    absent: tuple[str, ...] = ()  # paths of files and links that should not stand there; removed last
 
 
 class _Newest(NamedTuple):
@@ -109,17 +107,11 @@ class VersionLog:
 
         A tombstone stays one. What is not noted, as another vacuum noted less, is read.
         """
-        if vacuumed == self._noted():
-            return
-        told = {str(number): write_id for number, write_id in sorted(vacuumed.items())}
-        self._storage.write(TOMBSTONES, json.dumps(told).encode())
+        if vacuumed != self._noted():
+            note(self._storage, vacuumed)
 
     def _noted(self) -> dict[int, str]:
-        try:
-            told = json.loads(self._storage.read(TOMBSTONES))
-            return {int(number): str(write_id) for number, write_id in told.items()}
-        except (FileNotFoundError, ValueError, AttributeError, RecursionError):  # none, or a damaged one
-            return {}
+        return noted(self._storage).vacuumed
 
     def read(self, number: int | None = None) -> bytes:
         """The metadata of a version; of the newest one if no number is given.
@@ -156,7 +148,8 @@ class VersionLog:
         data
             The metadata; its `version` and `write_id` must be the ones given.
         write_id
-            By this the writer recognises its own success, should the answer of the store get lost.
+            By this the writer recognises its own success, should the answer of the store get lost, and finds
+            out whether a sweeper has given its files up.
 
         Returns
         -------
@@ -168,29 +161,14 @@ class VersionLog:
         CommitStateUnknownError
             The store failed, and does not say whether the commit stands. `find` may say so later.
         StorageError
-            The commit does not stand.
+            The commit does not stand: the store refuses, or the write was swept.
         """
         self._check(number, data, write_id)
-        failure: StorageError | None = None
-        try:
-            if self._storage.create(version_path(number), data):
-                return "committed"
-        except StorageError as error:
-            failure = error
-        # Either the name is taken, maybe by our own first try whose answer was lost; or the store failed.
-        try:
-            standing = head(self._storage.read(version_path(number)), self._storage.uri(version_path(number)))
-        except FileNotFoundError:
-            if failure is not None and (self._storage.is_local or not failure.retryable):
-                raise failure from None
-            raise self._unknown(number, failure) from failure
-        except StorageError as error:
-            raise self._unknown(number, failure or error) from error
-        return "committed" if standing.get("write_id") == write_id else "conflict"
+        return create_version(self._storage, number, data, write_id)
 
-    def find(self, write_id: str) -> int | None:
-        """The version that a write committed, vacuumed or not; None if it has committed none."""
-        for number in range(self.newest() or 0, 0, -1):
+    def find(self, write_id: str, after: int = 0) -> int | None:
+        """The version that a write committed after some other, vacuumed or not; None if there is none."""
+        for number in range(self.newest() or 0, after, -1):
             if self._head_of(number).get("write_id") == write_id:
                 return number
         return None
@@ -213,7 +191,9 @@ class VersionLog:
         if not document.get("tombstone"):
             self._storage.write(version_path(number), tombstone(number, document.get("write_id")))
 
-    def publish_pointers(self, describe: Callable[[bytes], Pointers] | None = None) -> int:
+    def publish_pointers(
+        self, describe: Callable[[bytes], Pointers] | None = None, *, watched: Collection[str] = ()
+    ) -> int:
         """Make the pointers name the newest version: write, look again, until what stands there is right.
 
         Whatever version the caller committed, the newest one is pointed at, so pointers do not go back.
@@ -221,8 +201,10 @@ class VersionLog:
         Parameters
         ----------
         describe
-            From the metadata of a version to further pointers. By default, `current` links to the folder of
-            the version's write.
+            From the metadata of a version to further pointers; there are none if not given.
+        watched
+            Pointers that depend on more than the log. If one of them changes while it is described, it is
+            described again: who was slow puts nothing back.
 
         Returns
         -------
@@ -238,38 +220,34 @@ class VersionLog:
         """
         for _ in range(_LOOKS):
             newest, data, pointed_at = self._look()
+            if pointed_at:  # or by a copy that was changed
+                data, pointed_at = self._committed(newest, data)
+            standing = PointerFiles(self._storage, newest, watched)
             try:
-                pointers = describe(data) if describe else self._current(data)
+                pointers = describe(data) if describe else Pointers()
             except FileNotFoundError:
                 if self.newest() == newest:
                     raise
                 continue  # overtaken, and vacuumed, since it was the newest
-            changed = not pointed_at and self._replace(POINTER, data, newest)
+            changed = not pointed_at and standing.replace(POINTER, data)
             for path, target in pointers.links.items():
-                if self._storage.symlink_target(path) != target:
-                    changed |= self._storage.symlink(path, target)
+                changed |= standing.link(path, target)
             for path, content in pointers.files.items():
-                changed |= self._replace(path, content, newest)
+                changed |= standing.replace(path, content)
+            for path in pointers.absent:
+                changed |= standing.remove(path)
             if not changed:
                 return newest
         raise self._too_fast("pointed at")
 
-    def _replace(self, path: str, content: bytes, number: int) -> bool:
-        """Replace a pointer unless it is right; True if the log must be looked at again."""
+    def _committed(self, number: int, copy: bytes) -> tuple[bytes, bool]:
+        """A version as it was committed, and whether a copy of it is that; a damaged file is not believed."""
         try:
-            if self._storage.read(path) == content:
-                return False
-        except FileNotFoundError:
-            pass
-        if not self._storage.is_file(version_path(number + 1)):
-            self._storage.write(path, content)
-        return True
-
-    def _current(self, data: bytes) -> Pointers:
-        write_id = head(data, POINTER).get("write_id")
-        if isinstance(write_id, str) and write_id and self._storage.exists(write_id):
-            return Pointers(links={CURRENT: write_id})
-        return Pointers()
+            data = self._read(number)
+            believed = is_intact(data) and head(data, POINTER).get("version") == number
+        except (VersionNotFoundError, CatalogFormatError):  # the log was left behind where it was copied from
+            believed = False
+        return (data, data == copy) if believed else (copy, True)
 
     def _look(self) -> _Newest:
         overtaken = 0
@@ -297,12 +275,18 @@ class VersionLog:
         """Version and content of metadata.json; version 0 if it is missing or damaged."""
         try:
             data = self._storage.read(POINTER)
-            return int(head(data, POINTER)["version"]), data
+            return (int(head(data, POINTER)["version"]), data) if is_intact(data) else (0, b"")
         except (FileNotFoundError, CatalogFormatError, KeyError, TypeError, ValueError, OverflowError):
             return 0, b""
 
     def _newest_after(self, known: int) -> int:
-        """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect."""
+        """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect.
+
+        Where none is known, the log is listed: somebody may have taken a file away.
+        """
+        if known == 0:
+            listed = (version_number(entry.path) for entry in self._storage.list(VERSIONS))
+            known = max((number for number in listed if number is not None), default=0)
         first, step = known, 1
         while self._stands(known + step):
             known += step
@@ -379,10 +363,3 @@ class VersionLog:
                 f"{self._storage.uri()}: version {number} cannot be committed before version {number - 1}; "
                 f"the next one is {(self.newest() or 0) + 1}"
             )
-
-    def _unknown(self, number: int, failure: StorageError | None) -> CommitStateUnknownError:
-        return CommitStateUnknownError(
-            f"{self._storage.uri(version_path(number))}: the store does not say whether version {number} was "
-            f"committed ({failure or 'the number is taken, but by nothing that can be read'}); run the step "
-            "again, which looks before it commits"
-        )

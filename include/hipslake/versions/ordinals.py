@@ -35,7 +35,7 @@ def claim_ordinal(storage: Storage, first: int, owner: str) -> int:
     ordinal = first
     while ordinal <= MAX_ORDINAL:
         path = f"{ORDINALS}/{ordinal:08d}.json"
-        claim = json.dumps({"ordinal": ordinal, "owner": owner}).encode()
+        claim = claim_text(ordinal, owner)
         # "Taken" may be our own claim, whose answer was lost.
         if storage.create(path, claim) or storage.read(path) == claim:
             return ordinal
@@ -43,3 +43,8 @@ def claim_ordinal(storage: Storage, first: int, owner: str) -> int:
     error = StorageError(f"{storage.uri()}: all {MAX_ORDINAL + 1} ordinals are taken; start a new catalog")
     error.retryable = False
     raise error
+
+
+def claim_text(ordinal: int, owner: str) -> bytes:
+    """What stands in the file of a claim."""
+    return json.dumps({"ordinal": ordinal, "owner": owner}).encode()

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 
-from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
-from hipslake.versions.files import CURRENT, POINTER, VERSIONS
-from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, mark_path, pulse, stale_seconds
+from hipslake.versions.files import CURRENT, POINTER, TOMBSTONES, VERSIONS
+from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, pulse, stale_seconds
+from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit
 from hipslake.versions.log import VersionLog
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
-from hipslake.versions.write_id import is_write_id, write_ids_in, write_time
+from hipslake.versions.store_time import StoreClock
+from hipslake.versions.write_id import is_write_id, write_ids_in
 
-_MARK_SECONDS = 30 * 86400.0  # no process comes back from a longer stop
 _THREADS = 16
-_OWN_FOLDERS = ("", VERSIONS, ORDINALS, PINS, MARKS)  # all that are no writes; processes die in these too
+_OWN_FOLDERS = (
+    "",
+    VERSIONS,
+    TOMBSTONES.rpartition("/")[0],
+    ORDINALS,
+    PINS,
+    MARKS,
+    INTENTS,
+)  # all that are no writes; processes die in these too
 
 
 def sweep_orphans(
@@ -33,7 +38,8 @@ def sweep_orphans(
     """Delete the folders of dead writes that no version names, and what else killed processes have left.
 
     That is their pins, temporary files at the root and in the log, and the last heartbeats of writes that are
-    published. While a pin names a version that was vacuumed, what vacuumed versions have written stays.
+    published. While a pin names a version that was vacuumed, what vacuumed versions have written stays. So
+    does a dead write whose commit may still be under way, until a version has the number that it was after.
 
     Parameters
     ----------
@@ -55,73 +61,97 @@ def sweep_orphans(
         What was removed, relative to the root, sorted.
     """
     limit = stale_seconds() if live_after is None else live_after
+    clock = StoreClock(catalog)
     pinning = set(pinning_writes(catalog))
     written = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
     folders = sorted((written | pinning) - set(keep))
     with ThreadPoolExecutor(_THREADS) as pool:
         pulses = dict(
-            zip(folders, pool.map(lambda folder: pulse(catalog, folder, limit), folders), strict=True)
+            zip(folders, pool.map(lambda folder: pulse(catalog, folder, limit, clock), folders), strict=True)
         )
-    silent = [folder for folder in folders if _is_silent(folder, pulses[folder], limit)]
+    silent = [
+        folder
+        for folder, beats in pulses.items()
+        if beats is False or (beats is None and not begins(catalog, folder, limit, clock))
+    ]
     needed = _needed(catalog, silent, named)
     dead = [folder for folder in silent if folder not in needed]
     if dry_run:
-        files = [path for folder in _OWN_FOLDERS for path in old_temporary_files(catalog, folder, limit)]
-        return sorted([*(set(dead) - _pinned(catalog, dead)), *files])
-    for folder in dead:
-        catalog.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
-    # Only what is read after the marks were put up counts: see `hipslake.versions.heartbeat`.
-    alive = {folder for folder in dead if not _is_silent(folder, pulse(catalog, folder, limit), limit)}
-    if dead:
+        files = [
+            path for folder in _OWN_FOLDERS for path in old_temporary_files(catalog, folder, limit, clock)
+        ]
+        fenced = set(dead) - may_commit(catalog)
+        return sorted([*(fenced - _pinned(catalog, fenced)), *files])
+    # Only what is read after the fence counts: see `hipslake.versions.intents`.
+    gone = fence(catalog, dead)
+    if gone:
         # Pins go first: who has removed its pin by now has committed, so a version names what it needs.
-        alive |= _pinned(catalog, set(dead) - alive)
-        alive |= _needed(catalog, dead, named)
-    removed = []
-    for folder in dead:
-        if folder in alive:
-            catalog.delete(mark_path(folder))
-        else:
-            catalog.delete(pin_path(folder))
-            catalog.delete_tree(folder)
-            removed.append(folder)
-    for folder in needed:
-        # Committed, but its writer was killed before it could say so; unless it has woken up since.
-        left = folder in pinning or pulses[folder] is not None
-        if left and not is_live(catalog, folder, limit):
-            catalog.delete(pin_path(folder))
-            catalog.delete(catalog.join(folder, HEARTBEAT))
-    _forget_old_marks(catalog)
+        gone -= _pinned(catalog, gone)
+        gone -= _needed(catalog, gone, named)
+    for folder in gone:
+        catalog.delete(pin_path(folder))
+        catalog.delete_tree(folder)
+    # Committed, but their writers were killed before they could say so; unless they have woken up since.
+    left = (folder for folder in needed if folder in pinning or pulses[folder] is not None)
+    ended = [folder for folder in left if not is_live(catalog, folder, limit)]
+    for folder in set(ended) - (may_commit(catalog) if ended else set()):
+        catalog.delete(pin_path(folder))
+        catalog.delete(catalog.join(folder, HEARTBEAT))
+    delete_settled(catalog)
+    removed = list(gone)
     for folder in _OWN_FOLDERS:
-        removed += delete_temporary_files(catalog, folder, limit)
+        removed += delete_temporary_files(catalog, folder, limit, clock)
     return sorted(removed)
 
 
+def begins(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
+    """Whether a folder without a heartbeat may be waiting for its first: just made, and nothing is in it."""
+    if not storage.is_local or storage.list(folder):  # an object store has no empty folders
+        return False
+    try:
+        age = clock.age(folder)
+    except FileNotFoundError:
+        return False
+    return age is not None and age < limit
+
+
 def delete_temporary_files(
-    storage: Storage, folder: str, older_than: float, *, recursive: bool = False
+    storage: Storage,
+    folder: str,
+    older_than: float,
+    clock: StoreClock | None = None,
+    *,
+    recursive: bool = False,
 ) -> list[str]:
     """Delete the temporary files of killed processes; `older_than` in seconds. Returns their paths."""
-    removed = old_temporary_files(storage, folder, older_than, recursive=recursive)
+    removed = old_temporary_files(storage, folder, older_than, clock, recursive=recursive)
     for path in removed:
         storage.delete(path)
     return removed
 
 
 def old_temporary_files(
-    storage: Storage, folder: str, older_than: float, *, recursive: bool = False
+    storage: Storage,
+    folder: str,
+    older_than: float,
+    clock: StoreClock | None = None,
+    *,
+    recursive: bool = False,
 ) -> list[str]:
-    """The temporary files in a folder that nobody has written to for some seconds."""
-    return [
-        entry.path
-        for entry in storage.unfinished(folder, recursive=recursive)
-        if entry.path.endswith(".tmp")
-        and time.time() - datetime.fromisoformat(entry.stamp).timestamp() >= older_than
-    ]
+    """The temporary files in a folder that nobody has written to for some seconds by the store's clock."""
+    clock = clock or StoreClock(storage)
+    found = [entry.path for entry in storage.unfinished(folder, recursive=recursive)]
+    return [path for path in found if path.endswith(".tmp") and _is_older(path, older_than, clock)]
 
 
-def _is_silent(folder: str, beats: bool | None, limit: float) -> bool:
-    if beats is None:
-        return time.time() - write_time(folder).timestamp() >= limit  # else its first beat may be on its way
-    return not beats
+def _is_older(path: str, seconds: float, clock: StoreClock) -> bool:
+    if seconds <= 0:  # of a folder in which nobody else is at work
+        return True
+    try:
+        age = clock.age(path)
+    except FileNotFoundError:  # finished since it was listed
+        return False
+    return age is not None and age >= seconds
 
 
 def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
@@ -149,19 +179,3 @@ def _texts(catalog: Storage) -> Iterator[bytes]:
         yield text
     yield (catalog.symlink_target(CURRENT) or "").encode()
     yield from VersionLog(catalog).texts()
-
-
-def _forget_old_marks(catalog: Storage) -> None:
-    for entry in catalog.list(MARKS):
-        try:
-            age = time.time() - float(plain_json(catalog.read(entry.path))["time"])
-        except (
-            FileNotFoundError,
-            ValueError,
-            TypeError,
-            KeyError,
-            OverflowError,
-        ):  # gone, or damaged: it stays
-            continue
-        if age >= _MARK_SECONDS:
-            catalog.delete(entry.path)

@@ -159,15 +159,18 @@ def pinned_versions(storage: Storage, *, without: Collection[str] = ()) -> set[i
     CatalogFormatError
         A pin cannot be read.
     """
-    pinned: set[int] = set()
-    for write_id in set(pinning_writes(storage)) - set(without):
-        path = pin_path(write_id)
-        try:
-            pinned |= {int(number) for number in plain_json(storage.read(path))["versions"]}
-        except FileNotFoundError:  # removed since it was listed
-            continue
-        except (ValueError, TypeError, KeyError, OverflowError) as error:
-            raise CatalogFormatError(
-                f"{storage.uri(path)}: not a pin ({error}); delete it once no run of the catalog is at work"
-            ) from error
-    return pinned
+    writes = set(pinning_writes(storage)) - set(without)
+    return {number for write_id in writes for number in pinned_by(storage, write_id)}
+
+
+def pinned_by(storage: Storage, write_id: str) -> set[int]:
+    """The numbers of the versions that the pin of a write names; parameters and errors as above."""
+    path = pin_path(write_id)
+    try:
+        return {int(number) for number in plain_json(storage.read(path))["versions"]}
+    except FileNotFoundError:  # removed since it was listed
+        return set()
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise CatalogFormatError(
+            f"{storage.uri(path)}: not a pin ({error}); delete it once no run of the catalog is at work"
+        ) from error

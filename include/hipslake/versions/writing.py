@@ -10,6 +10,7 @@ from typing import NamedTuple
 from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.intents import fence, may_commit
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, give_up
 
@@ -31,7 +32,7 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
 
     A block that fails leaves nothing: neither folder nor pin. Only where it is not known whether its commit
     stands, both stay until the sweep of dead writes, which looks first; and where another attempt at the same
-    write has committed. After a block that ends well without
+    write has committed, or may still do so. After a block that ends well without
     a commit, `hipslake.versions.pins.give_up` takes the folder away.
 
     Parameters
@@ -52,15 +53,22 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
                 may_stand = heartbeat.confirmed and not isinstance(error, _REFUSALS)
                 raise
             may_stand = True
-    except BaseException:
-        if not may_stand and not (shared and _has_committed(storage, write_id)):
+    except BaseException as error:
+        if not may_stand and _is_over(storage, write_id, error, shared=shared):
             give_up(storage, write_id)
         raise
 
 
-def _has_committed(storage: Storage, write_id: str) -> bool:
-    """Whether a write has committed a version, or that cannot be told."""
+def _is_over(storage: Storage, write_id: str, error: BaseException, *, shared: bool) -> bool:
+    """Whether nobody has committed a write that has failed, or still can; False if that cannot be told.
+
+    Of one that was given, another attempt may be at work, taken for dead; or come, where that may help.
+    """
     try:
-        return VersionLog(storage).find(write_id) is not None
+        if not shared:
+            return write_id not in may_commit(storage)
+        if not isinstance(error, HipslakeError) or error.retryable:
+            return False
+        return bool(fence(storage, [write_id])) and VersionLog(storage).find(write_id) is None
     except (HipslakeError, OSError):
-        return True
+        return False

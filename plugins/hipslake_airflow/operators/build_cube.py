@@ -12,6 +12,7 @@ from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.cubes import CubePublishingOperator
 from hipslake_airflow.operators.derived import BuildHatsViewOperator
+from hipslake_airflow.operators.run_folder import MATERIALISED
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import SpecOperator, StepOperator
 
@@ -103,7 +104,7 @@ class MaterialiseOperator(StepOperator):
 
         cube = BuildCubeRequest(run_uri=self.run_uri).frozen()
         request = materialise.MaterialiseRequest(
-            run_uri=f"{self.run_uri}/{materialise.FOLDER}",
+            run_uri=f"{self.run_uri}/{MATERIALISED}",
             dag_id=cube.dag_id,
             run_id=cube.run_id,
             warehouse=cube.warehouse,
@@ -128,10 +129,13 @@ class MaterialiseOperator(StepOperator):
 
 
 class JoinedViewOperator(BuildHatsViewOperator):
-    """Show the newest version of the catalog of joined rows to HATS readers, once there is one."""
+    """Show the newest version of the catalog of joined rows to other readers, once there is one."""
 
     def execute(self, context: Context) -> dict[str, Any]:
-        if not self.run_uri:
+        from hipslake.steps.run import RunFolder
+
+        use_storage_connection()
+        if not RunFolder(self.run_uri).storage.is_file(RunFolder.RUN):
             raise AirflowSkipException("There is no catalog of joined rows yet.")
         return super().execute(context)
 

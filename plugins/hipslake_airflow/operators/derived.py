@@ -1,4 +1,4 @@
-"""What is made of a version's rows: margins, indices, and what HATS readers open."""
+"""What is made of a version's rows: margins, indices, and what other readers open."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hipslake.specs.margin import MarginSpec
     from hipslake.steps.hats_view import HatsViewReport
     from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
     from hipslake.steps.margin import MarginReport, MarginRequest
     from hipslake.steps.report import Report
+
+INDEX_IN_SPARK = 128 << 20  # a night of fewer bytes is indexed before Spark has started
 
 
 class BuildMarginOperator(SparkStepOperator):
@@ -102,8 +107,27 @@ class BuildIndexOperator(SparkStepOperator):
         return perform(lambda asked: index.run(asked, engine), self.request(), self.report_type())
 
 
+def derived_from(
+    run_uri: Any, *, margin: MarginSpec, index: Sequence[str]
+) -> list[BuildMarginOperator | BuildIndexOperator]:
+    """Return the tasks that make, side by side, what a spec wants of the leaves that a run wrote.
+
+    Parameters
+    ----------
+    run_uri : str or XComArg
+    margin : MarginSpec
+    index : sequence of str
+    """
+    found: list[BuildMarginOperator | BuildIndexOperator] = []
+    if margin.arcsec:
+        found.append(BuildMarginOperator(task_id="margin", run_uri=run_uri))
+    if index:
+        found.append(BuildIndexOperator(task_id="index", run_uri=run_uri, spark_above_bytes=INDEX_IN_SPARK))
+    return found
+
+
 class BuildHatsViewOperator(StepOperator):
-    """Let HATS readers open the newest version; also mends pointers that a killed publish left behind."""
+    """Let other readers open the newest version; also mends pointers that a killed run left behind."""
 
     def perform(self, context: Context) -> HatsViewReport:
         from hipslake.steps import hats_view

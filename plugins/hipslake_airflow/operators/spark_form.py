@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from hipslake_airflow.operators.run_folder import WAREHOUSE, place_of_run
 from hipslake_airflow.operators.spark_step import SparkStepOperator
-from hipslake_airflow.operators.step import place_of_run
 
 
 class SparkFormOperator(SparkStepOperator):
@@ -28,12 +28,11 @@ class SparkFormOperator(SparkStepOperator):
     def __init__(
         self,
         *,
-        warehouse: str = "${HIPSLAKE_WAREHOUSE}",
+        warehouse: str = WAREHOUSE,
         spark_above_bytes: int = 2 << 30,
         **kwargs: Any,
     ) -> None:
-        super().__init__(spark_above_bytes=spark_above_bytes, **kwargs)
-        self.warehouse = warehouse
+        super().__init__(warehouse=warehouse, spark_above_bytes=spark_above_bytes, **kwargs)
         self.told: dict[str, Any] = {}
 
     @abstractmethod

@@ -19,6 +19,7 @@ from hipslake_airflow.hooks.spark import check_master, client_environment, launc
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.links.page import CatalogsPageLink
 from hipslake_airflow.links.spark import SparkLink, spark_page
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
 from hipslake_airflow.operators.telling import TellingOperator
 from hipslake_airflow.outcome import failure_to_raise
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from hipslake.steps.report import Report, Request
 
 
-class SparkStepOperator(TellingOperator, SparkSubmitOperator):
+class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
     """Submit a step's job and read its report, also when the job failed.
 
     A finished report with the same fingerprint is taken over without starting Spark. What the job says is not
@@ -37,7 +38,11 @@ class SparkStepOperator(TellingOperator, SparkSubmitOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated.
+        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    part : str
+        The folder in the run folder, of a run within the run. Not templated.
     conn_id : str
         The Spark connection, in JSON form: `{"conn_type": "spark", "host": "local[*,4]"}`.
     spark_above_bytes : int
@@ -55,6 +60,8 @@ class SparkStepOperator(TellingOperator, SparkSubmitOperator):
         self,
         *,
         run_uri: Any = "",
+        warehouse: str = WAREHOUSE,
+        part: str = "",
         conn_id: str = "spark_default",
         spark_above_bytes: int = 0,
         **kwargs: Any,
@@ -64,6 +71,8 @@ class SparkStepOperator(TellingOperator, SparkSubmitOperator):
             application=job_path(self.job), conn_id=conn_id, name=f"hipslake-{self.job}", **kwargs
         )
         self.run_uri = run_uri
+        self.warehouse = warehouse
+        self.part = part
         self.spark_above_bytes = spark_above_bytes
 
     @abstractmethod

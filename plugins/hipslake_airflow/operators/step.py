@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 
 from hipslake_airflow.hooks.storage import use_storage_connection
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, place_of_run
 from hipslake_airflow.operators.telling import TellingOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report
 
 
-class StepOperator(TellingOperator):
+class StepOperator(InRunFolder, TellingOperator):
     """Perform one step of a run and push the summary of its report.
 
     Subclasses import the library in `perform`, not at module level: DAG files import nothing heavy.
@@ -23,15 +24,23 @@ class StepOperator(TellingOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated.
+        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    part : str
+        The folder in the run folder, of a run within the run. Not templated.
     """
 
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#dbe7f5"
 
-    def __init__(self, *, run_uri: Any = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *, run_uri: Any = "", warehouse: str = WAREHOUSE, part: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.run_uri = run_uri
+        self.warehouse = warehouse
+        self.part = part
 
     @abstractmethod
     def perform(self, context: Context) -> Report:
@@ -53,10 +62,6 @@ class FirstStepOperator(StepOperator):
     """
 
     template_fields: Sequence[str] = ()
-
-    def __init__(self, *, warehouse: str = "${HIPSLAKE_WAREHOUSE}", **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.warehouse = warehouse
 
     def place(self, context: Context) -> tuple[str, str]:
         """Return the root of the warehouse and the run folder, as URIs."""
@@ -93,12 +98,3 @@ class SpecOperator(FirstStepOperator):
         _, run_uri = self.place(context)
         context["ti"].xcom_push(key="run_uri", value=run_uri)
         self.log.info("Run folder: %s", run_uri)
-
-
-def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
-    """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
-    from hipslake.specs.environment import expand
-    from hipslake.steps.run import run_uri
-
-    root, run = expand(warehouse), context["dag_run"]
-    return root, run_uri(root, run.dag_id, run.run_id)

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from hipslake_airflow.assets import table_asset
 from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.hooks.storage import use_storage_connection
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 from hipslake_airflow.operators.table_spec import TableSpecOperator
@@ -125,21 +126,24 @@ class IcebergSinkOperator(SparkStepOperator):
         return summary
 
 
-class ConfirmSinkOperator(BaseOperator):
+class ConfirmSinkOperator(InRunFolder, BaseOperator):
     """Fail if an interval of the run was refused: the others are in the table, and their event is out.
 
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated.
+        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     """
 
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = StepOperator.ui_color
 
-    def __init__(self, *, run_uri: Any = "", **kwargs: Any) -> None:
+    def __init__(self, *, run_uri: Any = "", warehouse: str = WAREHOUSE, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.run_uri = run_uri
+        self.warehouse = warehouse
 
     def execute(self, context: Context) -> None:
         """Look what the sink has said."""

@@ -105,6 +105,33 @@ def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Par
     }
 
 
+def verify_params() -> dict[str, Param]:
+    """Return the params of a verification of what is published."""
+    return {
+        "all_versions": Param(
+            True,
+            type="boolean",
+            title="All versions",
+            description=(
+                "Also the whole log, and every version that can be opened; what versions share is read once. "
+                "Else only the newest version, and what names it."
+            ),
+        )
+    }
+
+
+def repair_params() -> dict[str, Param]:
+    """Return the params of a repair."""
+    return {
+        "dry_run": Param(
+            True,
+            type="boolean",
+            title="Dry run",
+            description="Only log what would be mended, and what no other file can mend.",
+        )
+    }
+
+
 def _of_a_whole_version(spec: CatalogSpec) -> dict[str, Param]:
     """What only a run that builds a whole new version may choose."""
     thresholds = ", ".join(f"{group.name}: {spec.threshold_of(group.name)}" for group in spec.column_groups)

@@ -12,8 +12,8 @@ from hipslake_airflow.params.fields import text_field
 _LONGEST_URI = 2000
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _CONDITIONS = (
-    'ok == True and 9.0 <= mag < 12.0 and HIP in [1, 2] and period is not null; or (C("ok") == True) & '
-    'C("HIP").isin([1, 2]). '
+    "ok and mag between 9 and 12 and HIP in (1, 2) and period is not null; columns whose names are no words "
+    'stand in double quotes: "B-V" > 0.5. '
 )
 
 

@@ -16,7 +16,7 @@ def remove_partitions_params(cubes: Sequence[str]) -> dict[str, Param]:
         "cube": cube_field(cubes),
         "conditions": text_field(
             "Conditions",
-            "Which partitions: conditions on partition columns, such as pixel in [12, 13] and night < 400.",
+            "Which partitions: conditions on partition columns, such as pixel in (12, 13) and night < 400.",
             10_000,
         ),
         "datasets": names_field(

@@ -10,6 +10,7 @@ from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from hipslake_airflow.hooks.storage import use_storage_connection
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
 from hipslake_airflow.outcome import failure_to_raise
 from hipslake_airflow.source_files import count_files, looked_for
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
@@ -17,7 +18,7 @@ from hipslake_airflow.triggers.source_files import SourceFilesTrigger
 GRACE = timedelta(minutes=2)  # past the trigger's own deadline, for a triggerer that is slow or was restarted
 
 
-class SourceFilesSensor(BaseSensorOperator):
+class SourceFilesSensor(InRunFolder, BaseSensorOperator):
     """Wait, without holding a worker slot, until at least one file matches the source of a run.
 
     How long it waits is the run's `wait_minutes`, unless `timeout` is given.
@@ -25,7 +26,9 @@ class SourceFilesSensor(BaseSensorOperator):
     Parameters
     ----------
     run_uri : str
-        The run folder; usually `resolve.output["run_uri"]`. Templated.
+        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
     poke_interval : float or timedelta
         Time between two looks, in seconds.
     timeout : float or timedelta, optional
@@ -40,7 +43,8 @@ class SourceFilesSensor(BaseSensorOperator):
     def __init__(
         self,
         *,
-        run_uri: Any,
+        run_uri: Any = "",
+        warehouse: str = WAREHOUSE,
         poke_interval: timedelta | float = 30.0,
         timeout: timedelta | float | None = None,
         deferrable: bool = True,
@@ -48,6 +52,7 @@ class SourceFilesSensor(BaseSensorOperator):
     ) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout, **kwargs)
         self.run_uri = run_uri
+        self.warehouse = warehouse
         self.deferrable = deferrable
         self._waits_as_the_run_says = timeout is None
 

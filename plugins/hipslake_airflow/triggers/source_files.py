@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from hipslake_airflow.bounded_pool import BoundedPool
 from hipslake_airflow.hooks.storage import storage_access
 from hipslake_airflow.source_files import count_files
+
+if TYPE_CHECKING:
+    from hipslake.files.access import StoreAccess
+
+LISTING = "HIPSLAKE_LISTING_SECONDS"
+_SECONDS = 120.0
+POOL = BoundedPool(8, 1000, "hipslake-listing")
+"""The threads of all listings in this process: triggers of others never wait for a store of ours."""
 
 
 class SourceFilesTrigger(BaseTrigger):
@@ -51,7 +62,7 @@ class SourceFilesTrigger(BaseTrigger):
         while True:
             try:
                 # Other triggers work in this process too: its environment is not this one's to change.
-                files = await asyncio.to_thread(count_files, self.source, await storage_access())
+                files = await self._count(await storage_access())
                 event, may_change = {"files": files}, not files
             except Exception as error:
                 from hipslake.steps.report import failure_of
@@ -63,3 +74,11 @@ class SourceFilesTrigger(BaseTrigger):
                 yield TriggerEvent(event)
                 return
             await asyncio.sleep(min(self.poke_interval, left))
+
+    async def _count(self, access: StoreAccess | None) -> int:
+        """Return how many files there are; `StoreTimeoutError` where the store does not tell in time."""
+        from hipslake.files.timeouts import Deadline, seconds_of
+
+        seconds = seconds_of(os.environ, LISTING, _SECONDS)
+        end = Deadline(time.monotonic() + seconds, seconds, LISTING)
+        return await POOL.run(lambda: count_files(self.source, access), end)

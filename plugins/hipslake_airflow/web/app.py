@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, status
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, Response
 from hipslake.catalog.comparing import VersionDiff
 from hipslake.catalog.history import VersionSummary
+from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
-from hipslake.files.access import asked_as
 from hipslake.specs.environment import expand
 from hipslake.specs.yaml_file import find_specs
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
+from sqlalchemy.orm import Session
 
 from hipslake_airflow.spec_folders import SPECS
 from hipslake_airflow.web import pipelines
@@ -26,7 +28,8 @@ from hipslake_airflow.web.lines import lines
 from hipslake_airflow.web.products import Product, cubes, tables
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
 from hipslake_airflow.web.shelf import Layer, LayerKind, Shelf
-from hipslake_airflow.web.store import store_access
+from hipslake_airflow.web.shown import shown
+from hipslake_airflow.web.store import AskingDep
 
 PAGE = FilePath(__file__).with_name("page")
 FILES = {
@@ -46,6 +49,7 @@ _HEADERS = {
 _MOST_VERSIONS, _MOST_RUNS = 20, 20
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]*$", max_length=120)]
+Result = TypeVar("Result")
 Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 
 
@@ -64,7 +68,7 @@ def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
-        dependencies=[SEES_PLUGINS, Depends(_reach_store)],
+        dependencies=[SEES_PLUGINS],
     )
     shelf = Shelf(expand(warehouse))
     app.state.shelf = shelf
@@ -80,112 +84,156 @@ def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:
 
 def _add_lists(app: FastAPI, shelf: Shelf, specs: FilePath) -> None:
     @app.get("/api/catalogs")
-    def list_catalogs(reader: ReaderDep, session: SessionDep) -> list[Listed]:
-        names = sorted({*shelf.names(), *(path.stem for path in find_specs(specs / "catalogs"))})
-        made_by = {name: pipelines.owners(pipelines.MAKE_CATALOG, name, session) for name in names}
-        seen = [name for name in names if reader.may_read_any(made_by[name])]
-        last = _last_of({name: made_by[name] for name in seen}, reader, session)
-        return [_listed(shelf, name, last.get(name)) for name in seen]
+    async def list_catalogs(reader: ReaderDep, ask: AskingDep) -> list[Listed]:
+        folders = await ask(lambda: _folders(shelf, specs))
+        last = await run_in_threadpool(_last_readable, sorted(folders), reader)
+        return await ask(lambda: [_listed(shelf, folders[name], run) for name, run in last.items()])
 
     @app.get("/api/tables")
-    def list_tables(reader: ReaderDep, session: SessionDep) -> list[ListedProduct]:
-        return _products(tables(specs / "tables", shelf.warehouse), pipelines.MAKE_TABLE, reader, session)
+    async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
+        found = await ask(lambda: list(tables(specs / "tables", shelf.warehouse)))
+        return await run_in_threadpool(_products, found, pipelines.MAKE_TABLE, reader)
 
     @app.get("/api/cubes")
-    def list_cubes(reader: ReaderDep, session: SessionDep) -> list[ListedProduct]:
-        return _products(cubes(shelf.warehouse), pipelines.MAKE_CUBE, reader, session)
+    async def list_cubes(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
+        found = await ask(lambda: list(cubes(shelf.warehouse)))
+        return await run_in_threadpool(_products, found, pipelines.MAKE_CUBE, reader)
 
 
 def _add_catalogs(app: FastAPI, shelf: Shelf) -> None:
     readable = [Depends(_may_read_catalog)]
 
     @app.get("/api/catalogs/{name}", dependencies=readable)
-    def show_catalog(
-        name: Name, reader: ReaderDep, session: SessionDep, version: Number | None = None
+    async def show_catalog(
+        name: Name, reader: ReaderDep, ask: AskingDep, version: Number | None = None
     ) -> CatalogAnswer:
-        newest = shelf.metadata(name)
-        metadata = newest if version is None else shelf.metadata(name, version)
-        dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-        dags = [i for i in pipelines.known((*dag_ids, pipelines.EXPORT), session) if reader.may_read(i)]
-        last = last_runs([i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)], session)
-        ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
-        does = {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}
-        uri, increments = shelf.uri(name), shelf.increments(name, metadata.version)
+        newest, metadata, increments = await ask(lambda: _described(shelf, name, version))
+        does, ordered = await run_in_threadpool(_pipelines_of, name, reader)
+        uri = shelf.uri(name)
         return catalog_answer(
             uri, metadata, increments, newest.version, lines(uri, newest), does, tuple(ordered)
         )
 
     @app.get("/api/catalogs/{name}/versions", dependencies=readable)
-    def list_versions(name: Name, before: Number | None = None) -> list[VersionSummary]:
-        return shelf.history(name, before, _MOST_VERSIONS)
+    async def list_versions(name: Name, ask: AskingDep, before: Number | None = None) -> list[VersionSummary]:
+        return await ask(lambda: shelf.history(name, before, _MOST_VERSIONS))
 
     @app.get("/api/catalogs/{name}/diff", dependencies=readable)
-    def show_diff(name: Name, old: Number, new: Number) -> VersionDiff:
-        return shelf.diff(name, old, new)
+    async def show_diff(name: Name, old: Number, new: Number, ask: AskingDep) -> VersionDiff:
+        return await ask(lambda: shelf.diff(name, old, new))
 
     @app.get("/api/catalogs/{name}/cells", dependencies=readable)
-    def show_cells(
+    async def show_cells(
         name: Name,
         version: Number,
+        ask: AskingDep,
         layer: LayerKind = "group",
         of: Annotated[str, Query(max_length=200)] = "main",
         since: Number | None = None,
     ) -> Response:
-        return _json(shelf.cells(name, version, Layer(layer, of, since)))
+        return _json(await ask(lambda: shelf.cells(name, version, Layer(layer, of, since))))
 
     @app.get("/api/catalogs/{name}/tiles/{order}/{npix}", dependencies=readable)
-    def show_tile(
+    async def show_tile(
         name: Name,
         order: Annotated[int, Path(ge=0, le=MAX_ORDER)],
         npix: Annotated[int, Path(ge=0, lt=12 << 2 * MAX_ORDER)],
         version: Number,
+        ask: AskingDep,
         layer: LayerKind = "group",
         of: Annotated[str, Query(max_length=200)] = "main",
         since: Number | None = None,
     ) -> Response:
         if npix >= 12 << 2 * order:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no pixel {npix} of order {order}")
-        return _json(shelf.cells(name, version, Layer(layer, of, since), Pixel(order, npix)))
+        shown_layer = Layer(layer, of, since)
+        return _json(await ask(lambda: shelf.cells(name, version, shown_layer, Pixel(order, npix))))
 
 
 def _add_runs(app: FastAPI, shelf: Shelf) -> None:
     @app.get("/api/catalogs/{name}/runs", dependencies=[Depends(_may_read_catalog)])
-    def list_runs(name: Name, reader: ReaderDep, session: SessionDep) -> list[RunSummary]:
+    def list_runs(name: Name, reader: ReaderDep) -> list[RunSummary]:
         dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-        allowed = [i for i in pipelines.known(dag_ids, session) if reader.may_read_runs(i)]
-        return runs_of(allowed, session, _MOST_RUNS)
+        allowed = [i for i in _queried(pipelines.known, dag_ids) if reader.may_read_runs(i)]
+        return _queried(lambda session: runs_of(allowed, session, _MOST_RUNS))
 
     @app.get("/api/reports")
-    def show_reports(
+    async def show_reports(
         dag_id: Annotated[str, Query(max_length=250)],
         run_id: Annotated[str, Query(max_length=250)],
         reader: ReaderDep,
-        session: SessionDep,
+        ask: AskingDep,
     ) -> list[StepReport]:
-        if not reader.may_read_runs(dag_id):
-            raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
-        if not has_run(dag_id, run_id, session):
-            raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
-        return reports(shelf.warehouse, dag_id, run_id)
+        await run_in_threadpool(_require_run, dag_id, run_id, reader)
+        return await ask(lambda: reports(shelf.warehouse, dag_id, run_id))
 
 
-def _may_read_catalog(name: Name, reader: ReaderDep, session: SessionDep) -> None:
-    reader.require(*pipelines.owners(pipelines.MAKE_CATALOG, name, session))
+def _queried(query: Callable[..., Result], *given: Any) -> Result:
+    """What a query of the database says; its connection is given back before anything else is waited for.
+
+    Airflow's own API has few: none is held while the reader's rights are looked up, or a store is asked.
+    """
+    with create_session(scoped=False) as session:
+        return query(*given, session)
 
 
-async def _reach_store() -> AsyncIterator[None]:
-    # Asynchronous: what a dependency in another thread sets, the endpoint would not see.
-    with asked_as(await asyncio.to_thread(store_access)):
-        yield
+def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
+    reader.require(*_queried(pipelines.owners, pipelines.MAKE_CATALOG, name))
 
 
-def _listed(shelf: Shelf, name: str, last_run: RunSummary | None) -> Listed:
+def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
+    """Refuse who may not read the runs of a DAG, and a run that there is not."""
+    if not reader.may_read_runs(dag_id):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
+    if not _queried(has_run, dag_id, run_id):
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
+
+
+def _folders(shelf: Shelf, specs: FilePath) -> dict[str, str]:
+    """The folders of all catalogs that lie in the warehouse or have a spec, by the name that is shown."""
+    given = {*shelf.names(), *(path.stem for path in find_specs(specs / "catalogs"))}
+    return {shown(name): name for name in given}
+
+
+def _last_readable(names: Sequence[str], reader: Reader) -> dict[str, RunSummary | None]:
+    """Those of some catalogs that the reader may read, and the last run of each."""
+    made_by = _queried(partial(_owners, names, pipelines.MAKE_CATALOG))
+    seen = [name for name in names if reader.may_read_any(made_by[name])]
+    last = _last_of({name: made_by[name] for name in seen}, reader)
+    return {name: last.get(name) for name in seen}
+
+
+def _owners(names: Sequence[str], made_by: tuple[str, ...], session: Session) -> dict[str, tuple[str, ...]]:
+    return {name: pipelines.owners(made_by, name, session) for name in names}
+
+
+def _described(
+    shelf: Shelf, name: str, version: int | None
+) -> tuple[CatalogMetadata, CatalogMetadata, tuple[Increment, ...]]:
+    """The metadata of the newest version and of the one asked for, and the increments of that."""
+    newest = shelf.metadata(name)
+    metadata = newest if version is None else shelf.metadata(name, version)
+    return newest, metadata, shelf.increments(name, metadata.version)
+
+
+def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:
+    """The DAGs of a catalog that the reader may read, by what they do, and their last runs, newest first."""
+    dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
+    dags = [i for i in _queried(pipelines.known, (*dag_ids, pipelines.EXPORT)) if reader.may_read(i)]
+    last = _queried(last_runs, [i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)])
+    ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
+    return {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}, ordered
+
+
+def _listed(shelf: Shelf, folder: str, last_run: RunSummary | None) -> Listed:
+    """What there is to say of a catalog; what cannot be read is told, so that the list goes on."""
+    name = shown(folder)
     try:
-        metadata = shelf.metadata(name)
+        metadata = shelf.metadata(folder)
     except CatalogNotFoundError:
         return Listed(name=name, last_run=last_run, problem="not published yet")
-    except HipslakeError as error:
-        return Listed(name=name, last_run=last_run, problem=f"{type(error).__name__}: {error}")
+    except (HipslakeError, OSError, ValueError) as error:
+        return Listed(name=name, last_run=last_run, problem=shown(f"{type(error).__name__}: {error}"))
     return Listed(
         name=name,
         description=metadata.description,
@@ -199,18 +247,17 @@ def _listed(shelf: Shelf, name: str, last_run: RunSummary | None) -> Listed:
     )
 
 
-def _products(
-    found: Iterator[Product], made_by: tuple[str, ...], reader: Reader, session: Any
-) -> list[ListedProduct]:
-    products = [each for each in found if reader.may_read_any(pipelines.owners(made_by, each.name, session))]
-    last = _last_of({each.name: pipelines.ids(made_by, each.name) for each in products}, reader, session)
+def _products(found: Sequence[Product], made_by: tuple[str, ...], reader: Reader) -> list[ListedProduct]:
+    owners = _queried(partial(_owners, [each.name for each in found], made_by))
+    products = [each for each in found if reader.may_read_any(owners[each.name])]
+    last = _last_of({each.name: pipelines.ids(made_by, each.name) for each in products}, reader)
     return [ListedProduct(**each.model_dump(), last_run=last.get(each.name)) for each in products]
 
 
-def _last_of(made_by: dict[str, tuple[str, ...]], reader: Reader, session: Any) -> dict[str, RunSummary]:
+def _last_of(made_by: dict[str, tuple[str, ...]], reader: Reader) -> dict[str, RunSummary]:
     """The last run of the DAGs that make each thing, where the reader may see runs."""
     asked = [dag_id for dag_ids in made_by.values() for dag_id in dag_ids if reader.may_read_runs(dag_id)]
-    runs = last_runs(asked, session)
+    runs = _queried(last_runs, asked)
     found = {}
     for name, dag_ids in made_by.items():
         its = [runs[dag_id] for dag_id in dag_ids if dag_id in runs]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock
 from typing import TypeVar, cast
+
+from hipslake.errors import StoreTimeoutError
+from hipslake.files.timeouts import deadline
 
 Value = TypeVar("Value")
 
@@ -37,13 +40,21 @@ class Kept:
             Gives the value; what it raises is passed on, and the next one tries again.
         weigh : callable
             From a value to its bytes.
+
+        Raises
+        ------
+        StoreTimeoutError
+            Another makes it, and was not done by the deadline of who asks.
         """
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
                 return cast("Value", self._values[key][0])
             making = self._making.setdefault(key, Lock())
-        with making:
+        end = deadline()
+        if not making.acquire(timeout=min(end.left(), TIMEOUT_MAX)):
+            raise StoreTimeoutError(f"another request reads the same from its store, and gave {end.told()}")
+        try:
             with self._lock:
                 if key in self._values:
                     return cast("Value", self._values[key][0])
@@ -53,6 +64,8 @@ class Kept:
             finally:
                 with self._lock:
                     self._making.pop(key, None)
+        finally:
+            making.release()
         return value
 
     def _keep(self, key: Hashable, value: object, weight: int) -> None:

@@ -9,7 +9,15 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 MAKE_CATALOG = ("catalog_ingest", "catalog_crossmatch", "catalog_equijoin")
-KEEP_CATALOG = ("catalog_compact", "catalog_margin", "catalog_index", "catalog_rollback", "catalog_vacuum")
+KEEP_CATALOG = (
+    "catalog_compact",
+    "catalog_margin",
+    "catalog_index",
+    "catalog_rollback",
+    "catalog_vacuum",
+    "catalog_verify",
+    "catalog_repair",
+)
 MAKE_TABLE = ("iceberg_sink",)
 MAKE_CUBE = ("cube_build",)
 EXPORT = "catalog_export"

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hipslake.errors import HipslakeError
+from hipslake.errors import HipslakeError, StoreTimeoutError
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake.storage import Storage
+
+from hipslake_airflow.web.shown import shown
 
 CUBES = "cubes"
 
@@ -38,12 +40,14 @@ def tables(specs: Path, warehouse: str) -> Iterator[Product]:
         Folder of the table specs.
     warehouse : str
     """
+    silent: dict[str, str] = {}
     for path in find_specs(specs):
         if spec_type(path) != COMPACTION:
-            yield _table(path, warehouse)
+            yield _table(path, warehouse, silent)
 
 
-def _table(path: Path, warehouse: str) -> Product:
+def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
+    """A table; catalogs that did not answer stand in `silent`, with why, and are not asked again."""
     from hipslake.tables.catalogs import open_catalog, reaching
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -51,6 +55,8 @@ def _table(path: Path, warehouse: str) -> Product:
     try:
         spec = load_table_spec(path)
         title = spec.table
+        if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
+            return Product(name=path.stem, title=title, problem=problem)
         catalog = open_catalog(spec.iceberg, warehouse)
         with reaching(spec.iceberg.name):
             snapshot = catalog.load_table(spec.table).current_snapshot()
@@ -59,7 +65,10 @@ def _table(path: Path, warehouse: str) -> Product:
             name=path.stem, title=title, description=spec.description, problem="nothing was sunk yet"
         )
     except HipslakeError as error:
-        return Product(name=path.stem, title=title, problem=f"{type(error).__name__}: {error}")
+        problem = f"{type(error).__name__}: {error}"
+        if isinstance(error, StoreTimeoutError):
+            silent[spec.iceberg.model_dump_json()] = problem
+        return Product(name=path.stem, title=title, problem=problem)
     if snapshot is None:
         return Product(name=path.stem, title=title, description=spec.description, rows=0, bytes=0, files=0)
     summary = snapshot.summary.additional_properties if snapshot.summary else {}
@@ -83,11 +92,11 @@ def cubes(warehouse: str) -> Iterator[Product]:
     for entry in storage.list(CUBES):
         if not entry.is_dir:
             continue
-        name = entry.path.rpartition("/")[2]
+        name = shown(entry.path.rpartition("/")[2])
         try:
             metadata = Cube.open(storage.uri(entry.path)).metadata
-        except HipslakeError as error:
-            yield Product(name=name, title=name, problem=f"{type(error).__name__}: {error}")
+        except (HipslakeError, OSError, ValueError) as error:
+            yield Product(name=name, title=name, problem=shown(f"{type(error).__name__}: {error}"))
             continue
         seed = metadata.dataset(metadata.roles.seed)
         yield Product(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.models.dagrun import DagRun
+from hipslake.errors import NotReadableError
 from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import run_uri
@@ -18,7 +19,7 @@ from sqlalchemy.orm import Session
 log = logging.getLogger(__name__)
 
 _REPORTS = "reports"
-_NO_REPORT = (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError)
+_NO_REPORT = (FileNotFoundError, NotReadableError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class RunSummary(Frozen):
@@ -86,7 +87,7 @@ def reports(warehouse: str, dag_id: str, run_id: str) -> list[StepReport]:
     for entry in storage.list(_REPORTS):
         try:
             found.append((_report(plain_json(storage.read(entry.path))), entry.stamp))
-        except _NO_REPORT as error:  # being replaced, or of another library
+        except _NO_REPORT as error:  # being replaced, a pipe, or of another library
             log.warning("%s is no report: %s", storage.uri(entry.path), error)
     # Reports say whole seconds, and quick steps end within one.
     found.sort(key=lambda told: (told[0].finished.isoformat() if told[0].finished else "~", told[1]))

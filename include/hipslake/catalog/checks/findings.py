@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from hipslake.catalog.row_sets import RowDigest
@@ -39,6 +40,10 @@ class ProblemKind(StrEnum):
     INDEX_ENTRIES = "index entries"
     MARGIN = "margin"
     METADATA = "metadata"
+    POINTER = "pointer"
+    VERSION_LOG = "version log"
+    SIDECAR = "sidecar"
+    VIEW = "HATS view"
 
 
 _RESTORE = (
@@ -46,6 +51,8 @@ _RESTORE = (
 )
 _REBUILD = "ingest the catalog again; if it comes back, report a bug, as the writer made this file"
 _METADATA = "restore it from its copy in _versions, or ingest the catalog again; it must not be edited"
+
+_REPAIR = "`Catalog.repair` mends it, or the DAG catalog_repair"
 
 _MENDS = {
     ProblemKind.MARGIN: "build the margin again; if it comes back, report it as a bug",
@@ -62,24 +69,45 @@ _MENDS = {
     ProblemKind.TOTALS: _METADATA,
     ProblemKind.OVERLAP: _METADATA,
     ProblemKind.METADATA: _METADATA,
+    ProblemKind.POINTER: _REPAIR,
+    ProblemKind.VIEW: _REPAIR,
+    ProblemKind.SIDECAR: _RESTORE,
+    ProblemKind.VERSION_LOG: "restore the file from a copy; no other file says what it said",
 }
 
 
 class Problem(Frozen):
-    """One thing that is wrong: what, where, and how to mend it."""
+    """One thing that is wrong: what, where, whom it affects, and how to mend it."""
 
     kind: ProblemKind
     path: str  # of the file, relative to the catalog's root; "" for the catalog as a whole
     message: str
     mend: str
+    readers: bool = True  # whether who reads the catalog may get an error, or not what was written
+    repairable: bool = False  # whether `repair` mends it
 
     @classmethod
-    def of(cls, kind: ProblemKind, path: str, message: str, mend: str = "") -> Problem:
-        """A problem with the mend that its kind has, unless one is given."""
-        return cls(kind=kind, path=path, message=message, mend=mend or _MENDS.get(kind, _REBUILD))
+    def of(
+        cls,
+        kind: ProblemKind,
+        path: str,
+        message: str,
+        mend: str = "",
+        *,
+        readers: bool = True,
+        repairable: bool = False,
+    ) -> Problem:
+        """A problem with the mend that its kind has, or the repair, unless one is given."""
+        told = mend or (_REPAIR if repairable else _MENDS.get(kind, _REBUILD))
+        return cls(kind=kind, path=path, message=message, mend=told, readers=readers, repairable=repairable)
+
+    def by_repair(self) -> Problem:
+        """The same, where another file says what this one said."""
+        return self.model_copy(update={"repairable": True, "mend": _REPAIR})
 
     def __str__(self) -> str:
-        return f"{self.path or 'catalog'}: {self.kind}: {self.message}; {self.mend}"
+        whom = "" if self.readers else " (readers are not affected)"
+        return f"{self.path or 'catalog'}: {self.kind}: {self.message}{whom}; {self.mend}"
 
 
 class LeafFindings(Frozen):
@@ -118,11 +146,16 @@ class VerificationReport(Frozen):
     files: int  # leaf files looked at, over all groups
     bytes: int  # their size on disk
     seconds: float
+    versions: tuple[int, ...] = ()  # all that were looked at, where it were several
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.problems
+
+    def with_problems(self, problems: Iterable[Problem]) -> VerificationReport:
+        """The same, with what else was found."""
+        return self.model_copy(update={"problems": (*self.problems, *problems)})
 
     def raise_if_failed(self) -> None:
         """Raise what was found.

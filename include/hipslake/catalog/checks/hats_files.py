@@ -1,30 +1,48 @@
-"""Whether the HATS files of a version say what its metadata says: the peers' validation does not look.
+"""Whether the HATS files of a version are those that were written, and say what its metadata says.
 
 Checked where they lie: before the publish step there are none, and a view may be built after its version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.checks.version_files import text_of
+from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
+from hipslake.catalog.hats.files import extension_path
+from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.layouts import HATS
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
+from hipslake.catalog.tree import writes_of_pointers
+from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage import Storage
+from hipslake.versions.digest import is_signed
+from hipslake.versions.files import head, version_path
+from hipslake.versions.log import VersionLog
 
-_MEND = "build the HATS view again"
+_FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
+_OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
+_OF_GROUPS = ("point_map.fits", "skymap.fits", "data_thumbnail.parquet")
+_OF_INDICES = ("hats.properties", "properties", "dataset/_common_metadata", _FOOTERS)
+
+Check = Callable[[bytes], str]
 
 
 def hats_problems(
     storage: Storage, metadata: CatalogMetadata, group: GroupMetadata | Margin, partitions: pa.Table
 ) -> Iterator[Problem]:
-    """Whether row count, pixels and footers in HATS files are those of the partitions.
+    """What is wrong with the HATS files of a group or margin: their checksums, and what they say.
+
+    That is row counts, pixels, footers and maps. Where neither of the last two files is there, no view was
+    built.
 
     Parameters
     ----------
@@ -37,32 +55,132 @@ def hats_problems(
     """
     if metadata.layout is not Layout.HATS:
         return
-    checks = {
-        "hats.properties": lambda data: _properties(data, group),
-        "properties": lambda data: _properties(data, group),
+    is_margin = isinstance(group, Margin)
+    write = metadata.write_id
+    names = _OF_ALL if is_margin else _OF_ALL + _OF_GROUPS
+    needed = [HATS.view_file(write, group.name, name) for name in names]
+    footers = HATS.view_file(write, group.name, _FOOTERS)
+    if not is_margin and group.name != metadata.groups[0].name:
+        needed.append(extension_path(write, group.name))
+    listing = HATS.view_file(write, group.name, CHECKSUMS)
+    files = _read(storage, [*needed, footers, listing])
+    if needed[0] not in files and (listing not in files or _is_not_shown_yet(storage, metadata)):
+        return  # never built, or not to its end: nobody is led there
+    checks: dict[str, Check] = {
+        "hats.properties": lambda data: _properties(data, group.rows),
+        "properties": lambda data: _properties(data, group.rows),
         "partition_info.csv": lambda data: _pixels(data, partitions),
-        "dataset/_metadata": lambda data: _footers(data, partitions),
+        "dataset/_common_metadata": _parquet,
+        "data_thumbnail.parquet": _parquet,
+        "point_map.fits": lambda data: _map(data, group.rows),
+        "skymap.fits": lambda data: _map(data, group.rows),
+        _FOOTERS: lambda data: _footers(data, partitions),
     }
-    for name, check in checks.items():
-        path = HATS.view_file(metadata.write_id, group.name, name)
-        try:
-            data = storage.read(path)
-        except FileNotFoundError:
-            continue
-        try:
-            wrong = check(data)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            yield Problem.of(ProblemKind.UNREADABLE, path, str(error).strip().splitlines()[0], _MEND)
-            continue
-        if wrong:
-            yield Problem.of(ProblemKind.METADATA, path, wrong, _MEND)
+    placed = {HATS.view_file(write, group.name, name): check for name, check in checks.items()}
+    yield from _problems(files, needed, listing, placed, expected=_has_lists(storage, metadata))
 
 
-def _properties(data: bytes, group: GroupMetadata | Margin) -> str:
+def hats_index_problems(storage: Storage, index: Index) -> Iterator[Problem]:
+    """What is wrong with the HATS files of an index; parameters as above."""
+    if not index.others:
+        return
+    listing = next((path for path in index.others if path.endswith(f"/{CHECKSUMS}")), None)
+    root = index.others[0].removesuffix("/dataset/_metadata")
+    needed = [path for path in index.others if path != listing]
+    checks: dict[str, Check] = {
+        "hats.properties": lambda data: _properties(data, index.rows),
+        "properties": lambda data: _properties(data, index.rows),
+        "dataset/_common_metadata": _parquet,
+        _FOOTERS: lambda data: _entries(data, index.rows),
+    }
+    files = _read(storage, index.others)
+    placed = {f"{root}/{name}": check for name, check in checks.items()}
+    yield from _problems(files, needed, listing or "", placed, expected=listing is not None)
+
+
+def _read(storage: Storage, paths: Collection[str]) -> dict[str, bytes]:
+    """The files that there are."""
+    texts = in_threads(lambda path: text_of(storage, path), paths)
+    return {path: text for path, text in zip(paths, texts, strict=True) if text is not None}
+
+
+def _is_not_shown_yet(storage: Storage, metadata: CatalogMetadata) -> bool:
+    """Whether a version is the newest, and nothing leads to its view: that may still be under way."""
+    is_newest = VersionLog(storage).newest() == metadata.version
+    return is_newest and metadata.write_id not in writes_of_pointers(storage)
+
+
+def _has_lists(storage: Storage, metadata: CatalogMetadata) -> bool:
+    """Whether a version is so young that what is shown of it has lists of checksums."""
+    data = text_of(storage, version_path(metadata.version))
+    if data is None or not is_signed(data):
+        return False
+    try:
+        return head(data, "").get("write_id") == metadata.write_id
+    except CatalogFormatError:
+        return False
+
+
+def _problems(
+    files: Mapping[str, bytes],
+    needed: Collection[str],
+    listing: str,
+    checks: Mapping[str, Check],
+    *,
+    expected: bool,
+) -> Iterator[Problem]:
+    """What is wrong with some files that belong together.
+
+    Parameters
+    ----------
+    files : mapping of str to bytes
+        Those that there are, by path.
+    needed : collection of str
+        Those that there have to be.
+    listing : str
+        Their list of checksums.
+    checks : mapping of str to callable
+        What a file says is wrong, by path; "" if nothing is.
+    expected : bool
+        Whether there has to be a list.
+    """
+    sums = listed_checksums(files[listing]) if listing in files else {}
+    if sums and not {*needed} <= sums.keys() <= {*needed, *checks}:
+        sums = None
+    if sums is None:
+        yield _wrong(listing, "is damaged, or of other files", readers=False)
+    elif not sums and expected:
+        yield _wrong(listing, "is missing", readers=False)
+    optional = {path for path in checks if path in files}
+    for path in sorted({*needed, *(sums or {}), *optional}):
+        if path not in files:
+            yield _wrong(path, "is missing, though the view was built")
+            continue
+        said = _said(files[path], checks[path]) if path in checks else ""
+        if sums and checksum_of(files[path]) != sums.get(path):
+            why = said or f"{listing} has another SHA-256"
+            yield _wrong(path, f"is not the file that was written: {why}")
+        elif said:
+            yield _wrong(path, said)
+
+
+def _said(data: bytes, check: Check) -> str:
+    """What a file itself says is wrong."""
+    try:
+        return check(data)
+    except (pa.ArrowException, OSError, ValueError, KeyError, CatalogFormatError) as error:
+        return f"cannot be read ({(str(error).strip() or type(error).__name__).splitlines()[0]})"
+
+
+def _wrong(path: str, message: str, *, readers: bool = True) -> Problem:
+    return Problem.of(ProblemKind.VIEW, path, message, readers=readers, repairable=True)
+
+
+def _properties(data: bytes, rows: int) -> str:
     lines = [line for line in data.decode().splitlines() if "=" in line and not line.startswith("#")]
     values = {key.strip(): value.strip() for key, value in (line.split("=", 1) for line in lines)}
     said = values.get("hats_nrows")
-    return "" if said == str(group.rows) else f"hats_nrows is {said}, but there are {group.rows} rows"
+    return "" if said == str(rows) else f"hats_nrows is {said}, but there are {rows} rows"
 
 
 def _pixels(data: bytes, partitions: pa.Table) -> str:
@@ -75,6 +193,21 @@ def _pixels(data: bytes, partitions: pa.Table) -> str:
     return (
         f"lists {table.num_rows} pixels that are not the {len(leaves)} leaves; the first to differ: {first}"
     )
+
+
+def _parquet(data: bytes) -> str:
+    pq.read_metadata(pa.BufferReader(data))
+    return ""
+
+
+def _map(data: bytes, rows: int) -> str:
+    counted = int(PointMap.from_fits(data).rows.sum())
+    return "" if counted == rows else f"counts {counted} rows, but there are {rows}"
+
+
+def _entries(data: bytes, rows: int) -> str:
+    counted = pq.read_metadata(pa.BufferReader(data)).num_rows
+    return "" if counted == rows else f"counts {counted} entries, but there are {rows}"
 
 
 def _footers(data: bytes, partitions: pa.Table) -> str:

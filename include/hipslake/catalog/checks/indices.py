@@ -7,7 +7,7 @@ held.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.hats_files import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
@@ -34,7 +35,14 @@ _RESULT = pa.schema([("total", pa.int64()), ("rows", pa.int64())])  # engines ma
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
-def index_problems(storage: Storage, metadata: CatalogMetadata, engine: Engine) -> Iterator[Problem]:
+def index_problems(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    engine: Engine,
+    *,
+    seen: Container[str] = (),
+    against_rows: bool = True,
+) -> Iterator[Problem]:
     """What is wrong with the indices of a version.
 
     Parameters
@@ -44,12 +52,21 @@ def index_problems(storage: Storage, metadata: CatalogMetadata, engine: Engine) 
     metadata : CatalogMetadata
     engine : Engine
         Reads the rows of indices that cover all of them; of others only the files are looked at.
+    seen : container of str
+        Paths of files that were looked at before, and are passed over.
+    against_rows : bool
+        Whether to hold entries against the rows of the catalog.
     """
     for index in metadata.indices:
+        if not (index.others and index.others[0] in seen):
+            yield from hats_index_problems(storage, index)
         total = rows = 0
-        whole = True
+        whole = against_rows
         last: int | str | None = None
         for file in index.files:
+            if file.path in seen:
+                whole = False
+                continue
             try:
                 table = _checked(storage, file, index.column)
             except (*_DAMAGE, _WrongError) as error:

@@ -20,17 +20,22 @@ from hipslake.catalog.checks.findings import (
 from hipslake.catalog.checks.hats_files import hats_problems
 from hipslake.catalog.checks.leaves import LeafRules
 from hipslake.catalog.checks.margins import MarginChecks
+from hipslake.catalog.checks.pictures import picture_problems
 from hipslake.catalog.checks.rows import RowRules
+from hipslake.catalog.checks.second_names import marker_problems, second_name_problems
+from hipslake.catalog.checks.seen import SeenFile, SeenFiles
+from hipslake.catalog.checks.sidecars import increment_problems, partition_sidecar_problems
 from hipslake.catalog.checks.versions import extra_files, group_problems, margin_problems, total_problems
+from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
+from hipslake.specs.catalog import Layout
 from hipslake.storage import Storage
 
 MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups
 _SLICE = 4096  # partitions turned into objects at a time
-_LOST = {ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE}
 
 
 @dataclass
@@ -53,18 +58,27 @@ class Verification:
         What the files are held against; not necessarily committed yet.
     expected : ExpectedTotals, optional
         What the run's reports say was read.
+    seen : SeenFiles, optional
+        Files that other versions name too, and that were looked at; what is looked at now comes to them.
     """
 
     def __init__(
-        self, storage: Storage, metadata: CatalogMetadata, expected: ExpectedTotals | None = None
+        self,
+        storage: Storage,
+        metadata: CatalogMetadata,
+        expected: ExpectedTotals | None = None,
+        seen: SeenFiles | None = None,
     ) -> None:
         self._storage = storage
         self._metadata = metadata
         self._started = time.monotonic()
+        self._seen = seen
         self._problems: list[Problem] = []
         self._increments = self._read_increments()
         if self._increments is not None:
             self._problems += total_problems(metadata, self._increments, expected)
+            others = seen.others if seen is not None else None
+            self._problems += increment_problems(storage, self._increments, seen=others)
         self._tables: dict[str, pa.Table] = {}
         self._groups = {each.name: _Group() for each in metadata.with_files}
         self._margin_rows = {margin.name: 0 for margin in metadata.margins}
@@ -73,13 +87,34 @@ class Verification:
         self._leaf_problems: list[Problem] = []
         for each in metadata.with_files:
             self._take_group(each)
+        self._problems += [*picture_problems(storage, metadata), *marker_problems(storage, metadata)]
         if len(self._tables) == len(metadata.with_files):
             self._problems += extra_files(storage, metadata, self._tables)
 
     @property
+    def beside(self) -> tuple[Problem, ...]:
+        """What is wrong with the metadata, and with what lies beside the leaf files; those are not read."""
+        return tuple(self._problems)
+
+    @property
     def files(self) -> int:
-        """Leaf files to look at."""
+        """Leaf files to look at, or that were looked at before."""
         return sum(table.num_rows for table in self._tables.values())
+
+    @property
+    def rows(self) -> int:
+        """Rows in them, as the metadata has it."""
+        return sum(each.rows for each in self._metadata.with_files)
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes, as the metadata has it; margins are not counted."""
+        return self._metadata.total_bytes
+
+    @property
+    def all_rules(self) -> dict[str, LeafRules]:
+        """What the files of every group and margin are held to, by its name."""
+        return {each.name: self.rules(each.name) for each in self._metadata.with_files}
 
     def rules(self, group: str) -> LeafRules:
         """What every leaf of a group, or every file of a margin, is held to; the same for all of them."""
@@ -97,16 +132,13 @@ class Verification:
             placed = {position.ra, position.dec} <= names
             # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
             added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
-            rows = RowRules(
-                stores_rows=ROW_COLUMN in names,
-                outside=margin is not None,
-                ra=position.ra if placed else "",
-                dec=position.dec if placed else "",
-                unit=position.unit,
-                frame=position.frame,
-                icrs_ra=ICRS_COLUMNS[0] if added else "",
-                icrs_dec=ICRS_COLUMNS[1] if added else "",
-            )
+            rows = RowRules(stores_rows=ROW_COLUMN in names, outside=margin is not None)
+            if placed:
+                told = position.model_dump(include={"ra", "dec", "unit", "frame"})
+                rows = rows.model_copy(update=told)
+            if added:
+                where = ("icrs_ra", "icrs_dec") if placed else ("ra", "dec")  # these alone say where rows lie
+                rows = rows.model_copy(update=dict(zip(where, ICRS_COLUMNS, strict=True)))
         return LeafRules(
             catalog_uri=self._storage.uri(),
             layout=self._metadata.layout,
@@ -119,25 +151,41 @@ class Verification:
         )
 
     def work(self) -> Iterator[tuple[LeafRules, Partition]]:
-        """The arguments of `verify_partition`, leaf by leaf, along the curve in each group."""
+        """The arguments of `verify_partition`, leaf by leaf, along the curve in each group.
+
+        What was looked at before is not given, but counts for this version too.
+        """
+        known = self._seen.leaves if self._seen is not None else {}
         for name, table in self._tables.items():
             rules = self.rules(name)
             for start in range(0, table.num_rows, _SLICE):
                 for row in table.slice(start, _SLICE).to_pylist():
-                    yield rules, Partition.model_construct(**row)  # also what is no valid partition
+                    partition = Partition.model_construct(**row)  # also what is no valid partition
+                    before = known.get(partition.path)
+                    if before is None:
+                        yield rules, partition
+                    else:
+                        self._count(name, before)
+                        self._leaf_problems += before.differences(partition)
 
     def add(self, found: LeafFindings) -> None:
         """Take what was found in one leaf."""
-        group = self._groups[found.group]
-        group.rows += found.rows
-        group.lost |= any(problem.kind in _LOST for problem in found.problems)
-        if found.digest is not None:
-            group.digest += found.digest
+        leaf = SeenFile.of(found)
+        self._count(found.group, leaf)
+        if self._seen is not None:
+            self._seen.leaves[found.path] = leaf
         self._files += 1
         self._bytes += found.bytes
         self._leaf_problems += found.problems
         if any(problem.kind is ProblemKind.CHECKSUM for problem in found.problems):
             self._misplaced[found.path] = found.sha256
+
+    def _count(self, name: str, leaf: SeenFile) -> None:
+        group = self._groups[name]
+        group.rows += leaf.rows
+        group.lost |= leaf.lost
+        if leaf.digest is not None:
+            group.digest += leaf.digest
 
     def add_problems(self, problems: Iterable[Problem]) -> None:
         """Take what was found in several leaves together."""
@@ -208,8 +256,8 @@ class Verification:
         try:
             table = group.table(self._storage)
         except (CatalogFormatError, FileNotFoundError) as error:
-            path = next((s.path for s in group.sidecars or () if s.path in str(error)), "")
-            self._problems.append(Problem.of(ProblemKind.UNREADABLE, path, str(error)))
+            found = partition_sidecar_problems(self._storage, group)
+            self._problems += found or [Problem.of(ProblemKind.UNREADABLE, "", str(error))]
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table
@@ -217,7 +265,16 @@ class Verification:
             self._problems += margin_problems(group, table)
         else:
             self._problems += group_problems(self._metadata, group, table)
-        self._problems += hats_problems(self._storage, self._metadata, group, table)
+        view = list(hats_problems(self._storage, self._metadata, group, table))
+        if self._has_tree(group.name):
+            view += second_name_problems(self._storage, self._metadata, table)
+        self._problems += view
+
+    def _has_tree(self, group: str) -> bool:
+        """Whether the step `view` has named the leaf files of older writes in the version's own."""
+        if self._metadata.layout is Layout.HATS:
+            return self._storage.is_file(HATS.view_file(self._metadata.write_id, group, "partition_info.csv"))
+        return self._storage.is_file(tree_marker(self._metadata.write_id))
 
     def _together(self, seen: dict[str, RowBitmap]) -> Iterator[Problem]:
         """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""

@@ -9,10 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind
-from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
-from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage import Storage
 
@@ -211,8 +209,8 @@ def extra_files(
     """
     listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
     known = [table["path"] for table in tables.values()]
-    if metadata.layout is Layout.HATS:  # leaves of older writes may stand in the version's own tree too
-        known += [HATS.of_other_writes(metadata.write_id, table["path"])[1] for table in tables.values()]
+    for table in tables.values():  # leaves of older writes may stand in the version's own tree too
+        known.append(metadata.paths.of_other_writes(metadata.write_id, table["path"])[1])
     known.append(pa.array([path for index in metadata.indices for path in index.paths], pa.string()))
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())

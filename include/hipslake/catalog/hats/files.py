@@ -8,7 +8,7 @@ own terms (an extension).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hipslake.catalog.checksums import CHECKSUMS, checksum_list, checksum_of
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import (
     extension_properties,
@@ -56,7 +57,8 @@ def write_hats_group(
     `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
     `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
     `dataset/_common_metadata` and `dataset/_metadata` (the latter not where a file is older than a column);
-    for a group that is not the primary also the extension file that joins it to the primary by `_row`.
+    for a group that is not the primary also the extension file that joins it to the primary by `_row`; and
+    `SHA256SUMS`, the checksums of all these.
 
     Parameters
     ----------
@@ -87,16 +89,26 @@ def write_hats_group(
     files |= {"data_thumbnail.parquet": thumbnail}
     properties = group_properties(metadata, described, point_map)
     files |= _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
-    _write_files(storage, write, group, files)
+    beside = {}
     if described != metadata.groups[0]:
-        extension = HATS.view_file(write, None, f"{group}.properties")
-        storage.write(extension, extension_properties(metadata, described))
+        beside[extension_path(write, group)] = extension_properties(metadata, described)
+    _write_files(storage, write, group, files, beside)
 
 
 def write_hats_index(
     storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
 ) -> tuple[str, ...]:
     """Write the HATS files of an index beside it; return their paths, relative to the catalog's root."""
+    placed = hats_index_files(storage, metadata, index, write_id)
+    for path, data in placed.items():
+        storage.write(path, data)
+    return tuple(placed)
+
+
+def hats_index_files(
+    storage: Storage, metadata: CatalogMetadata, index: Index, write_id: str
+) -> dict[str, bytes]:
+    """The HATS files of an index, by path, with the list of their checksums last."""
     root = index_root(write_id, index.column)
     dataset = f"{root}/dataset/"
     footers = [read_footer(storage, file.path) for file in index.files]
@@ -112,9 +124,9 @@ def write_hats_index(
         "properties": properties,
         _MARKER: properties,
     }
-    for name, data in files.items():
-        storage.write(f"{root}/{name}", data)
-    return tuple(f"{root}/{name}" for name in files)
+    placed = {f"{root}/{name}": data for name, data in files.items()}
+    placed[f"{root}/{CHECKSUMS}"] = _list_of(placed)
+    return placed
 
 
 def write_hats_margin(
@@ -143,10 +155,9 @@ def write_hats_margin(
     _write_files(storage, metadata.write_id, margin.name, files)
 
 
-def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
-    """Whether HATS readers can open a version: whether the tree in its own write is whole."""
-    markers = [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
-    return all(storage.is_file(marker) for marker in markers)
+def hats_markers(metadata: CatalogMetadata) -> list[str]:
+    """The files that stand once the HATS tree in a version's own write is whole: the last of each group."""
+    return [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
 
 
 def _dataset_files(
@@ -165,10 +176,30 @@ def _dataset_files(
     }
 
 
-def _write_files(storage: Storage, write: str, group: str, files: dict[str, bytes]) -> None:
-    """Write them in their order, the marker last: with it the folder is a catalog."""
-    for name, data in files.items():
-        storage.write(HATS.view_file(write, group, name), data)
+def _write_files(
+    storage: Storage,
+    write: str,
+    group: str,
+    files: dict[str, bytes],
+    beside: Mapping[str, bytes] | None = None,
+) -> None:
+    """Write them, then their checksums, and last the marker: with it the folder is a catalog."""
+    placed = {HATS.view_file(write, group, name): data for name, data in files.items()}
+    marker = HATS.view_file(write, group, _MARKER)
+    last = placed.pop(marker)
+    others = {**(beside or {}), **placed}
+    others[HATS.view_file(write, group, CHECKSUMS)] = _list_of({**others, marker: last})
+    for path, data in {**others, marker: last}.items():
+        storage.write(path, data)
+
+
+def _list_of(files: Mapping[str, bytes]) -> bytes:
+    return checksum_list({path: checksum_of(data) for path, data in files.items()})
+
+
+def extension_path(write: str, group: str) -> str:
+    """The file that says how a further group joins the primary one."""
+    return HATS.view_file(write, None, f"{group}.properties")
 
 
 def _breadth_first(partitions: pa.Table) -> np.ndarray:

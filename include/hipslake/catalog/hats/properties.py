@@ -128,17 +128,17 @@ def index_properties(metadata: CatalogMetadata, index: Index) -> bytes:
 
 
 def collection_properties(metadata: CatalogMetadata) -> bytes:
-    """The content of `collection.properties` at the catalog's root: the pointer of HATS readers."""
+    """The content of `collection.properties` at the catalog's root: the pointer of HATS readers.
+
+    It does not list the extensions (`all_extensions`): readers up to hats 0.10 open no collection with a key
+    that they do not know, and those after it list extensions, but read none.
+    """
     write = metadata.write_id
     margins = [HATS.group_root(write, margin.name) for margin in metadata.margins]
     roots = {index.column: hats_index_root(metadata, index) for index in metadata.indices}
     indices = {
         column: root for column, root in roots.items() if root and not set(column) & set(_LIST_DELIMITERS)
     }
-    extensions = [
-        f"{group.name} {HATS.view_file(write, None, f'{group.name}.properties')}"
-        for group in metadata.groups[1:]
-    ]
     return _text(
         {
             "obs_collection": metadata.catalog,
@@ -147,7 +147,6 @@ def collection_properties(metadata: CatalogMetadata) -> bytes:
             "default_margin": margins[0] if margins else "",
             "all_indexes": " ".join(f"{column} {root}" for column, root in indices.items()),
             "default_index": next(iter(indices), ""),
-            "all_extensions": " ".join(extensions),
             "obs_description": metadata.description,
             "obs_copyright": metadata.attribution,
             **_provenance(metadata),

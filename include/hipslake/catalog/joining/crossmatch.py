@@ -19,31 +19,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.join import CatalogJoin
-from hipslake.catalog.joining.sides import Side, margin_files
+from hipslake.catalog.joining.right_rows import NearRows, RightRows
+from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
-from hipslake.catalog.leaf_rows import Wanted
+from hipslake.catalog.joining.unmatched import UnmatchedRows, beside
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
-from hipslake.joins.alignment import Homes, homes, near
+from hipslake.joins.alignment import near
 from hipslake.joins.columns import MatchColumns, match_columns
-from hipslake.joins.crossmatch import matched
-from hipslake.joins.grid import Positions
+from hipslake.joins.crossmatch import matched, merged
 from hipslake.specs.crossmatch import MatchOptions, check_epoch
 from hipslake.specs.join import MotionColumns
-from hipslake.sphere.curve import curve_order
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage import Storage
 
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
 _TEXT_BYTES = 32  # of a value whose type does not say
 _ARCSEC = np.pi / 180 / 3600
+_OWN_NAMES = (HEALPIX_COLUMN, ROW_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,8 @@ class Crossmatch(CatalogJoin):
     shift_arcsec : float
         A bound on how far the rows of both sides together move until the epoch of the match.
     cut : RegionCut or None
-        Only left rows in this region are in the outcome, by their positions in the catalog; None: all.
+        Only left rows in this region are in the outcome, by their positions in the catalog, and of an outer
+        match only right rows in it; None: all.
     """
 
     left: Side
@@ -93,7 +92,7 @@ class Crossmatch(CatalogJoin):
         shift_arcsec : float, optional
             As an earlier call has found it, from the same versions.
         region : Region, optional
-            Where left rows are matched; the whole sky if not given.
+            Where left rows are matched, and where an outer match has right rows; the whole sky if not given.
         filters : (filter, filter)
             Of the left and of the right side, as `Catalog.read` takes them: rows that do not pass are not
             there for the match. None: all rows are.
@@ -130,7 +129,7 @@ class Crossmatch(CatalogJoin):
         cut = None if region is None else RegionCut.of(region, left[1].position)
         found = cls(here, there, options, shift_arcsec, cut)
         _refuse_own_names(found.columns)
-        there.margin(found.reach_arcsec)
+        found.right_rows.margin  # noqa: B018  there is one
         return found
 
     @property
@@ -142,7 +141,11 @@ class Crossmatch(CatalogJoin):
     def columns(self) -> MatchColumns:
         """The columns of the outcome, without `_healpix_29`."""
         return match_columns(
-            self.left.schema, self.right.schema, self.options, right_name=self.right.metadata.catalog
+            self.left.schema,
+            self.right.schema,
+            self.options,
+            right_name=self.right.metadata.catalog,
+            own=_OWN_NAMES,
         )
 
     @property
@@ -171,48 +174,78 @@ class Crossmatch(CatalogJoin):
 
     def stretches(self, most_rows: int) -> StretchPlan:
         """The stretches that are matched one by one, of about so many left rows."""
-        return plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
+        mine = plan_stretches(self.left.storage, self.left.metadata, most_rows, only=self.only)
+        if self.options.how != "outer":
+            return mine
+        return beside(
+            mine, plan_stretches(self.right.storage, self.right.metadata, most_rows, only=self.only)
+        )
 
     @property
     def only(self) -> Intervals | None:
-        """Where left rows may be in the outcome; None: everywhere."""
+        """Where rows of the outcome may be; None: everywhere."""
         inside = None if self.cut is None else self.cut.cover.intervals
         if self.options.how == "inner":
-            met = Intervals.union(self.homes.start, self.homes.stop)
+            homes = self.right_rows.homes
+            met = Intervals.union(homes.start, homes.stop)
             inside = met if inside is None else inside.common(met)
         return inside
 
     @cached_property
-    def homes(self) -> Homes:
-        """The pixels that the right side files rows under."""
-        leaves = PixelTree(*pixels_in(self.right.metadata.group(self.right.right_group).pixels))
-        files = self.margin_files
-        margins = np.unique(np.stack([files["order"].to_numpy(), files["npix"].to_numpy()], axis=1), axis=0)
-        return homes(leaves, PixelTree(*margins.T))
+    def right_rows(self) -> RightRows:
+        """Reads the right rows that come near enough."""
+        return RightRows(self.right, self.reach_arcsec)
 
     def batches(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
         """The outcome for the left rows in [start, stop), order-29 pixels.
 
-        Ordered by `_healpix_29`, the order of the left side, and nearness.
+        Ordered by `_healpix_29`, the order of the left side, and nearness. Of an outer match also for the
+        right rows there, after the left ones of the same order-29 pixel.
         """
-        pieces = self._pieces(start, stop)
         rows: pa.Table | None = None
-        for begin, end, home in pieces:
+        for begin, end, home in self._pieces(start, stop):
             if rows is None:
                 rows = self._left_rows(start, stop)
                 keys = rows[HEALPIX_COLUMN].to_numpy()
             first, last = np.searchsorted(keys, [begin, end]).tolist()
-            if first == last:
-                continue
-            mine = rows.slice(first, last - first)
-            near_by, there = self._right_rows(home, int(keys[first]), int(keys[last - 1]) + 1)
-            yield from matched(mine, self.left.positions(mine), near_by, there, self.options, self.columns)
+            found = self._matched(rows.slice(first, last - first), home)
+            yield from found if self.options.how != "outer" else merged(found, self._alone(begin, end, home))
+
+    def _matched(self, mine: pa.Table, home: int) -> Iterator[pa.RecordBatch]:
+        """The outcome for left rows that lie in a home."""
+        if not mine.num_rows:
+            return
+        keys = mine[HEALPIX_COLUMN]
+        near_by = self._near_rows(home, keys[0].as_py(), keys[-1].as_py() + 1)
+        here, there = self.left.positions(mine), near_by.positions
+        place = self.left.degrees(mine) if self.options.how == "outer" else None
+        yield from matched(mine, here, near_by.take, there, self.options, self.columns, place)
+
+    def _alone(self, begin: int, end: int, home: int) -> pa.Table:
+        """The right rows of an outer match in [begin, end), a part of a home."""
+        schema = self.schema
+        if home < 0 or self.right_rows.homes.leaf[home] < 0:
+            return schema.empty_table()
+        rows = self._unmatched.within(begin, end)
+        assert self.options.placed_by is not None
+        known = {self.columns.right[name]: rows[name] for name in self.right.columns}
+        known |= dict(zip(self.options.placed_by, map(pa.array, self.right.degrees(rows)), strict=True))
+        known[HEALPIX_COLUMN] = rows[HEALPIX_COLUMN]
+        columns = [
+            known[field.name] if field.name in known else pa.nulls(len(rows), field.type) for field in schema
+        ]
+        return pa.table(columns, schema=schema)
+
+    @cached_property
+    def _unmatched(self) -> UnmatchedRows:
+        cut = None if self.cut is None else RegionCut.of(self.cut.region, self.right.metadata.position)
+        return UnmatchedRows(self.left, self.right, self.options, self.reach_arcsec, cut)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
         """A stretch cut at the homes: begin, end, and the home, -1 where none is and rows are kept anyway."""
-        pieces, at = [], start
-        for home in self.homes.overlapping(start, stop):
-            begin, end = max(start, int(self.homes.start[home])), min(stop, int(self.homes.stop[home]))
+        pieces, at, homes = [], start, self.right_rows.homes
+        for home in homes.overlapping(start, stop):
+            begin, end = max(start, int(homes.start[home])), min(stop, int(homes.stop[home]))
             if begin > at:
                 pieces.append((at, begin, -1))
             pieces.append((begin, end, home))
@@ -228,52 +261,26 @@ class Crossmatch(CatalogJoin):
             rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
         return rows.combine_chunks()
 
-    def _right_rows(self, home: int, begin: int, end: int) -> tuple[pa.Table, Positions]:
+    def _near_rows(self, home: int, begin: int, end: int) -> NearRows:
         """The right rows that may match left ones in [begin, end), a part of a home."""
-        if home < 0:
-            nothing = self.right.stretches.schema.empty_table()
-            return nothing, Positions(np.empty(0), np.empty(0), np.empty(0, np.int64))
-        start, stop = int(self.homes.start[home]), int(self.homes.stop[home])
-        wanted: Wanted | None = None
-        if 2 * (end - begin) < stop - start:  # else most of it comes near anyway
+        homes, wanted = self.right_rows.homes, None
+        # Of a large part of a home, most comes near anyway.
+        if home >= 0 and 2 * (end - begin) < int(homes.stop[home]) - int(homes.start[home]):
             reach = self.reach_arcsec * _ARCSEC
 
             def wanted(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.bool_]:
                 return near(first, last, (begin, end), reach)
 
-        tables = []
-        if self.homes.leaf[home] >= 0:
-            tables.append(self.right.stretches.read(start, stop, wanted=wanted))
-        if self.homes.margin[home] >= 0:
-            tables.append(self._margin_rows(start, stop, wanted))
-        rows = pa.concat_tables(tables).combine_chunks()
-        if len(tables) > 1:  # a row of the margin has its home elsewhere, so equal keys stay in their order
-            rows = rows.take(pa.array(curve_order(rows[HEALPIX_COLUMN].to_numpy())))
-        return rows, self.right.positions(rows)
-
-    def _margin_rows(self, start: int, stop: int, wanted: Wanted | None) -> pa.Table:
-        low, high = np.searchsorted(self._margin_starts, [start, stop])
-        files = self.margin_files.slice(low, high - low)
-        return self.right.stretches.read_files(files, WHOLE_SKY, wanted=wanted)
-
-    @cached_property
-    def margin_files(self) -> pa.Table:
-        """The files of the margin along the curve."""
-        margin = self.right.margin(self.reach_arcsec)
-        return curve_sorted(margin_files(self.right.storage, margin))
-
-    @cached_property
-    def _margin_starts(self) -> NDArray[np.int64]:
-        return starts(self.margin_files["order"].to_numpy(), self.margin_files["npix"].to_numpy())
+        return self.right_rows.near(home, wanted)
 
 
 def _refuse_own_names(columns: MatchColumns) -> None:
-    """No side keeps such a column, so the match itself was asked to add one."""
+    """The outcome has these itself: as a column of a side they have to have a suffix."""
     for name in columns.schema.names:
-        if name.casefold() in (HEALPIX_COLUMN, ROW_COLUMN):
+        if name.casefold() in _OWN_NAMES:
             raise SpecError(
                 f"column {name!r} of the match would have a name that catalogs add themselves; choose "
-                "another for separation, position_angle or rank"
+                "another for separation, position_angle or rank, or a suffix for the side that it is kept of"
             )
 
 
@@ -286,7 +293,7 @@ def _refuse_self_match(left: Side, right: Side, options: MatchOptions) -> None:
     """A catalog beside itself: rows would match themselves, unless the filters of both sides part them."""
     if not left.storage.is_same_place(right.storage) or options.min_radius_arcsec > 0.0:
         return
-    if left.filter is None or right.filter is None or left.filter.equals(right.filter):
+    if left.filter is None or right.filter is None or left.filter == right.filter:
         raise SpecError(
             f"{left.storage.uri()} is matched with itself, so that every row would find itself; name another "
             "catalog, give a min_radius_arcsec above 0 to find neighbours, or filter both sides so that they "

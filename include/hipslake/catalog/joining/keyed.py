@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.stretches import Stretches
@@ -15,6 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.joins.keys import key_kind
+from hipslake.predicates.tree import Predicate
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage import Storage
 
@@ -29,7 +29,7 @@ class Keyed(NamedTuple):
     metadata: CatalogMetadata
     key: str
     kept: tuple[str, ...]
-    filter: ds.Expression | None = None  # rows that do not pass are not joined; None: all are
+    filter: Predicate | None = None  # rows that do not pass are not joined; None: all are
     also: tuple[str, ...] = ()  # read as well, but not kept
 
     @classmethod

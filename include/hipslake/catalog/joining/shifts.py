@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,15 +19,19 @@ from hipslake.storage import Storage
 _THREADS = 16
 
 
-def largest_shift_in(storage: Storage, paths: Sequence[str], motion: MotionColumns, years: float) -> float:
+def largest_shift_in(
+    storage: Storage, groups: Sequence[Sequence[str]], motion: MotionColumns, years: float
+) -> float:
     """A bound on how far any row of some leaf files moves.
 
     Parameters
     ----------
     storage : Storage
         At the catalog's root.
-    paths : sequence of str
-        Only footers are read, unless one does not say what its columns hold.
+    groups : sequence of sequences of str
+        The leaf files of every column group that has some of the columns. Only footers are read, unless one
+        does not say what its columns hold. Where the columns lie in one group, no row group moves farther
+        than what it holds itself; in several, the largest values of all rows count as those of one row.
     motion : MotionColumns
     years : float
 
@@ -36,19 +41,38 @@ def largest_shift_in(storage: Storage, paths: Sequence[str], motion: MotionColum
         Arcseconds; infinite where nothing bounds it.
     """
     with ThreadPoolExecutor(_THREADS) as pool:
-        return max(pool.map(lambda path: _largest_in(storage, path, motion, years), paths), default=0.0)
+        found = [
+            list(pool.map(lambda path: _most_in(storage, path, motion), paths)) for paths in groups if paths
+        ]
+    bounds = [bound for files in found for file in files for bound in file]
+    if len(found) > 1 and bounds:
+        bounds = [_Most(*np.max(bounds, axis=0).tolist())]
+    return max((bound.shift(years) for bound in bounds), default=0.0)
 
 
-def _largest_in(storage: Storage, path: str, motion: MotionColumns, years: float) -> float:
+class _Most(NamedTuple):
+    """The largest absolute values of some rows."""
+
+    pmra: float
+    pmdec: float
+    parallax: float
+    radial_velocity: float
+
+    def shift(self, years: float) -> float:
+        receding = self.radial_velocity / AU_KM_YR_PER_S * self.parallax * MAS
+        return largest_shift(float(np.hypot(self.pmra, self.pmdec)), years, receding=receding)
+
+
+def _most_in(storage: Storage, path: str, motion: MotionColumns) -> list[_Most]:
+    """Of every row group of a file."""
     footer = read_footer(storage, path)
     columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
-    largest = 0.0
-    for number in range(footer.num_row_groups):
-        group = _RowGroup(storage, path, number, footer.row_group(number), columns)
-        moved = float(np.hypot(group.most(motion.pmra), group.most(motion.pmdec)))
-        receding = group.most(motion.radial_velocity) / AU_KM_YR_PER_S * group.most(motion.parallax) * MAS
-        largest = max(largest, largest_shift(moved, years, receding=receding))
-    return largest
+    groups = [
+        _RowGroup(storage, path, number, footer.row_group(number), columns)
+        for number in range(footer.num_row_groups)
+    ]
+    names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
+    return [_Most(*map(group.most, names)) for group in groups]
 
 
 @dataclass(frozen=True)

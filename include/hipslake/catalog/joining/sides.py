@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hipslake.catalog.joining.shifts import largest_shift_in
 from hipslake.catalog.joining.stretches import Stretches
@@ -20,6 +19,7 @@ from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
 from hipslake.joins.grid import Positions
 from hipslake.joins.motion import Motion, propagate
+from hipslake.predicates.tree import Predicate
 from hipslake.specs.catalog import PositionSpec
 from hipslake.specs.join import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
@@ -41,7 +41,7 @@ class Side:
     motion : MotionColumns or None
     years : float
         From the epoch of the catalog to that of the match; 0 for rows that stay where they are.
-    filter : pyarrow.compute.Expression or None
+    filter : Predicate or None
         Only rows that pass it take part in the match; None: all.
     """
 
@@ -50,7 +50,7 @@ class Side:
     columns: tuple[str, ...]
     motion: MotionColumns | None = None
     years: float = 0.0
-    filter: ds.Expression | None = None
+    filter: Predicate | None = None
 
     @classmethod
     def of(
@@ -74,7 +74,8 @@ class Side:
         epoch : float, optional
             Julian year of the match.
         keeps_position : bool
-            Whether the outcome has the position columns, also where `columns` does not name them.
+            Whether the outcome has the position columns, also where `columns` does not name them, and
+            `_healpix_29` as its own.
         filters : pyarrow.compute.Expression or list or str, optional
             As `Catalog.read` takes them.
 
@@ -94,7 +95,9 @@ class Side:
         if columns is not None:
             select(metadata, columns)
             wanted = {*columns, *((position.ra, position.dec) if keeps_position else ())}
-            kept = [name for name in kept if name in wanted]
+            if keeps_position:  # the outcome has the left row's
+                wanted.discard(HEALPIX_COLUMN)
+            kept = [name for name in whole.names if name in wanted]
         years = 0.0
         if motion is not None and epoch is not None:
             years = epoch - _epoch_of(metadata)
@@ -110,8 +113,25 @@ class Side:
     @cached_property
     def stretches(self) -> Stretches:
         """Reads the kept columns, and those that say where the rows stand, of rows that pass the filter."""
-        needed = [*self.columns, self.position.ra, self.position.dec, *self._motion_columns]
-        return Stretches(self.storage, self.metadata, list(dict.fromkeys(needed)), self.filter)
+        return Stretches(self.storage, self.metadata, self.needed, self.filter)
+
+    @property
+    def needed(self) -> list[str]:
+        """The kept columns, and those that say where the rows stand; without `_healpix_29`."""
+        return [name for name in dict.fromkeys([*self.columns, *self.placing]) if name != HEALPIX_COLUMN]
+
+    @property
+    def placing(self) -> list[str]:
+        """The columns that say where the rows stand."""
+        return [self.position.ra, self.position.dec, *self._motion_columns]
+
+    @cached_property
+    def filtered(self) -> list[str]:
+        """The columns that the filter asks for."""
+        if self.filter is None:
+            return []
+        columns = select(self.metadata, [], self.filter).columns
+        return [name for group in columns.values() for name in group]
 
     @property
     def schema(self) -> pa.Schema:
@@ -147,14 +167,9 @@ class Side:
         """
         if self.motion is None or self.years == 0.0:
             return 0.0
-        group = Stretches(self.storage, self.metadata, self._motion_columns).group
-        if group is None:
-            raise SpecError(
-                f"catalog {self.metadata.catalog}: the columns of its motion lie in several column groups; "
-                "put them into one"
-            )
-        paths = self.metadata.partitions(group, self.storage)["path"].to_pylist()
-        shift = largest_shift_in(self.storage, paths, self.motion, self.years)
+        groups = select(self.metadata, self._motion_columns).columns
+        files = [self.metadata.partitions(group, self.storage)["path"].to_pylist() for group in groups]
+        shift = largest_shift_in(self.storage, files, self.motion, self.years)
         if not np.isfinite(shift):
             raise SpecError(
                 f"catalog {self.metadata.catalog}: its motions are so large that nothing bounds where rows "
@@ -170,7 +185,8 @@ class Side:
         SpecError
             There is none; the message says how to build it.
         """
-        margins = [margin for margin in self.metadata.margins if margin.group == self.right_group]
+        group = self.metadata.group().name
+        margins = [margin for margin in self.metadata.margins if margin.group == group]
         wide = [margin for margin in margins if margin.radius_arcsec >= radius_arcsec]
         if wide:
             return min(wide, key=lambda margin: margin.radius_arcsec)
@@ -179,39 +195,14 @@ class Side:
         raise SpecError(
             f"catalog {self.metadata.catalog} has no margin of {radius_arcsec:.6g} arcsec or more, which the "
             "right side of a match needs to find partners over the borders of its leaves "
-            f"(margins of column group {self.right_group!r}: {known or 'none'}); add it by "
+            f"(margins of column group {group!r}: {known or 'none'}); add it by "
             f"catalog_margin__{self.metadata.catalog} or Catalog.build_margin({needed}), or write 'margin: "
             f"{{arcsec: [{needed}]}}' into its spec and ingest again"
         )
 
     @property
-    def right_group(self) -> str:
-        """The column group that a right side is read from; margins belong to groups.
-
-        Raises
-        ------
-        SpecError
-            The columns lie in several.
-        """
-        if self.stretches.group is None:
-            found = ", ".join(
-                f"{name} ({', '.join(columns)})" for name, columns in self.stretches.selection.columns.items()
-            )
-            also = "" if self.filter is None else ", and filter by such"
-            raise SpecError(
-                f"catalog {self.metadata.catalog}: the right side of a match is read from one column group, "
-                f"but its columns lie in several: {found}; keep columns of one group{also}"
-            )
-        return self.stretches.group
-
-    @property
     def _motion_columns(self) -> list[str]:
         return [] if self.motion is None else [name for _, name in self.motion if name is not None]
-
-
-def margin_files(storage: Storage, margin: Margin) -> pa.Table:
-    """The files of a margin, as `PARTITION_SCHEMA`."""
-    return margin.table(storage)
 
 
 def _epoch_of(metadata: CatalogMetadata) -> float:

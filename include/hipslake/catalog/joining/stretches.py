@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
+from hipslake.predicates.tree import Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
@@ -29,14 +29,14 @@ class Stretches:
     metadata : CatalogMetadata
     columns : sequence of str
         Without `_healpix_29`, which always comes first.
-    filter : pyarrow.compute.Expression or None
+    filter : Predicate or None
         On any columns; only rows that pass it are read. None: all.
     """
 
     storage: Storage
     metadata: CatalogMetadata
     columns: Sequence[str]
-    filter: ds.Expression | None = None
+    filter: Predicate | None = None
 
     @cached_property
     def selection(self) -> Selection:

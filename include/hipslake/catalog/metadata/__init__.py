@@ -8,6 +8,7 @@ from hipslake.catalog.metadata.earlier import EarlierIncrements
 from hipslake.catalog.metadata.increments import Increment, Rejects, SourceEntry, Sources
 from hipslake.catalog.metadata.indices import Index, IndexFile
 from hipslake.catalog.metadata.leaves import Column, GroupMetadata, Margin, Partition
+from hipslake.catalog.metadata.owner import Owner
 from hipslake.catalog.metadata.version import FORMAT, FORMAT_VERSION, CatalogMetadata, json_schema
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Index",
     "IndexFile",
     "Margin",
+    "Owner",
     "Partition",
     "PlacingObjects",
     "Position",

@@ -17,6 +17,7 @@ from hipslake.catalog.metadata.first_form import brought_up, is_first_form
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.metadata.indices import Index
 from hipslake.catalog.metadata.leaves import GroupMetadata, Margin
+from hipslake.catalog.metadata.owner import Owner, likely_owners
 from hipslake.catalog.metadata.text import render
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
@@ -24,6 +25,7 @@ from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
 from hipslake.storage import Storage
+from hipslake.versions.digest import UNSIGNED, signed
 
 FORMAT: Final = "hipslake"
 FORMAT_VERSION: Final = 1
@@ -42,6 +44,9 @@ class CatalogMetadata(Frozen):
     created: AwareDatetime
     fingerprint: str
     library_version: str
+    owner: Owner | None = Field(
+        default=None, description="the spec that publishes it; versions of older libraries do not say"
+    )
     description: str = ""
     attribution: str = Field(default="", description="licence and credit of the data")
     layout: Layout
@@ -61,6 +66,17 @@ class CatalogMetadata(Frozen):
     indices: tuple[Index, ...] = ()
     association: Association | None = Field(default=None, description="of a cross-match that asked for it")
     spec: dict[str, Any] = Field(description="the spec of the run, as it was frozen")
+    sha256: str | None = Field(
+        default=None,
+        description="checksum of this file as it is with 64 zeros here; what is in memory has none",
+    )
+
+    @property
+    def owners(self) -> tuple[Owner, ...]:
+        """The spec that publishes the catalog; where the version does not say it, those that it may be."""
+        if self.owner is not None:
+            return (self.owner,)
+        return likely_owners(self.catalog, self.increments, self.spec)
 
     def group(self, name: str | None = None) -> GroupMetadata:
         """The group of this name, or the primary one.
@@ -200,7 +216,8 @@ class CatalogMetadata(Frozen):
 
     def to_json(self) -> bytes:
         """The bytes of metadata.json: the same metadata gives the same bytes."""
-        return (render(self.model_dump(mode="json", exclude_none=True)) + "\n").encode()
+        told = {**self.model_dump(mode="json", exclude_none=True), "sha256": UNSIGNED}
+        return signed((render(told) + "\n").encode())
 
     @classmethod
     def from_json(cls, data: bytes | str, *, where: str = "metadata.json") -> CatalogMetadata:
@@ -229,7 +246,8 @@ class CatalogMetadata(Frozen):
         if is_first_form(head):
             data = json.dumps(brought_up(head))
         try:
-            return cls.model_validate_json(data)
+            found = cls.model_validate_json(data)
+            return found if found.sha256 is None else found.model_copy(update={"sha256": None})
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])

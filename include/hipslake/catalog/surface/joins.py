@@ -29,7 +29,7 @@ class CatalogJoins(OpenedCatalog):
         radius_arcsec: float,
         min_radius_arcsec: float = 0.0,
         neighbours: int | Literal["all"] = 1,
-        how: Literal["inner", "left", "anti"] = "inner",
+        how: Literal["inner", "left", "anti", "outer"] = "inner",
         columns: Sequence[str] | None = None,
         other_columns: Sequence[str] | None = None,
         filters: Any = None,
@@ -53,8 +53,9 @@ class CatalogJoins(OpenedCatalog):
         neighbours : int or "all"
             How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
             the earlier one in the other catalog is the nearer.
-        how : {"inner", "left", "anti"}
-            Rows with a match; all rows, with nulls where there is none; only rows without a match.
+        how : {"inner", "left", "anti", "outer"}
+            Rows with a match; all rows, with nulls where there is none; only rows without a match; all rows
+            of both catalogs, each row of the other that nothing matches once, with nulls for this one.
         columns, other_columns : sequence of str, optional
             What is kept of either catalog; all if not given. The position of this catalog is always kept.
         filters, other_filters : pyarrow.compute.Expression or list or str, optional
@@ -66,10 +67,11 @@ class CatalogJoins(OpenedCatalog):
         epoch : float, optional
             Julian year that moving rows are carried to before they are matched.
         region : Region or str, optional
-            Only rows of this catalog in a part of the sky, as for `read`.
+            Only rows of this catalog in a part of the sky, as for `read`. Of an outer match only rows of the
+            other catalog there, too; whether they have a match does not depend on it.
         **names
-            `suffixes`, `separation`, `position_angle`, `rank`: what columns of the outcome are called, as in
-            a spec.
+            `suffixes`, `separation`, `position_angle`, `rank`, `position`: what columns of the outcome are
+            called, as in a spec.
 
         Returns
         -------
@@ -213,7 +215,8 @@ class CatalogJoins(OpenedCatalog):
             The column of the sources that they are sorted by; sources of one time stay in the order that they
             were ingested in. NaN comes after all times, null after that.
         name : str
-            Of the column that holds the sources: a list of structs, empty for objects without any.
+            Of the column that holds the sources: a struct with a list per column of theirs, all equally long;
+            empty lists for objects without any.
         columns, source_columns : sequence of str, optional
             What is kept of either catalog; all but `_healpix_29` and `_row` if not given, and of the sources
             not the key nor the position of the object.

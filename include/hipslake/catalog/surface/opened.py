@@ -14,6 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.selection import joined_schema
+from hipslake.catalog.tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.pixels import order29
@@ -104,15 +105,23 @@ class OpenedCatalog:
         return self.metadata.all_increments(self.storage)
 
     def path(self, group: str | None = None) -> str:
-        """Folder of the files that this version's writer wrote: all of them, or those of a column group.
+        """Folder of the tree of this version: below it lie all of its leaf files, and no others.
 
-        A version that was appended to also names files in older writes; `metadata.partitions` lists them all.
+        Parameters
+        ----------
+        group : str, optional
+            Only the folder of this column group; in layout hipscat that is the same one.
+
+        Raises
+        ------
+        TreeNotFoundError
+            There is none: some files lie in the folders of older writes, and the step `view` has not brought
+            them together (yet), or will not. `metadata.partitions` lists them all.
         """
+        name = None if group is None else self.metadata.group(group).name
+        check_tree(self.storage, self.metadata)
         write_id = self.metadata.write_id
-        if group is None:
-            return self.storage.uri(write_id)
-        name = self.metadata.group(group).name
-        return self.storage.uri(self.metadata.paths.group_root(write_id, name))
+        return self.storage.uri(self.metadata.paths.group_root(write_id, name) if name else write_id)
 
     @property
     def groups(self) -> list[str]:

@@ -41,7 +41,7 @@ class CatalogRows(OpenedCatalog):
             All of `schema` if not given. Of several column groups, only those that hold these are read.
         filters : pyarrow.compute.Expression or list or str, optional
             An expression on any columns; or lists in disjunctive normal form, as for
-            `pyarrow.parquet.read_table`; or a text, as for `hipslake.catalog.filters.parse_filter`:
+            `pyarrow.parquet.read_table`; or a text, as for `hipslake.predicates.filter_text.parse_filter`:
             `"phot_g_mean_mag < 12 and ra_error is not null"`.
         pixels : iterable of Pixel or (order, npix), optional
             Only rows inside these pixels, NESTED, of any orders: leaves, parts of leaves, or their parents.
@@ -201,4 +201,4 @@ class CatalogRows(OpenedCatalog):
 
         export = Export.of(self, str(uri), region=region, columns=columns, filters=filters, format=format)
         export.check(overwrite=overwrite)
-        return export.write(export.rows())
+        return export.write(export.rows(), overwrite=overwrite)

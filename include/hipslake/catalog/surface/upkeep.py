@@ -1,4 +1,4 @@
-"""What is done to a published catalog: verify it, add margins, roll it back, vacuum it."""
+"""What is done to a published catalog: verify it, repair it, add margins, roll it back, vacuum it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,65 @@ from hipslake.errors import SpecError
 if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
     from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+    from hipslake.steps.repair import RepairOutcome
 
 
 class CatalogUpkeep(OpenedCatalog):
     """Looks after a catalog; whatever changes it comes as a new version."""
 
-    def verify(self, *, workers: int | None = None) -> VerificationReport:
-        """Check every file of this version against its metadata; see `hipslake.catalog.verification`.
+    def verify(self, *, all: bool = False, workers: int | None = None) -> VerificationReport:
+        """Read everything of this version back, and hold it against what was written.
+
+        Of the newest version that includes what names it: `metadata.json`, `SHA256SUMS`, `current`,
+        `collection.properties`; see `hipslake.catalog.verification` for the rest.
 
         Parameters
         ----------
+        all : bool
+            Also the whole log of versions, and every version that can be opened. Each file is read once, by
+            however many versions it is shared.
         workers : int, optional
             Leaves that are looked at at once; one per core if not given.
-        """
-        from hipslake.catalog.verification import verify_catalog
 
-        return verify_catalog(self.storage, self.metadata, workers=workers)
+        Returns
+        -------
+        VerificationReport
+            All `problems`. Each says whether `readers` are affected, what `mend`s it, and whether it is
+            `repairable` by `repair`.
+
+        Raises
+        ------
+        StorageError
+            The store did not answer.
+        """
+        from hipslake.steps.verify import verify_published
+
+        return verify_published(self.storage, self.metadata, all_versions=all, workers=workers)
+
+    def repair(self, *, dry_run: bool = True) -> RepairOutcome:
+        """Write anew what other files of the catalog say: pointers, views, coverages, lists of checksums.
+
+        Leaf files and older versions are never touched. Other runs may work meanwhile.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only say what would be mended.
+
+        Returns
+        -------
+        RepairOutcome
+            `mended`: the problems that are gone; in a dry run, those that it would try to mend. `left`:
+            those that no other file can mend. Leaf files are not looked at: `verify` does that.
+
+        Raises
+        ------
+        StorageError
+            The store did not answer, or may not be written.
+        """
+        from hipslake.steps.repair import repair_catalog
+
+        return repair_catalog(self.storage, dry_run=dry_run)
 
     def build_margin(self, *arcsec: float) -> Self:
         """Add margins to the newest version, by a commit of their own; its rows stay what they are.
@@ -50,10 +93,9 @@ class CatalogUpkeep(OpenedCatalog):
         """
         from hipslake.engine.this_process import ThisProcess
         from hipslake.spark.margin_commit import add_margins
-        from hipslake.specs.catalog import Unchanged
         from hipslake.specs.margin import check_distances
         from hipslake.steps.hats_view import show_newest
-        from hipslake.steps.pointers import point_at_newest
+        from hipslake.steps.pointers import point_at_newest, unchanged_of
 
         try:
             distances = check_distances(tuple(map(float, arcsec)))
@@ -62,7 +104,7 @@ class CatalogUpkeep(OpenedCatalog):
         metadata = add_margins(self.storage, distances, ThisProcess())
         if metadata is not None:
             point_at_newest(self.storage)
-            show_newest(self.storage, Unchanged(metadata.spec.get("unchanged", Unchanged.LINK)))
+            show_newest(self.storage, unchanged_of(metadata))
         return self.open(self.storage.root) if metadata is None else type(self)(self.storage, metadata)
 
     def rollback(self, version: int) -> Self:
@@ -88,11 +130,11 @@ class CatalogUpkeep(OpenedCatalog):
             Others kept committing first.
         """
         from hipslake.catalog.upkeep.rollback import roll_back
-        from hipslake.specs.catalog import Unchanged
         from hipslake.steps.hats_view import show_newest
+        from hipslake.steps.pointers import unchanged_of
 
         metadata = roll_back(self.storage, version)
-        show_newest(self.storage, Unchanged(metadata.spec.get("unchanged", Unchanged.LINK)))
+        show_newest(self.storage, unchanged_of(metadata))
         return type(self)(self.storage, metadata)
 
     def vacuum(self, *, keep_versions: int, keep_days: float, dry_run: bool = True) -> VacuumOutcome:
@@ -120,5 +162,5 @@ class CatalogUpkeep(OpenedCatalog):
 
         retention = Retention.of(keep_versions, keep_days)
         if not dry_run:
-            point_at_newest(self.storage)
+            point_at_newest(self.storage, hats_view=True)
         return vacuum_catalog(self.storage, retention, now=datetime.now(UTC), dry_run=dry_run)

@@ -51,17 +51,18 @@ def roll_back(storage: Storage, number: int, *, write_id: str | None = None) -> 
     ConflictError
         Others kept committing first.
     """
+    versions = VersionLog(storage)
+    seen = versions.newest() or 0
     if write_id is not None and (committed := committed_before(storage, [write_id])):
         # An attempt was killed after its commit; its heart beats no more, and it needs no version any more.
         storage.delete(pin_path(write_id))
         storage.delete(storage.join(write_id, HEARTBEAT))
         return committed
-    versions = VersionLog(storage)
     _check(versions, number)
     with writing(storage, write_id) as write:
         old = CatalogMetadata.from_json(write.pin.hold(number), where=f"{storage.uri()}, version {number}")
         metadata = commit_next(
-            storage, write.heartbeat, lambda: _restored(old, versions.newest() or 0, write.id)
+            storage, write.heartbeat, lambda: _restored(old, versions.newest() or 0, write.id), seen=seen
         )
     log.info("Version %d of %s is version %d again.", metadata.version, storage.uri(), number)
     return metadata

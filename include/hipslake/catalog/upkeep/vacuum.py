@@ -18,21 +18,18 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
-from hipslake.catalog.hats.properties import primary_table_url
-from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.tree import writes_of_pointers
 from hipslake.catalog.upkeep.leftovers import Removed, Size, delete_unfinished, delete_unneeded, size_of
 from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
 from hipslake.storage import Storage
-from hipslake.versions.files import CURRENT
 from hipslake.versions.heartbeat import is_live, stale_seconds
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import pinned_versions, pinning_writes
-from hipslake.versions.write_id import write_ids_in
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +111,7 @@ def vacuum(
     # A real run has swept the pins of dead writes by now.
     dead = [each for each in pinning_writes(storage) if not is_live(storage, each)] if dry_run else []
     pinned = pinned_versions(storage, without=dead)
-    expired = _expired(standing, retention, now, pinned=pinned, shown=_writes_of_pointers(storage))
+    expired = _expired(standing, retention, now, pinned=pinned, shown=writes_of_pointers(storage))
     if not dry_run:
         for each in expired:
             versions.entomb(each.number)
@@ -172,7 +169,7 @@ def _clear(
     """
     try:
         living = [_version(storage, versions, content, number) for number in _all_but(versions, gone)]
-        stays = {each.write_id for each in living} | _writes_of_pointers(storage)
+        stays = {each.write_id for each in living} | writes_of_pointers(storage)
         folders = _folders(storage, set(gone.values()) - stays - {*swept})
         needed = _needed(storage, versions, content, living, folders)
     except (VersionNotFoundError, FileNotFoundError):
@@ -227,14 +224,6 @@ def _expired(
         for version, next_one in followed
         if now - next_one.created >= keep and version.number not in pinned and version.write_id not in shown
     ]
-
-
-def _writes_of_pointers(storage: Storage) -> set[str]:
-    """The writes that readers are led to without the log."""
-    found = write_ids_in((storage.symlink_target(CURRENT) or "").encode())
-    with suppress(FileNotFoundError):
-        found |= write_ids_in(primary_table_url(storage.read(HATS.COLLECTION)))
-    return found
 
 
 def _sweep(storage: Storage, *, dry_run: bool) -> list[Removed]:

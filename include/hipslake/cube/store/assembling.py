@@ -13,7 +13,6 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.alignment import alignment_table, keep_alignment
 from hipslake.cube.store.assembly import Assembly, Change, changes_of
@@ -132,7 +131,7 @@ def _derive(
     now: Cube, write_id: str, spec: CubeSpec, draft: Draft, base: CubeMetadata | None, engine: Engine
 ) -> None:
     """Add to a draft what follows from its datasets: how they align, and the joined rows."""
-    plan = now.plan(None, parse_conditions(spec.conditions or ""))
+    plan = now.plan(None, spec.conditions or "")
     files = {name: read_files(now.storage, now.metadata.dataset(name)) for name in plan.datasets}
     table = alignment_table(plan, files)
     draft.alignment = keep_alignment(now.storage, write_id, spec.conditions or "", table)

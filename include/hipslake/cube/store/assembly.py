@@ -9,7 +9,6 @@ from enum import StrEnum
 import pyarrow as pa
 
 from hipslake.cube.checks import check_datasets, check_index_columns
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.dataset import CubeDataset, listed
 from hipslake.cube.intention import intend
 from hipslake.cube.store.catalog_rows import CatalogRows
@@ -118,7 +117,7 @@ def _check_query(spec: CubeSpec, schemas: Mapping[str, pa.Schema]) -> None:
         for name, schema in schemas.items()
     }
     columns = spec.materialise.columns if spec.materialise is not None else None
-    intend(spec.roles, datasets, columns=columns, conditions=parse_conditions(spec.conditions or ""))
+    intend(spec.roles, datasets, columns=columns, conditions=spec.conditions or "")
 
 
 def _changes_of(assembly: Assembly, base: CubeMetadata | None) -> list[Change]:

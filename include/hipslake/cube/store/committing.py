@@ -13,7 +13,8 @@ from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, Cub
 from hipslake.errors import ConflictError, CubeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
-from hipslake.versions.log import VersionLog
+from hipslake.versions.files import CURRENT
+from hipslake.versions.log import Pointers, VersionLog
 from hipslake.versions.pins import Pin, give_up
 from hipslake.versions.writing import writing
 
@@ -148,7 +149,7 @@ def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> Cube
             give_up(cube, write.id)
             return standing_cube(base, cube)
         if told == "committed":
-            VersionLog(cube).publish_pointers()
+            point_at_newest_cube(cube)
             return metadata
         give_up(cube, write.id)
         log.info(
@@ -158,6 +159,15 @@ def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> Cube
     raise ConflictError(
         f"{cube.uri()}: others committed first {_TRIES} times; try the {operation} again later"
     )
+
+
+def point_at_newest_cube(cube: Storage) -> int:
+    """Make metadata.json name the newest version; return its number.
+
+    No folder holds all files of a version, so nothing leads to one. (Cubes that were made long ago have
+    `current`, which leads to a part.)
+    """
+    return VersionLog(cube).publish_pointers(lambda data: Pointers(absent=(CURRENT,)))
 
 
 def drafted(

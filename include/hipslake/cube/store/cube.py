@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hipslake.cube.conditions import Conditions, Conjunction
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
@@ -24,6 +23,7 @@ from hipslake.cube.store.committing import read_version
 from hipslake.cube.store.files import planned, read_index, read_rows
 from hipslake.cube.store.joined_rows import read_joined
 from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.predicates.conditions import Conditions, Conjunction
 from hipslake.storage import Storage
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Cube:
     def query(
         self,
         columns: Iterable[str] | None = None,
-        conditions: Conditions = None,
+        conditions: Conditions | str = None,
         partition_by: str | Sequence[str] | None = None,
         dimension_columns: str | Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,
@@ -95,7 +95,8 @@ class Cube:
         ----------
         columns : iterable of str, optional
             Payload; dimension, partition and group columns always come. By default all.
-        conditions : Conditions
+        conditions : Conditions or str
+            A text as `hipslake.predicates.condition_text.parse_conditions` takes it.
             Such as `(C("OK") == True) & C("I1").isin([1, 2])`.
         partition_by : str or sequence of str, optional
             Indexed columns: rows come group by group, in the order of these.
@@ -125,7 +126,7 @@ class Cube:
     def groups(
         self,
         columns: Iterable[str] | None = None,
-        conditions: Conditions = None,
+        conditions: Conditions | str = None,
         partition_by: str | Sequence[str] | None = None,
         dimension_columns: str | Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,
@@ -136,7 +137,7 @@ class Cube:
     def frames(
         self,
         columns: Iterable[str] | None = None,
-        conditions: Conditions = None,
+        conditions: Conditions | str = None,
         partition_by: str | Sequence[str] | None = None,
         dimension_columns: str | Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,
@@ -148,7 +149,7 @@ class Cube:
     def explain(
         self,
         columns: Iterable[str] | None = None,
-        conditions: Conditions = None,
+        conditions: Conditions | str = None,
         partition_by: str | Sequence[str] | None = None,
         dimension_columns: str | Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,
@@ -158,7 +159,7 @@ class Cube:
             self.plan(columns, conditions, partition_by, dimension_columns, datasets, whole_indices=True)
         )
 
-    def fates(self, conditions: Conditions = None, columns: Iterable[str] | None = None) -> pa.Table:
+    def fates(self, conditions: Conditions | str = None, columns: Iterable[str] | None = None) -> pa.Table:
         """Which partitions a query would include, and why it would drop others; no data file is opened."""
         return partition_fates(self.plan(columns, conditions))
 
@@ -187,7 +188,7 @@ class Cube:
     def plan(
         self,
         columns: Iterable[str] | None = None,
-        conditions: Conditions = None,
+        conditions: Conditions | str = None,
         partition_by: str | Sequence[str] | None = None,
         dimension_columns: str | Sequence[str] | None = None,
         datasets: Sequence[str] | None = None,

@@ -10,13 +10,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import told
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
 from hipslake.errors import CatalogFormatError
 from hipslake.files.damage import damage_told
+from hipslake.predicates.conditions import Conjunction
+from hipslake.predicates.pruning import pushed_down
 from hipslake.storage import Storage
 
 PATH, ROWS, BYTES, SHA256 = "__path", "__rows", "__bytes", "__sha256"
@@ -127,9 +128,15 @@ def read_rows(
     for path in paths:
         with told(cube, path):
             fragment = _FORMAT.make_fragment(cube.arrow_path(path), cube.arrow_filesystem())
-            expression = None if conditions is None else conditions.expression(fragment.physical_schema)
-            found = fragment.to_table(columns=schema.names, filter=expression)
-            tables.append(found.cast(schema))
+            stored = fragment.physical_schema
+            if conditions is None or not conditions.columns:
+                tables.append(fragment.to_table(columns=schema.names).cast(schema))
+                continue
+            conditions.check(stored)
+            skipping = pushed_down(conditions.predicate, stored, stored, nan_is_null=True)
+            needed = list(dict.fromkeys([*schema.names, *sorted(conditions.columns)]))
+            found = conditions.meeting(fragment.to_table(columns=needed, filter=skipping))
+            tables.append(found.select(schema.names).cast(schema))
     return pa.concat_tables(tables)
 
 

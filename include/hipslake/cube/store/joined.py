@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.condition_text import parse_conditions
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.keys import paired_codes, places_in
 from hipslake.cube.plan import QueryPlan
@@ -59,7 +58,7 @@ class JoinedQuery:
 
     def planned(self, cube: Cube) -> QueryPlan:
         """Planned for a version of a cube."""
-        return cube.plan(self.columns, parse_conditions(self.conditions))
+        return cube.plan(self.columns, self.conditions)
 
 
 @dataclass(frozen=True)

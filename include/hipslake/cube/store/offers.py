@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hipslake.catalog.filters import parse_filter
 from hipslake.cube.checks import check_schema
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import RowSource
 from hipslake.errors import CubeRowsError
+from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
+from hipslake.predicates.evaluation import passing
+from hipslake.predicates.filter_text import parse_filter
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.cube import CubeColumns
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
@@ -71,11 +73,11 @@ class Offer:
         condition = None
         if self.filters is not None:
             condition = parse_filter(self.filters, self.source.schema)
-            taken |= {name for name in self.source.schema.names if name in self.filters}
+            taken |= condition.columns
         if pixels:
             taken.add(HEALPIX_COLUMN)
         for table in self.source.read(part, sorted(taken)):
-            kept = table if condition is None else table.filter(condition)
+            kept = table if condition is None else passing(condition, table)
             yield pa.table(
                 [self._column(kept, name) for name in wanted],
                 schema=pa.schema([self.schema.field(name) for name in wanted]),
@@ -86,9 +88,14 @@ class Offer:
         if name not in self.origin:
             index = table.column(HEALPIX_COLUMN).to_numpy()
             return pa.chunked_array([pa.array(coarsen(index, self.cube.pixel_orders[name]))], kind)
+        column = table.column(self.origin[name])
         try:
-            return table.column(self.origin[name]).cast(kind)
-        except pa.ArrowInvalid as error:
+            if are_two_forms(column.type, kind):
+                column = pa.chunked_array(
+                    [in_other_form(chunk) for chunk in column.chunks], other_form(column.type)
+                )
+            return column.cast(kind)
+        except ValueError as error:  # among them those of Arrow
             raise CubeRowsError(
                 f"dataset {self.name!r}: column {name!r} does not fit into {kind}, the cube's type ({error})"
             ) from error
@@ -198,6 +205,8 @@ def _widens(kind: pa.DataType, into: pa.DataType) -> bool:
         return bool(pa.types.is_integer(into))
     if pa.types.is_floating(kind):
         return bool(pa.types.is_floating(into)) and kind.bit_width <= into.bit_width
+    if are_two_forms(kind, into):
+        return other_form(kind) == into
     return bool(pa.types.is_null(kind))
 
 

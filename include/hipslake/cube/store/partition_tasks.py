@@ -10,11 +10,11 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from hipslake.cube.conditions import Conjunction
 from hipslake.cube.joining import concatenated
 from hipslake.cube.outcome import read_partition
 from hipslake.cube.plan import PartitionRead, QueryPlan
 from hipslake.cube.store.files import read_rows
+from hipslake.predicates.conditions import Conjunction
 from hipslake.storage import Storage
 
 Shares = tuple[tuple[PartitionRead, ...], ...]

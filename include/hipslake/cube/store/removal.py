@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.conditions import Conditions, Conjunction
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
 from hipslake.cube.store.datasets import without_files
@@ -18,12 +17,14 @@ from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.cube.store.use import check_unused
 from hipslake.errors import CubeError
+from hipslake.predicates.condition_text import parse_conditions
+from hipslake.predicates.conditions import Conditions, Conjunction
 from hipslake.storage import Storage
 from hipslake.versions.write_id import is_write_id
 
 
 def remove_partitions(
-    cube: Storage, conditions: Conditions, *, datasets: Sequence[str] | None = None, mark: str = ""
+    cube: Storage, conditions: Conditions | str, *, datasets: Sequence[str] | None = None, mark: str = ""
 ) -> CubeMetadata:
     """Remove the partitions that meet some conditions, of some datasets or all.
 
@@ -31,7 +32,7 @@ def remove_partitions(
     ----------
     cube : Storage
         At the cube's root.
-    conditions : Conditions
+    conditions : Conditions or str
         On partition columns of the cube; there must be one.
     datasets : sequence of str, optional
         By default all.
@@ -46,11 +47,10 @@ def remove_partitions(
     ConditionTypeError
         A condition compares a column with a value of another type.
     """
-    wanted = Conjunction.of(conditions)
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
         base = standing_cube(base, cube)
-        gone = files_of_partitions(cube, base, wanted, datasets)
+        gone = files_of_partitions(cube, base, conditions, datasets)
         after = [_without(cube, write_id, each, gone.get(each.name)) for each in base.datasets]
         return Draft(base.cube, base.roles, base.file_rows, after)
 
@@ -58,7 +58,7 @@ def remove_partitions(
 
 
 def files_of_partitions(
-    cube: Storage, base: CubeMetadata, conditions: Conditions, datasets: Sequence[str] | None = None
+    cube: Storage, base: CubeMetadata, conditions: Conditions | str, datasets: Sequence[str] | None = None
 ) -> dict[str, pa.Table]:
     """The files of the partitions that meet some conditions, per dataset.
 
@@ -76,7 +76,7 @@ def files_of_partitions(
     dict of str to pyarrow.Table
         As `hipslake.cube.store.files.files_schema`.
     """
-    wanted = Conjunction.of(conditions)
+    wanted = _wanted(base, conditions)
     chosen = list(base.names if datasets is None else datasets)
     known_datasets(base, chosen)
     strange = wanted.columns - set(base.roles.partition_columns)
@@ -98,6 +98,13 @@ def files_of_partitions(
             "partitions; name the datasets that are meant, or remove rows of these by building them again"
         )
     return {name: wanted.meeting(read_files(cube, base.dataset(name))) for name in chosen}
+
+
+def _wanted(base: CubeMetadata, conditions: Conditions | str) -> Conjunction:
+    if not isinstance(conditions, str):
+        return Conjunction.of(conditions)
+    fields = {field.name: field for dataset in base.datasets for field in dataset.to_arrow()}
+    return parse_conditions(conditions, pa.schema(list(fields.values())))
 
 
 def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -> CubeMetadata:

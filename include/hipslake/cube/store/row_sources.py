@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,13 +12,20 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import told
 from hipslake.cube.dataset import listed
-from hipslake.errors import CubeError, CubeRowsError, SourceNotFoundError
+from hipslake.errors import CubeError, CubeRowsError, SchemaMismatchError, SourceNotFoundError
+from hipslake.files.calendars import check_calendar
 from hipslake.files.entry import Entry
+from hipslake.files.int96 import check_int96, int96_columns, int96_unit, unit_for, with_int96_as
+from hipslake.sources.links import LinkBounds, places_of, refuse_links_out
+from hipslake.sources.plain_types import plain_type, with_plain_types
+from hipslake.sources.table_formats import check_plain_files
 from hipslake.storage import Storage
 
 PART_ROWS = 1 << 20
 """Of a part, about, where a source can choose."""
 _PART_BYTES = 1 << 28
+
+_log = logging.getLogger(__name__)
 
 
 class RowSource(Protocol):
@@ -65,12 +73,15 @@ class ParquetRows:
     schema : pyarrow.Schema
     files : tuple of Entry
         As they were listed.
+    places : tuple of str
+        The folders that no link among them leads out of, as `hipslake.sources.links` says.
     """
 
     storage: Storage
     row_groups: tuple[tuple[str, int, int], ...]
     schema: pa.Schema
     files: tuple[Entry, ...] = ()
+    places: tuple[str, ...] = ()
 
     @classmethod
     def at(cls, uri: str) -> ParquetRows:
@@ -82,25 +93,35 @@ class ParquetRows:
             No file matches.
         CubeRowsError
             Their schemas differ.
+        InputError
+            A link leads out of the folder.
         """
         storage, pattern = _split(uri)
-        files = tuple(storage.glob(pattern))
+        files, passed_over = storage.matches(pattern)
         paths = [entry.path for entry in files]
+        if passed_over:
+            _log.warning(
+                "%s: hidden files, folders and pipes are not read: %s", uri, [e.path for e in passed_over]
+            )
         if not paths:
             raise SourceNotFoundError(f"{uri}: no file matches; check the path")
+        check_plain_files(storage.uri(path) for path in paths)
+        places = places_of(storage)
+        refuse_links_out(storage, paths)
         row_groups: list[tuple[str, int, int]] = []
         schema: pa.Schema | None = None
         for path in paths:
             with told(storage, path), storage.arrow_file(path) as file:
                 parquet = pq.ParquetFile(file)
-                found = parquet.schema_arrow.remove_metadata()
+                unit = int96_unit(file, parquet.metadata, rows=PART_ROWS)
+                found = _plain_schema(with_int96_as(parquet.schema_arrow, parquet.metadata, unit))
                 row_groups += [(path, *cut) for cut in parts_of(parquet.metadata)]
             if schema is not None and not found.equals(schema):
                 raise CubeRowsError(
                     f"{storage.uri(path)}: its columns are not those of {paths[0]}; convert one"
                 )
             schema = found
-        return cls(storage, tuple(row_groups), schema, files)
+        return cls(storage, tuple(row_groups), schema, tuple(files), places)
 
     @property
     def parts(self) -> int:
@@ -108,10 +129,16 @@ class ParquetRows:
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         path, first, stop = self.row_groups[part]
+        LinkBounds(self.places).place_of(self.storage.uri(path))
         with told(self.storage, path), self.storage.arrow_file(path) as file:
-            parquet = pq.ParquetFile(file)
+            unit = unit_for(self.schema, columns)
+            parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit=unit)
+            timed = [name for name in int96_columns(parquet.metadata) if name in columns]
+            check_int96(file, timed, range(first, stop), unit, self.storage.uri(path))
+            check_calendar(file, parquet.metadata, columns, range(first, stop), self.storage.uri(path))
             for number in range(first, stop):
-                yield parquet.read_row_group(number, columns=list(columns), use_threads=False)
+                rows = parquet.read_row_group(number, columns=list(columns), use_threads=False)
+                yield with_plain_types(rows, self.storage.uri(path))
 
 
 def source_of(rows: Any, name: str) -> RowSource:
@@ -131,7 +158,7 @@ def source_of(rows: Any, name: str) -> RowSource:
         They are something else.
     """
     if isinstance(rows, pa.Table):
-        return TableRows(rows.replace_schema_metadata(None))
+        return TableRows(_plain(rows, name))
     if hasattr(rows, "iloc"):
         return TableRows(_from_pandas(rows, name))
     if hasattr(rows, "parts") and hasattr(rows, "read"):
@@ -158,7 +185,14 @@ def _from_pandas(frame: Any, name: str) -> pa.Table:
         table: pa.Table = pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException as error:
         raise CubeRowsError(f"dataset {name!r}: {error}") from error
-    return table.replace_schema_metadata(None)
+    return _plain(table, name)
+
+
+def _plain(table: pa.Table, name: str) -> pa.Table:
+    try:
+        return with_plain_types(table.replace_schema_metadata(None), f"dataset {name!r}")
+    except SchemaMismatchError as error:
+        raise CubeRowsError(str(error)) from None
 
 
 def parts_of(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
@@ -172,6 +206,10 @@ def parts_of(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
         rows, size = rows + group.num_rows, size + group.total_byte_size
     if rows:
         yield first, footer.num_row_groups
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
 
 
 def _split(uri: str) -> tuple[Storage, str]:

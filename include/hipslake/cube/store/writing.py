@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.checks import check_cells
+from hipslake.cube.checks import check_cells, partition_values
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.joining import with_constants
 from hipslake.cube.keys import bounds_of, matches, paired_codes, places_in
@@ -95,16 +95,15 @@ class Writing:
         if targets.max(initial=0) < 1 << 16:
             targets = targets.astype(np.uint16)  # these are sorted without a comparison
         for rows in offer.rows(part):
-            if not rows.num_rows:
-                continue
-            home = targets[places_in(*paired_codes(rows, plan, offer.partition_columns))]
-            order = np.argsort(home, kind="stable")
-            ranked = home[order]
-            bounds = [0, *(np.flatnonzero(np.diff(ranked)) + 1).tolist(), len(ranked)]
-            (whole,) = rows.combine_chunks().to_batches()
-            routed = narrowed(whole).take(pa.array(order))
-            for low, high in pairwise(bounds):
-                yield int(ranked[low]), routed.slice(low, high - low)
+            for whole in rows.combine_chunks().to_batches():  # one, but where it has 2 GiB of text
+                piece = pa.Table.from_batches([whole])
+                home = targets[places_in(*paired_codes(piece, plan, offer.partition_columns))]
+                order = np.argsort(home, kind="stable")
+                ranked = home[order]
+                bounds = [0, *(np.flatnonzero(np.diff(ranked)) + 1).tolist(), len(ranked)]
+                routed = narrowed(whole).take(pa.array(order))
+                for low, high in pairwise(bounds):
+                    yield int(ranked[low]), routed.slice(low, high - low)
 
     def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Write the partitions of a task, sorted by their cells."""
@@ -120,12 +119,13 @@ class Writing:
             )
         rows = check_cells(offer.name, rows, offer.cell)
         bounds = bounds_of(rows, offer.partition_columns)
-        heads = widened(rows.take(pa.array(bounds[:-1])), offer.schema).select(offer.cell)
+        cells = pa.schema([offer.schema.field(name) for name in offer.cell])
+        heads = widened(rows.select(offer.cell).take(pa.array(bounds[:-1])), cells)
         standing = self._standing(offer, heads)
         with _Writer(self, offer, target) as writer:
             for number, (low, high) in enumerate(pairwise(bounds.tolist())):
                 part = widened(rows.slice(low, high - low), offer.schema)
-                values = {name: heads.column(name)[number].as_py() for name in offer.partition_columns}
+                values = partition_values(offer.name, heads, number, offer.partition_columns)
                 if offer.name in self.replacing:
                     writer.put(part, values, standing.get(number, []))
                     continue

@@ -6,6 +6,7 @@ import csv
 from typing import BinaryIO, NamedTuple
 
 from hipslake.errors import CorruptFileError, SchemaMismatchError
+from hipslake.sources.csv.blocks import row_ends
 from hipslake.sources.names import check_distinct
 from hipslake.specs.source import CsvOptions
 
@@ -103,23 +104,25 @@ class _Lines:
         """Return the next line with its end; `quotes`: a line end between quotes does not count."""
         if not self.has_more():
             return None
-        end = self.position
-        while True:
-            end = self._buffer.find(b"\n", end) + 1
-            if end == 0:
+        while not (end := self._end(quotes=quotes)):
+            if not self._read():
                 end = len(self._buffer)
-                if self._read():
-                    continue
-                break
-            if not quotes or self._buffer.count(self._quote, self.position, end) % 2 == 0:
                 break
         line = self._buffer[self.position : end]
         self.position = end
         return line
 
+    def _end(self, *, quotes: bool) -> int:
+        """Return the byte after the next line end in the buffer, 0 if there is none."""
+        end = self._buffer.find(b"\n", self.position) + 1
+        if end == 0 or not quotes or self._quote not in self._buffer[self.position : end]:
+            return end
+        ends = row_ends(self._buffer[self.position :], self._quote)
+        return self.position + int(ends[0]) if len(ends) else 0
+
     def _read(self) -> bool:
         if len(self._buffer) > _LONGEST:
             raise CorruptFileError(f"{self._uri}: no line ends in {_LONGEST >> 20} MiB; is this a CSV file?")
-        more = self._text.read(_READ_BYTES)
+        more = self._text.read(max(_READ_BYTES, len(self._buffer)))  # doubled, so that little is copied
         self._buffer += more
         return bool(more)

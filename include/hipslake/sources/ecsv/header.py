@@ -139,10 +139,10 @@ def _field(column: dict[str, Any], uri: str) -> pa.Field:
     return pa.field(name, kind, metadata=told or None)
 
 
-def _type(datatype: str, subtype: str | None, where: str) -> pa.DataType:
+def _type(datatype: str, subtype: object, where: str) -> pa.DataType:
     if subtype is None or subtype == "json":  # any JSON at all stays the text that it is
         return _plain(datatype, where)
-    match = _SUBTYPE.fullmatch(subtype)
+    match = _SUBTYPE.fullmatch(subtype) if isinstance(subtype, str) else None
     if datatype != "string" or match is None:
         raise InputError(f"{where} has subtype {subtype!r}, which is not read; write the column as numbers")
     kind = _plain(match[1], where)

@@ -65,7 +65,8 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
             parser = CsvParser(
                 header.csv, header.options, file.uri, lambda offset: self.lines_before(file, offset), _MENDS
             )
-            present = [name for name in wanted.names if name in header.schema.names]
+            held = set(header.schema.names)
+            present = [name for name in wanted.names if name in held]
             present = present or header.schema.names[:1]  # without any wanted column the rows still count
             types = {name: _type_in_text(header, name) for name in present}
             arrays = [header.schema.field(name) for name in present if name in header.json]

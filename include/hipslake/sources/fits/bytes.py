@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Protocol, cast
 
 from hipslake.sources.compression import compression_of, decompressed
+from hipslake.sources.expansion import UNPACKED_RATIO, check_expansion
 from hipslake.sources.files import located
 from hipslake.sources.model import SourceFile
 from hipslake.specs.source import Compression
@@ -23,8 +23,14 @@ class FitsBytes(Protocol):
     def read(self, start: int, stop: int) -> bytes:
         """Return the bytes [start, stop); fewer where the file ends before."""
 
-    def any_range(self) -> FitsBytes:
-        """Return the same bytes, to be asked for in any order."""
+    def any_range(self, stop: int) -> FitsBytes:
+        """Return the same bytes up to `stop`, to be asked for in any order.
+
+        Raises
+        ------
+        InputError
+            When they are too many to be unpacked.
+        """
 
 
 @contextmanager
@@ -34,7 +40,7 @@ def opened(file: SourceFile, given: Compression) -> Iterator[FitsBytes]:
         yield _PlainBytes(file)
         return
     with ExitStack() as stack:
-        yield _StreamBytes(stack.enter_context(decompressed(file, given)), stack)
+        yield _StreamBytes(stack.enter_context(decompressed(file, given)), stack, file)
 
 
 class _PlainBytes:
@@ -52,13 +58,13 @@ class _PlainBytes:
             self._ahead = self._storage.read_range(self._name, start, min(start + _AHEAD_BYTES, self._size))
         return self._ahead[start - self._ahead_of : stop - self._ahead_of]
 
-    def any_range(self) -> FitsBytes:
+    def any_range(self, stop: int) -> FitsBytes:
         return self
 
 
 class _StreamBytes:
-    def __init__(self, stream: BinaryIO, stack: ExitStack) -> None:
-        self._stream, self._stack = stream, stack
+    def __init__(self, stream: BinaryIO, stack: ExitStack, file: SourceFile) -> None:
+        self._stream, self._stack, self._file = stream, stack, file
         self._position = 0
 
     def read(self, start: int, stop: int) -> bytes:
@@ -66,11 +72,15 @@ class _StreamBytes:
             pass
         return self._next(stop - start)
 
-    def any_range(self) -> FitsBytes:
+    def any_range(self, stop: int) -> FitsBytes:
         """Unpack what follows into a temporary file: a heap lies behind the rows that point into it."""
         spool = tempfile.TemporaryFile(prefix="hipslake-")  # noqa: SIM115
         self._stack.callback(spool.close)
-        shutil.copyfileobj(self._stream, spool, _SKIP_BYTES)
+        left = stop - self._position
+        while left > 0 and (data := self._stream.read(min(left, _SKIP_BYTES))):
+            left -= len(data)
+            check_expansion(spool.tell() + len(data), self._file, UNPACKED_RATIO, "rows and a heap")
+            spool.write(data)
         return _SpooledBytes(cast("BinaryIO", spool), self._position)
 
     def _next(self, size: int) -> bytes:
@@ -87,5 +97,5 @@ class _SpooledBytes:
         self._spool.seek(start - self._begin)
         return self._spool.read(stop - start)
 
-    def any_range(self) -> FitsBytes:
+    def any_range(self, stop: int) -> FitsBytes:
         return self

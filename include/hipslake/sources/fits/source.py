@@ -17,6 +17,7 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.described import DescribedSource
+from hipslake.sources.expansion import VALUES_RATIO, check_expansion
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.fits.bytes import FitsBytes, opened
 from hipslake.sources.fits.columns import FitsColumn
@@ -77,44 +78,42 @@ class FitsSource(DescribedSource[Extent]):
             present = [column for column in table.columns if column.name in wanted.names]
             present = present or list(table.columns[:1])  # without any wanted column the rows still count
             if any(column.pointer for column in present):
-                data = data.any_range()
+                data = data.any_range(table.stop)
             step = min(batch_rows, _batch_rows(table, present))
+            pointed = 0
             for start in range(split.start, split.stop, step):
                 rows = _rows(data, table, start, min(start + step, split.stop), split.file.uri)
-                for batch in self._batches(data, table, present, rows, start, split.file.uri):
+                pointers = _pointers(rows, table, present, first_row=start, uri=split.file.uri)
+                pointed_bytes = _pointed_bytes(pointers, len(rows))
+                pointed += int(pointed_bytes.sum())
+                check_expansion(pointed, split.file, VALUES_RATIO, "values in the heap")
+                for part in _parts(pointed_bytes):
+                    batch = self._batch(data, table, present, rows, part, pointers, start, split.file.uri)
                     yield conform(batch, wanted, split.file.uri)
 
-    def _batches(
+    def _batch(
         self,
         data: FitsBytes,
         table: FitsTable,
         columns: Sequence[FitsColumn],
         rows: NDArray[np.uint8],
+        part: slice,
+        pointers: dict[FitsColumn, Pointers],
         first_row: int,
         uri: str,
-    ) -> Iterator[pa.RecordBatch]:
-        """Decode some rows: in one batch, or in more where they point to much in the heap."""
-        pointers = {
-            column: Pointers.of(rows, column, table, first_row=first_row, uri=uri)
-            for column in columns
-            if column.pointer and column.repeat
-        }
-        pointed_bytes = sum(
-            (each.counts * column.element_bytes for column, each in pointers.items()),
-            np.zeros(len(rows), np.int64),
+    ) -> pa.RecordBatch:
+        """Decode a part of some rows, of which the first is row `first_row` of the table."""
+        reading = Reading(
+            self._options.encoding, self._options.nan_is_null, uri, first_row=first_row + part.start
         )
-        for part in _parts(pointed_bytes):
-            reading = Reading(
-                self._options.encoding, self._options.nan_is_null, uri, first_row=first_row + part.start
-            )
-            arrays = {}
-            for column in columns:
-                pointed = None
-                if column in pointers:
-                    counts, offsets = pointers[column]
-                    pointed = Pointers(counts[part], offsets[part]).read(data, column, table, uri)
-                arrays[column.name] = decode(rows[part], column, reading, pointed)
-            yield pa.RecordBatch.from_pydict(arrays)
+        arrays = {}
+        for column in columns:
+            pointed = None
+            if column in pointers:
+                counts, offsets = pointers[column]
+                pointed = Pointers(counts[part], offsets[part]).read(data, column, table, uri)
+            arrays[column.name] = decode(rows[part], column, reading, pointed)
+        return pa.RecordBatch.from_pydict(arrays)
 
     def read_head(self, file: SourceFile) -> Extent:
         if file.size == 0:  # an empty file among others is a night without data, not damage
@@ -145,6 +144,23 @@ def _batch_rows(table: FitsTable, columns: Sequence[FitsColumn]) -> int:
     """Return how many rows are about `BATCH_BYTES`, both in the file and decoded."""
     width = max(table.row_bytes, sum(column.decoded_width for column in columns), 1)
     return max(1, min(BATCH_ROWS, BATCH_BYTES // width))
+
+
+def _pointers(
+    rows: NDArray[np.uint8], table: FitsTable, columns: Sequence[FitsColumn], *, first_row: int, uri: str
+) -> dict[FitsColumn, Pointers]:
+    """Return where in the heap the cells of columns stand that point there."""
+    return {
+        column: Pointers.of(rows, column, table, first_row=first_row, uri=uri)
+        for column in columns
+        if column.pointer and column.repeat
+    }
+
+
+def _pointed_bytes(pointers: dict[FitsColumn, Pointers], rows: int) -> NDArray[np.int64]:
+    """Return how many bytes of the heap each row points to."""
+    sizes = (each.counts * column.element_bytes for column, each in pointers.items())
+    return sum(sizes, np.zeros(rows, np.int64))
 
 
 def _parts(pointed_bytes: NDArray[np.int64]) -> Iterator[slice]:

@@ -13,6 +13,12 @@ from hipslake.sources.votable.fields import VotableField, read_field
 
 Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
 
+_PIECE_BYTES = 64 << 10
+_MOST_DEPTH = 100
+_MOST_NAMES = 10_000  # of elements and attributes, and of tables; expat keeps each
+_LONGEST_TOKEN = 4 << 20  # bytes of a tag with its attributes, or of a comment; expat keeps it until it ends
+_LONGEST_HEADER = 16 << 20
+
 
 class VotableParser:
     """Takes the bytes of a file, and gives what it has met of the table.
@@ -40,8 +46,9 @@ class VotableParser:
         self.rows: list[list[str]] = []
         self._asked, self._uri = 0 if table is None else table, uri
         self._passed: list[str] = []  # names of the tables before
+        self._bytes = 0  # that were read
+        self._began = 0  # where what is being read began: the file, the table, or a row of it
         self._complaint = ""  # what a service says went wrong
-        self._fed = False
         self._inside = False  # the table that is asked for
         self._found: list[VotableField] = []
         self._attributes: Mapping[str, str] | None = None  # of the FIELD that is open
@@ -68,15 +75,13 @@ class VotableParser:
         InputError
             When the rows stand where they are not read.
         """
-        self._fed = True
-        self._parse(data, last=False)
-        if not self._inside:
-            self._text.clear()  # another table's rows may be one text of any size
-        if not self._in_stream and sum(map(len, self._text)) > LONGEST_ROW:
-            raise CorruptFileError(
-                f"{self._uri}: line {self._parser.CurrentLineNumber}: a text of more than "
-                f"{LONGEST_ROW >> 20} MiB does not end; replace it"
-            )
+        for at in range(0, len(data), _PIECE_BYTES):  # expat goes on to the end of what it is given
+            piece = data[at : at + _PIECE_BYTES]
+            self._parse(piece, last=False)
+            self._bytes += len(piece)
+            if not self._inside:
+                self._text.clear()  # another table's rows may be one text of any size
+            self._check_sizes()
 
     def close(self) -> None:
         """Say that the file ends here.
@@ -88,7 +93,7 @@ class VotableParser:
         InputError
             When the table was not met.
         """
-        if not self._fed:  # an empty file among others is a night without data, not damage
+        if not self._bytes:  # an empty file among others is a night without data, not damage
             return
         self._parse(b"", last=True)
         if self.fields is None:
@@ -121,17 +126,41 @@ class VotableParser:
                 f"{self._uri} is truncated, damaged, or no XML: {error}; replace it"
             ) from None
 
+    def _check_sizes(self) -> None:
+        """Refuse what no honest file has, before it is all in memory."""
+        if self._bytes - self._parser.CurrentByteIndex > _LONGEST_TOKEN:
+            raise self._endless("a tag, an attribute or a comment", _LONGEST_TOKEN)
+        if len(self._parser.intern) > _MOST_NAMES or len(self._passed) > _MOST_NAMES:
+            raise CorruptFileError(
+                f"{self._uri} has more than {_MOST_NAMES} tables, or names of elements; replace it"
+            )
+        in_header = self._depth == 0 or (self._inside and self.fields is None)
+        if in_header and self._bytes - self._began > _LONGEST_HEADER:
+            raise self._endless("the header", _LONGEST_HEADER)
+        if len(self._row) > len(self._found):
+            self._check_row()
+        in_rows = self._inside and self.serialization == "TABLEDATA"
+        if in_rows and self._bytes - self._began > LONGEST_ROW:
+            raise self._endless("a row", LONGEST_ROW)
+
+    def _endless(self, what: str, most: int) -> CorruptFileError:
+        return CorruptFileError(
+            f"{self._uri}: line {self._parser.CurrentLineNumber}: {what} of more than {most >> 20} MiB does "
+            "not end; replace it"
+        )
+
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         name = tag.rpartition(":")[2]
         self._text.clear()
         if self._depth == 0 and name != "VOTABLE":
             raise CorruptFileError(f"{self._uri} is no VOTable: its root element is {name}")
-        self._depth += 1
+        self._go_down()
         if name == "INFO" and attributes.get("name") == "QUERY_STATUS" and attributes.get("value") == "ERROR":
             self._complaint = "; QUERY_STATUS is ERROR: "
         if name == "TABLE":
             self._inside = self.fields is None and self._is_asked_for(attributes)
             self._passed.append(attributes.get("name", attributes.get("ID", "")))
+            self._began = self._parser.CurrentByteIndex
             if self._inside and "ref" in attributes:
                 raise InputError(
                     f"{self._uri}: the table takes its fields from table {attributes['ref']!r}, which is not "
@@ -139,6 +168,13 @@ class VotableParser:
                 )
         elif self._inside:
             self._start_in_table(name, attributes)
+
+    def _go_down(self) -> None:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise CorruptFileError(
+                f"{self._uri}: elements are nested more than {_MOST_DEPTH} deep; replace it"
+            )
 
     def _start_in_table(self, name: str, attributes: dict[str, str]) -> None:
         match name:
@@ -148,6 +184,7 @@ class VotableParser:
                 self._null = attributes["null"]
             case "DATA":
                 self.fields = tuple(self._found)
+                self._began = self._parser.CurrentByteIndex
             case "TABLEDATA":
                 self.serialization = name
                 self._parser.StartElementHandler, self._parser.EndElementHandler = (
@@ -169,17 +206,21 @@ class VotableParser:
     def _start_cell(self, tag: str, attributes: dict[str, str]) -> None:
         """Within TABLEDATA, which has few elements and very many of them."""
         self._text.clear()
+        self._go_down()
         if "encoding" in attributes:
             raise InputError(f"{self._uri}: encoded cells are not read; write them as text")
 
     def _end_cell(self, tag: str) -> None:
+        self._depth -= 1
         if tag.endswith("TD"):
             self._row.append("".join(self._text))
         elif tag.endswith("TR"):
             self._check_row()
             self.rows.append(self._row)
             self._row = []
+            self._began = self._parser.CurrentByteIndex
         else:
+            self._depth += 1
             self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
             self._end(tag)
 

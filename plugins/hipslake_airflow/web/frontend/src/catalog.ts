@@ -10,6 +10,7 @@ type Tab = (typeof TABS)[number];
 const DONE_BY: [string, string][] = [
   ["ingest", "Ingest"], ["crossmatch", "Cross-match"], ["equijoin", "Join"], ["rollback", "Roll back"],
   ["compact", "Compact"], ["vacuum", "Vacuum"], ["export", "Export"], ["margin", "Margin"], ["index", "Index"],
+  ["verify", "Verify"], ["repair", "Repair"],
 ];
 
 export async function showCatalog(host: HTMLElement, name: string, version: number | null): Promise<void> {

@@ -5,7 +5,7 @@ import { h, replace } from "./dom";
 import { showList } from "./list";
 
 const MAKERS = ["catalog_ingest", "catalog_crossmatch", "catalog_equijoin", "catalog_compact", "catalog_margin",
-  "catalog_index", "catalog_rollback", "catalog_vacuum"];
+  "catalog_index", "catalog_rollback", "catalog_vacuum", "catalog_verify", "catalog_repair"];
 const host = document.getElementById("page")!;
 
 function dress(): void {

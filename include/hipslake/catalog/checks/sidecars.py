@@ -1,0 +1,113 @@
+"""Whether tables beside a version are those that it names: of partitions, increments, sources, coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.rejects import reject_problems
+from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.metadata import GroupMetadata, Increment, Margin
+from hipslake.catalog.partitions import (
+    COVERAGE_SCHEMA,
+    PARTITION_SCHEMA,
+    SOURCE_SCHEMA,
+    Sidecar,
+    read_sidecar,
+)
+from hipslake.errors import CatalogFormatError
+from hipslake.storage import Storage
+
+
+class _Asked(NamedTuple):
+    """A sidecar to be read, what it has to hold, and whom it affects if it does not."""
+
+    sidecar: Sidecar
+    schema: pa.Schema
+    rows: int | None  # that the column `rows` adds up to; None: it has none, or nobody says
+    readers: bool
+    repairable: bool
+
+
+def partition_sidecar_problems(storage: Storage, group: GroupMetadata | Margin) -> list[Problem]:
+    """What is wrong with the sidecars that list the files of a column group or of a margin.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    group : GroupMetadata or Margin
+    """
+    sidecars = group.sidecars or ()
+    asked = [_Asked(each, PARTITION_SCHEMA, None, readers=True, repairable=False) for each in sidecars]
+    return list(_problems(storage, asked))
+
+
+def increment_problems(
+    storage: Storage, increments: Sequence[Increment], *, seen: set[str] | None = None
+) -> Iterator[Problem]:
+    """What is wrong with what lies beside increments: coverage, lists of sources, and rejects.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    increments : sequence of Increment
+    seen : set of str, optional
+        Paths of sidecars that were looked at before, and are passed over; those of these are added.
+    """
+    asked = []
+    for increment in increments:
+        if increment.coverage is not None:
+            schema = PARTITION_SCHEMA if increment.by_leaf else COVERAGE_SCHEMA
+            derived = not increment.by_leaf
+            asked.append(
+                _Asked(increment.coverage, schema, increment.rows, readers=False, repairable=derived)
+            )
+        if increment.sources.sidecar is not None:
+            asked.append(
+                _Asked(
+                    increment.sources.sidecar,
+                    SOURCE_SCHEMA,
+                    increment.sources.rows,
+                    readers=False,
+                    repairable=False,
+                )
+            )
+    if seen is not None:
+        asked = [each for each in asked if each.sidecar.path not in seen]
+        seen |= {each.sidecar.path for each in asked}
+    yield from _problems(storage, asked)
+    for increment in increments:
+        path = increment.rejects.path
+        if path is not None and (seen is None or path not in seen):
+            yield from reject_problems(storage, increment.rejects)
+            if seen is not None:
+                seen.add(path)
+
+
+def _problems(storage: Storage, asked: Iterable[_Asked]) -> Iterator[Problem]:
+    found = in_threads(lambda each: _problem(storage, each), asked)
+    return (problem for problem in found if problem is not None)
+
+
+def _problem(storage: Storage, asked: _Asked) -> Problem | None:
+    path, kind = asked.sidecar.path, ProblemKind.SIDECAR
+    message = ""
+    try:
+        table = read_sidecar(storage, asked.sidecar, asked.schema)
+    except (FileNotFoundError, IsADirectoryError):
+        kind, message = ProblemKind.MISSING_FILE, "a version names the file, but it is not there"
+    except CatalogFormatError as error:
+        message = str(error)
+    else:
+        found = None if asked.rows is None else pc.sum(table["rows"]).as_py() or 0
+        if found != asked.rows:
+            message = f"counts {found} rows, where its increment has {asked.rows}"
+    if not message:
+        return None
+    return Problem.of(kind, path, message, readers=asked.readers, repairable=asked.repairable)

@@ -1,0 +1,27 @@
+"""Small files are looked at by several threads at once: most of the time is spent waiting for a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import islice
+from typing import TypeVar
+
+_THREADS = 16
+_AHEAD = 256
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterator[Found]:
+    """Do something with each of many, and give the outcomes in their order.
+
+    Threads stay a bounded way ahead. They work in the caller's context, which knows how the store is reached.
+    """
+    remaining = iter(given)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while ahead := list(islice(remaining, _AHEAD)):
+            contexts = [copy_context() for _ in ahead]
+            yield from pool.map(lambda one, context: context.run(look, one), ahead, contexts)

@@ -1,0 +1,78 @@
+"""Where on the sky the rows of increments lie, counted from the leaf files that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.catalog.checksums import checksum_of
+from hipslake.catalog.column_files import ColumnFiles
+from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.partitions import COVERAGE_SCHEMA, Sidecar, sidecar_bytes
+from hipslake.catalog.row_sets import ORDINAL_SHIFT
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.storage import Storage
+
+
+def coverage_table(found: PointMap) -> pa.Table:
+    """The rows per pixel of a map, as `COVERAGE_SCHEMA`."""
+    columns = {"order": [found.order] * len(found.npix), "npix": found.npix, "rows": found.rows}
+    return pa.table(columns, schema=COVERAGE_SCHEMA)
+
+
+def count_anew(
+    storage: Storage, metadata: CatalogMetadata, increments: Collection[Increment]
+) -> Iterator[tuple[Sidecar, bytes]]:
+    """The coverage of increments as it was stored, where it can be told from their rows: path and content.
+
+    The rows are read once, two columns of them. Each coverage is tried at every order that it may have been
+    stored with; it is given only if its checksum is the one that the version names.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        Of a version that holds the increments.
+    increments : collection of Increment
+        Those whose coverage is wanted.
+
+    Raises
+    ------
+    VerificationError
+        A leaf file is missing or damaged.
+    """
+    counted = _counted(storage, metadata, {increment.ordinal for increment in increments})
+    for increment in increments:
+        wanted, rows = increment.coverage, counted[increment.ordinal]
+        if wanted is None or increment.by_leaf:
+            continue
+        npix = np.flatnonzero(rows)
+        for order in range(MAP_ORDER, -1, -1):
+            cells = np.full(len(npix), MAP_ORDER), npix, rows[npix]
+            data = sidecar_bytes(coverage_table(PointMap.from_cells(*cells, highest_order=order)))
+            if checksum_of(data) == wanted.sha256:
+                yield wanted, data
+                break
+
+
+def _counted(
+    storage: Storage, metadata: CatalogMetadata, ordinals: Collection[int]
+) -> dict[int, NDArray[np.int64]]:
+    """Rows per pixel of the maps' order, for each of some increments."""
+    counts = {ordinal: np.zeros(12 << (2 * MAP_ORDER), np.int64) for ordinal in ordinals}
+    column = ROW_COLUMN if metadata.numbers_rows else HEALPIX_COLUMN
+    for batch in ColumnFiles.of(storage, metadata, column).batches():
+        pixels = batch.column(0).to_numpy() >> (2 * (MAX_ORDER - MAP_ORDER))
+        if not metadata.numbers_rows:  # all are of one increment
+            ordinals = np.full(len(pixels), metadata.increments[0].ordinal)
+        else:
+            ordinals = batch.column(1).to_numpy() >> ORDINAL_SHIFT
+        for ordinal, found in counts.items():
+            np.add.at(found, pixels[ordinals == ordinal], 1)
+    return counts

@@ -1,0 +1,166 @@
+"""Checksums of rows by their values as Parquet files store them: no conversion of a reader has part in them.
+
+The reader that moves rows makes Arrow values of what is stored, by the types that the footer tells. A
+checksum of what it gives would be blind to its mistakes. So the values are read again, as numbers and bytes,
+and this module says by itself what they mean, as the Parquet format has it: a time is its day and the
+nanoseconds of it in whatever unit it is stored, a decimal its unscaled number in whatever width, a number its
+value.
+
+What is shared with the reader is what comes before: decompression, encodings, nulls, and where lists begin.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hipslake.clustering.checksum import Leaf, row_checksum
+from hipslake.errors import InputError
+from hipslake.files.int96 import NANOS_PER_DAY, StoredTimes, leaf_count
+from hipslake.files.parquet_footer import stored_footer
+
+_PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_DECIMAL_BYTES = 32
+
+
+class RowSum(NamedTuple):
+    """Rows as a multiset: how many, and the sum of their hashes."""
+
+    rows: int
+    checksum: int
+
+    def plus(self, other: RowSum) -> RowSum:
+        """Those of both."""
+        return RowSum(self.rows + other.rows, (self.checksum + other.checksum) % 2**64)
+
+
+class StoredRows:
+    """A Parquet file, read as its values are stored.
+
+    Parameters
+    ----------
+    file
+        Opened for pyarrow; stays open as long as this is used.
+    """
+
+    def __init__(self, file: Any) -> None:
+        with pq.ParquetFile(file) as told:
+            metadata = told.metadata
+        self._stored = pq.ParquetFile(file, metadata=stored_footer(file))
+        leaves = iter(range(metadata.num_columns))
+        self._leaves = {
+            field.name: tuple(
+                _meaning(metadata.schema.column(next(leaves))) for _ in range(leaf_count(field.type))
+            )
+            for field in self._stored.schema_arrow
+        }
+
+    def batches(self, names: Sequence[str], groups: Sequence[int], size: int) -> Iterator[pa.RecordBatch]:
+        """The stored values of some columns."""
+        for batch in self._stored.iter_batches(size, list(groups), list(names), use_threads=False):
+            yield batch.select(list(names))
+
+    def summed(self, names: Sequence[str], groups: Sequence[int], size: int) -> RowSum:
+        """The checksum of some row groups; the order of columns counts, and their names do not."""
+        total = RowSum(0, 0)
+        for batch in self.batches(names, groups, size):
+            total = total.plus(RowSum(batch.num_rows, row_checksum(batch, self._leaves)))
+        return total
+
+
+def sum_of(rows: pa.RecordBatch) -> RowSum:
+    """The checksum of rows that are in no file: as of one that had them."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_batches([rows]), sink)
+    stored = StoredRows(pa.BufferReader(sink.getvalue()))
+    return stored.summed(rows.schema.names, range(1), max(rows.num_rows, 1))
+
+
+def _meaning(column: pq.ColumnSchema) -> Leaf:
+    """What makes a stored value what it means, in a form that does not depend on how it is stored."""
+    told = json.loads(column.logical_type.to_json())
+    kind = told.get("Type")
+    if column.physical_type == "INT96":
+        return _of_int96
+    if kind == "Timestamp":
+        return _Timestamp(_PER_SECOND[told["timeUnit"]])
+    if kind == "Decimal":
+        return _of_decimal
+    if column.physical_type == "INT32":
+        return _of_int32
+    if column.physical_type == "FLOAT":
+        return _of_float
+    return _as_stored
+
+
+def _as_stored(values: pa.Array) -> pa.Array:
+    return values
+
+
+def _of_int32(values: pa.Array) -> pa.Array:
+    return values.cast(pa.int64())
+
+
+def _of_float(values: pa.Array) -> pa.Array:
+    return values.cast(pa.float64())
+
+
+def _of_int96(values: pa.Array) -> pa.Array:
+    times = StoredTimes.of(values)
+    return _words(values, times.days + times.nanos // NANOS_PER_DAY, times.nanos % NANOS_PER_DAY)
+
+
+class _Timestamp:
+    """Of INT64 in some unit: the day, and the nanoseconds of the day."""
+
+    def __init__(self, per_second: int) -> None:
+        self._per_day = 86_400 * per_second
+        self._nanos = 10**9 // per_second
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        numbers = np.frombuffer(values.buffers()[1], np.int64, len(values), values.offset * 8)
+        return _words(values, numbers // self._per_day, numbers % self._per_day * self._nanos)
+
+
+def _of_decimal(values: pa.Array) -> pa.Array:
+    """The unscaled number as 32 bytes: stored as an integer, or as big-endian bytes of any length."""
+    kind = values.type
+    if pa.types.is_integer(kind):
+        numbers = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+        return _words(values, numbers, *[numbers >> 63] * 3)
+    if pa.types.is_fixed_size_binary(kind):
+        ends = (values.offset + 1 + np.arange(len(values), dtype=np.int64)) * kind.byte_width
+        lengths = np.full(len(values), kind.byte_width, np.int64)
+        data = values.buffers()[1]
+    else:
+        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
+        ends, lengths, data = (
+            offsets[1:].astype(np.int64),
+            np.diff(offsets).astype(np.int64),
+            values.buffers()[2],
+        )
+    if lengths.size and int(lengths.max()) > _DECIMAL_BYTES:
+        raise InputError(f"a decimal of {int(lengths.max())} bytes cannot be checked; make it smaller")
+    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
+    # The least significant byte first.
+    place = np.arange(_DECIMAL_BYTES)[None, :]
+    inside = place < lengths[:, None]
+    digits = content[np.where(inside, ends[:, None] - 1 - place, 0)]
+    leading = content[np.clip(ends - lengths, 0, len(content) - 1)]
+    sign = np.where((leading >= 128) & (lengths > 0), 255, 0).astype(np.uint8)
+    words = np.where(inside, digits, sign[:, None]).astype(np.uint8).view("<i8")
+    return _words(values, *words.T)
+
+
+def _words(values: pa.Array, *words: NDArray[np.int64]) -> pa.Array:
+    """Two or four numbers per value, as one value; what is null stays so."""
+    kind = pa.decimal128(38) if len(words) == 2 else pa.decimal256(76)
+    together = np.ascontiguousarray(np.stack(words, axis=1), "<i8")
+    validity = pa.array(values.is_valid()).buffers()[1] if values.null_count else None
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(together)])

@@ -1,0 +1,34 @@
+"""The HTTP session of S3 clients: each request ends in time, its body included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+from aiobotocore.httpsession import AIOHTTPSession
+from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
+
+from hipslake.files.waiting import client_timeout, note_answer, note_request, note_silence
+
+
+class LimitedSession(AIOHTTPSession):  # type: ignore[misc]
+    """Takes the limits that are in force where a request is made, and counts those that stay silent."""
+
+    def _get_request_timeout(self, request: Any) -> aiohttp.ClientTimeout:
+        return client_timeout()
+
+    async def send(self, request: Any) -> Any:
+        """Send a request; `ReadTimeoutError` and `ConnectTimeoutError` as long as it may be tried again."""
+        note_request()
+        try:
+            response = await super().send(request)
+        except ConnectTimeoutError:
+            note_silence(connected=False)
+            raise
+        except ReadTimeoutError as error:
+            if isinstance(error.__context__, aiohttp.SocketTimeoutError):  # else of the request as a whole
+                note_silence(connected=True)
+            raise
+        if not request.stream_output:  # of a stream, only the headers are there
+            note_answer()
+        return response

@@ -1,0 +1,180 @@
+"""Which rows a predicate is true for: the only place where rows are filtered by one.
+
+Three values, as in SQL: a comparison with null is unknown, `not` leaves unknown as it is, and only rows for
+which the whole is true pass. NaN compares as IEEE 754 says: it equals nothing, and is neither less nor more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from hipslake.predicates.binding import Against, Among, Same, bound_compare, bound_list, check_columns
+from hipslake.predicates.domains import Domain, comparable_domain, domain_of, negative_zero_as_zero
+from hipslake.predicates.ordering import KERNELS, compared_columns
+from hipslake.predicates.tree import (
+    And,
+    ArrowExpression,
+    Compare,
+    CompareColumns,
+    InArray,
+    InList,
+    IsNan,
+    IsNull,
+    IsTrue,
+    Not,
+    Or,
+    Predicate,
+)
+
+_NOTHING = pa.scalar(None, pa.bool_())
+
+
+def passing(predicate: Predicate, rows: pa.Table, *, nan_is_null: bool = False) -> pa.Table:
+    """The rows for which a predicate is true.
+
+    Parameters
+    ----------
+    predicate : Predicate
+        Checked with `hipslake.predicates.binding.check_predicate`.
+    rows : pyarrow.Table
+        Has its columns.
+    nan_is_null : bool
+        Whether NaN is read as null, as in cubes.
+
+    Examples
+    --------
+    >>> from hipslake.predicates.filter_text import parse_filter
+    >>> rows = pa.table({"x": [1.0, float("nan"), None, 3.0]})
+    >>> passing(parse_filter("x != 1", rows.schema), rows)["x"].to_pylist()
+    [nan, 3.0]
+    >>> passing(parse_filter("x != 1", rows.schema), rows, nan_is_null=True)["x"].to_pylist()
+    [3.0]
+    """
+    return _filtered(rows, truth(predicate, rows, nan_is_null=nan_is_null))
+
+
+def truth(
+    predicate: Predicate, rows: pa.Table | pa.RecordBatch, *, nan_is_null: bool = False
+) -> pa.ChunkedArray:
+    """Whether a predicate is true, false or unknown (null), per row; parameters as for `passing`."""
+    return _Rows(rows, nan_is_null).truth(predicate)
+
+
+class _Rows:
+    def __init__(self, rows: pa.Table | pa.RecordBatch, nan_is_null: bool) -> None:
+        self._rows = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        self._nan_is_null = nan_is_null
+
+    def truth(self, node: Predicate) -> pa.ChunkedArray:
+        if isinstance(node, And | Or):
+            kernel = pc.and_kleene if isinstance(node, And) else pc.or_kleene
+            found = None
+            for part in node.parts:
+                each = self.truth(part)
+                found = each if found is None else kernel(found, each)
+            return self._all(isinstance(node, And)) if found is None else found
+        if isinstance(node, Not):
+            return pc.invert(self.truth(node.of))
+        if isinstance(node, ArrowExpression):
+            return self._by_arrow(node)
+        if isinstance(node, CompareColumns):
+            domains = check_columns(node, self._rows.schema)
+            left = self._values(self._column(node.left), domains[0])
+            right = self._values(self._column(node.right), domains[1])
+            return compared_columns(node.operator, left, right, domains)
+        assert isinstance(node, Compare | InList | InArray | IsNull | IsNan | IsTrue), node
+        column = self._column(node.column)
+        if isinstance(node, IsNull):
+            return self._is_null(column)
+        return self._of_values(node, column)
+
+    def _of_values(self, node: Predicate, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        """A test of each value by itself: of a dictionary, only of its entries."""
+        if not pa.types.is_dictionary(column.type):
+            return self._test(node, column)
+        chunks = []
+        for chunk in column.chunks:
+            entries = self._test(node, pa.chunked_array([chunk.dictionary])).combine_chunks()
+            found = entries.take(chunk.indices)
+            chunks.append(pc.fill_null(found, False) if isinstance(node, IsNan) else found)
+        return pa.chunked_array(chunks, pa.bool_())
+
+    def _test(self, node: Predicate, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        kind = column.type
+        if isinstance(node, IsNan):
+            return pc.fill_null(pc.is_nan(column), False)
+        if isinstance(node, IsTrue):
+            return column
+        if isinstance(node, InArray):
+            domain = comparable_domain(node.column, kind)
+            given = domain.values(pa.chunked_array([node.values]))
+            return self._among(self._values(column, domain), given.combine_chunks())
+        if isinstance(node, InList):
+            domain, listed = bound_list(node, kind)
+            return self._among(self._values(column, domain), _array(domain, listed))
+        assert isinstance(node, Compare), node
+        domain, test = bound_compare(node, kind)
+        values = self._values(column, domain)
+        if isinstance(test, Same):
+            return self._same(values, test)
+        return _against(test, values, domain)
+
+    def _same(self, values: pa.ChunkedArray, test: Same) -> pa.ChunkedArray:
+        return pc.if_else(pc.is_valid(values), pa.scalar(test.truth), _NOTHING)
+
+    def _among(self, values: pa.ChunkedArray, listed: pa.Array) -> pa.ChunkedArray:
+        found = pc.is_in(negative_zero_as_zero(values), value_set=negative_zero_as_zero(listed))
+        return pc.if_else(pc.is_valid(values), found, _NOTHING)
+
+    def _is_null(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        found = pc.is_null(column)
+        if self._nan_is_null and _may_be_nan(column.type):
+            found = pc.or_(found, self._of_values(IsNan(""), column))
+        return found
+
+    def _values(self, column: pa.ChunkedArray, domain: Domain) -> pa.ChunkedArray:
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        values = domain.values(column)
+        if self._nan_is_null and domain.family == "float":
+            return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+        return values
+
+    def _column(self, name: str) -> pa.ChunkedArray:
+        return self._rows.column(name)
+
+    def _all(self, value: bool) -> pa.ChunkedArray:
+        return pa.chunked_array([pa.repeat(pa.scalar(value), self._rows.num_rows)])
+
+    def _by_arrow(self, node: ArrowExpression) -> pa.ChunkedArray:
+        rows = self._rows.select(sorted(node.columns))
+        if not rows.num_columns:
+            rows = self._rows
+        found = ds.dataset(rows).to_table(columns={"truth": node.expression}).column("truth")
+        return found.cast(pa.bool_())
+
+
+def _against(test: Against, values: pa.ChunkedArray, domain: Domain) -> pa.ChunkedArray:
+    return KERNELS[test.operator](values, domain.scalar(test.value))
+
+
+def _array(domain: Domain, listed: Among) -> pa.Array:
+    return pa.array([domain.scalar(value).as_py() for value in listed.values], domain.compared)
+
+
+def _may_be_nan(kind: pa.DataType) -> bool:
+    domain = domain_of(kind)
+    return domain is not None and domain.family == "float"
+
+
+def _filtered(rows: pa.Table, mask: Any) -> pa.Table:
+    """The rows where a mask is true; Arrow has no kernel that filters views."""
+    wide = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if not any(field.type in wide for field in rows.schema):
+        return rows.filter(mask)
+    plain = pa.schema([field.with_type(wide.get(field.type, field.type)) for field in rows.schema])
+    return rows.cast(plain.with_metadata(rows.schema.metadata)).filter(mask).cast(rows.schema)

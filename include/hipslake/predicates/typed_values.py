@@ -1,0 +1,111 @@
+"""Values of Python that conditions compare columns with: refused unless their type is that of the column."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.errors import ConditionError
+
+
+def plain(value: Any, column: str) -> Any:
+    """A value as the conditions keep it: numpy's and Arrow's scalars become Python's.
+
+    Raises
+    ------
+    ConditionError
+        It is null (None, NaN, NaT): no value equals it, and none is greater or less.
+    """
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
+        value = value.item()
+    if is_null(value):
+        raise ConditionError(
+            f"column {column!r} cannot be compared with {value!r}, as null equals nothing; use "
+            f"C({column!r}).is_null() or .not_null()"
+        )
+    return value
+
+
+def is_null(value: Any) -> bool:
+    """Whether a value stands for a missing one."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return bool(isinstance(value, float | np.datetime64) and value != value)
+
+
+def check_type(value: Any, kind: pa.DataType) -> None:
+    """Refuse a value that is not of a column's type. Nothing is converted: 1 is no double, True no integer.
+
+    Parameters
+    ----------
+    value : object
+        From `plain`.
+    kind : pyarrow.DataType
+        The column's, without its dictionary.
+
+    Raises
+    ------
+    ValueError
+        It is not; the message says what it is, and what to write.
+
+    Examples
+    --------
+    >>> check_type(1, pa.int16())
+    >>> check_type(1, pa.float64())
+    Traceback (most recent call last):
+        ...
+    ValueError: but 1 is an int; write 1.0
+    """
+    if not _fits(value, kind):
+        raise ValueError(f"but {value!r} is {_kind_of(value)}{_mend(value, kind)}")
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    types = pa.types
+    if types.is_boolean(kind):
+        return isinstance(value, bool)
+    if types.is_integer(kind):
+        return isinstance(value, int) and not isinstance(value, bool)
+    if types.is_floating(kind):
+        return isinstance(value, float)
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return isinstance(value, str)
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return isinstance(value, bytes)
+    if types.is_fixed_size_binary(kind):
+        return isinstance(value, bytes)
+    if types.is_date(kind):
+        return isinstance(value, datetime.date) and not isinstance(value, datetime.datetime)
+    if types.is_timestamp(kind):
+        if isinstance(value, np.datetime64):
+            return kind.tz is None
+        return isinstance(value, datetime.datetime) and (value.tzinfo is None) == (kind.tz is None)
+    return False
+
+
+def _kind_of(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def _mend(value: Any, kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_floating(kind) and isinstance(value, int) and not isinstance(value, bool):
+        return f"; write {float(value)!r}"
+    if types.is_integer(kind) and isinstance(value, float) and value.is_integer():
+        return f"; write {int(value)!r}"
+    if types.is_boolean(kind) and value in (0, 1):
+        return f"; write {bool(value)!r}"
+    if types.is_timestamp(kind) and isinstance(value, datetime.datetime | np.datetime64):
+        return f"; give a time {'without a zone' if kind.tz is None else 'with a zone'}"
+    if types.is_nested(kind):
+        return "; only null tests are possible here"
+    return ""

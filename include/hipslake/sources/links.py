@@ -1,0 +1,124 @@
+"""Links among source files: none leads out of where who brings files may put them.
+
+Whoever writes the landing decides what is in the catalogs, but not which other files of the machine are read:
+a link there would have a task, with its own rights, publish them, or quote them in an error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hipslake.errors import InputError
+from hipslake.specs.environment import expand
+from hipslake.storage import Storage
+
+INPUTS = "HIPSLAKE_INPUTS"
+"""The variable that lists, between blanks, where else files of forms and of links may lie."""
+
+
+def places_of(folder: Storage) -> tuple[str, ...]:
+    """The folders in one of which a file has to lie that is found below a folder, links resolved.
+
+    That is the landing, whatever links lead to within it, or, of a folder elsewhere, that one; and what
+    `HIPSLAKE_INPUTS` lists.
+
+    Parameters
+    ----------
+    folder : Storage
+        What a spec names, without its wildcards.
+
+    Returns
+    -------
+    tuple of str
+        As they are written, not resolved: another machine may mount them elsewhere. Of stores: none, as they
+        know no links.
+    """
+    if not folder.is_local:
+        return ()
+    landing = expand("${HIPSLAKE_LANDING}")
+    own = landing if _is_in(folder.root, landing) else folder.root
+    listed = [expand(each) for each in os.environ.get(INPUTS, "").split()]
+    return tuple(dict.fromkeys(each for each in (own, landing, *listed) if "://" not in each))
+
+
+class LinkBounds:
+    """Folders in one of which local files have to lie, links resolved.
+
+    Parameters
+    ----------
+    places : iterable of str
+        As `places_of` gives them; without any, files may lie anywhere.
+    """
+
+    def __init__(self, places: Iterable[str]) -> None:
+        self._places = {place: os.path.realpath(place) for place in places}
+        self._folders: dict[str, str] = {}  # of one look at many files: links may change
+
+    def place_of(self, path: str) -> str | None:
+        """The first folder in which a file lies; None if there are none to lie in.
+
+        Raises
+        ------
+        InputError
+            It lies in none of them.
+        """
+        if not self._places:
+            return None
+        real = self.resolved(path)
+        for place, folder in self._places.items():
+            if real == folder or real.startswith(f"{folder.rstrip('/')}/"):
+                return place
+        raise InputError(
+            f"{path} is a link, or lies behind one, that leads out of {next(iter(self._places))}, and is not "
+            f"read; put the file itself there, or have {INPUTS} list where it leads"
+        )
+
+    def resolved(self, path: str) -> str:
+        """Where a file lies, links resolved."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            self._folders[folder] = os.path.realpath(folder or "/")
+        whole = f"{self._folders[folder].rstrip('/')}/{name}"
+        return os.path.realpath(whole) if Path(whole).is_symlink() else whole
+
+
+def refuse_links_out(folder: Storage, paths: Iterable[str]) -> None:
+    """Refuse links among the files of a folder which lead out of where these may lie.
+
+    Parameters
+    ----------
+    folder : Storage
+        What a spec names.
+    paths : iterable of str
+        Of the files, relative to it.
+
+    Raises
+    ------
+    InputError
+    """
+    bounds = LinkBounds(places_of(folder))
+    for path in paths:
+        bounds.place_of(folder.uri(path))
+
+
+def _is_in(path: str, landing: str) -> bool:
+    """Whether a folder lies in the landing as its path is written, whatever links its last parts are."""
+    if "://" in landing:
+        return False
+    return any(_is_same(above, landing) for above in _above(os.path.normpath(path)))
+
+
+def _above(path: str) -> Iterator[str]:
+    yield path
+    yield from map(str, Path(path).parents)
+
+
+def _is_same(one: str, other: str) -> bool:
+    if one == os.path.normpath(other):
+        return True
+    try:
+        return Path(one).samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,99 @@
+"""Intents: how a writer says at which number it is about to commit, so that its files stay meanwhile.
+
+Between the last look of a writer and the moment when its commit takes effect any time may pass: a process may
+be stopped, a request may be under way. So writer and sweeper each put up a sign of their own before they look
+for the other's. The writer puts up an intent, `_versions/intents/<write id>.<number>.<random>.json`, then
+looks for the mark of a sweeper, then creates `_versions/<number>.json`. The sweeper puts up the mark, then
+looks for intents. If the writer did not see the mark, the sweeper sees the intent. An intent is *open* until
+a version has its number: then that commit stands or has failed, for numbers are never free again. A write
+that is marked and has no open intent can commit nothing any more, whatever is still under way.
+
+No clock takes part in this. A mark is never taken back, and never forgotten.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from hipslake.storage import Storage
+from hipslake.versions.files import VERSIONS, version_path
+from hipslake.versions.heartbeat import mark
+
+INTENTS = f"{VERSIONS}/intents"
+"""The folder of the intents."""
+
+_NAME = re.compile(rf"{INTENTS}/([0-9A-Za-z-]+)\.(\d{{8,10}})\.[0-9a-f]{{8}}\.json")
+_THREADS = 16
+
+
+class _Intent(NamedTuple):
+    write_id: str
+    number: int
+    path: str
+
+
+def announce(storage: Storage, write_id: str, number: int) -> str:
+    """Put up the intent to commit a version; to be called before the last look for a mark.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    write_id
+        The write that the version is of.
+    number
+        Of the version.
+
+    Returns
+    -------
+    str
+        The path of the intent: to be deleted once the outcome of the commit is known, and not before.
+    """
+    path = f"{INTENTS}/{write_id}.{number:08d}.{secrets.token_hex(4)}.json"
+    storage.write(path, b"{}", durable=False)  # a power cut takes the request away with it
+    return path
+
+
+def may_commit(storage: Storage) -> set[str]:
+    """The writes that have an open intent: a commit of theirs may be under way."""
+    return {intent.write_id for intent in _intents(storage) if not _is_settled(storage, intent)}
+
+
+def fence(storage: Storage, writes: Collection[str]) -> set[str]:
+    """Give writes up for good; return those of them that can commit nothing any more.
+
+    The versions have to be read after this: what a write has committed before stands, and needs its files.
+    The others are left alone until a version has the number that they are after.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    writes
+        Write ids.
+    """
+    if not writes:
+        return set()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(lambda write_id: mark(storage, write_id), sorted(writes)))
+    return set(writes) - may_commit(storage)
+
+
+def delete_settled(storage: Storage) -> None:
+    """Delete the intents that are open no more, which killed writers have left."""
+    for intent in _intents(storage):
+        if _is_settled(storage, intent):
+            storage.delete(intent.path)
+
+
+def _intents(storage: Storage) -> list[_Intent]:
+    found = ((_NAME.fullmatch(entry.path), entry.path) for entry in storage.list(INTENTS))
+    return [_Intent(match[1], int(match[2]), path) for match, path in found if match]
+
+
+def _is_settled(storage: Storage, intent: _Intent) -> bool:
+    return storage.is_file(version_path(intent.number))

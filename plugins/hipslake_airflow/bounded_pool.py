@@ -1,0 +1,121 @@
+"""Threads of our own for what asks stores, so that a store that does not answer holds nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from hipslake.files.timeouts import Deadline
+
+Result = TypeVar("Result")
+
+_KEPT = 0.8  # of the time that there is, what the work itself may take, so that it can still tell its reason
+
+
+class BoundedPool:
+    """So many threads, and so many that wait for one.
+
+    A thread counts as busy until its work has ended, also where nobody waits for it any more. The end of the
+    process waits for no thread, as it would with a `ThreadPoolExecutor`.
+
+    Parameters
+    ----------
+    threads : int
+    waiting : int
+        How many may wait for a thread; further ones are refused at once.
+    name : str
+        Of the threads.
+    """
+
+    def __init__(self, threads: int, waiting: int, name: str) -> None:
+        self._threads, self._name = threads, name
+        self._most = threads + waiting
+        self._taken = self._started = 0
+        self._lock = threading.Lock()
+        self._queue: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+
+    @property
+    def taken(self) -> int:
+        """How many work or wait for a thread."""
+        return self._taken
+
+    async def run(self, work: Callable[[], Result], end: Deadline) -> Result:
+        """Return what `work` does, in a thread of the pool, with the context of who asks.
+
+        Whatever it asks of stores and catalogs ends a little sooner than the deadline.
+
+        Raises
+        ------
+        StoreTimeoutError
+            It was not done by then, or no thread was free.
+        """
+        from hipslake.errors import StoreTimeoutError
+        from hipslake.files.timeouts import Deadline, within
+
+        with self._lock:
+            if self._taken >= self._most:
+                raise StoreTimeoutError(
+                    f"{self._taken} others wait for stores and catalogs already; try again later"
+                )
+            self._taken += 1
+        context, given_up = contextvars.copy_context(), threading.Event()
+        sooner = Deadline(end.at - (1 - _KEPT) * end.seconds, end.seconds * _KEPT, end.setting)
+
+        def limited() -> Result | None:
+            if given_up.is_set():  # while it waited for a thread
+                return None
+            with within(sooner):
+                return work()
+
+        try:
+            future = self._submit(lambda: context.run(limited))
+        except BaseException:  # there can be no more threads
+            self._free(None)
+            raise
+        future.add_done_callback(self._free)
+        waiting = asyncio.wrap_future(future)
+        waiting.add_done_callback(_take_note)
+        try:
+            done, _ = await asyncio.wait({waiting}, timeout=max(0.0, end.at - time.monotonic()))
+        finally:
+            given_up.set()
+        if not done:
+            raise StoreTimeoutError(f"a store or catalog gave {end.told()}; look whether it runs, then retry")
+        return waiting.result()  # type: ignore[return-value]
+
+    def _submit(self, work: Callable[[], Result]) -> Future[Result]:
+        with self._lock:
+            if self._started < self._threads:
+                name = f"{self._name}_{self._started}"
+                threading.Thread(target=self._work, name=name, daemon=True).start()
+                self._started += 1
+        future: Future[Result] = Future()
+        self._queue.put((future, work))
+        return future
+
+    def _work(self) -> None:
+        while True:
+            future, work = self._queue.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(work())
+                except BaseException as error:
+                    future.set_exception(error)
+            del future, work  # else the last outcome is kept until the next work comes
+
+    def _free(self, _: object) -> None:
+        with self._lock:
+            self._taken -= 1
+
+
+def _take_note(future: asyncio.Future[Any]) -> None:
+    """Look at an error that nobody waits for, which asyncio would report else."""
+    if not future.cancelled():
+        future.exception()

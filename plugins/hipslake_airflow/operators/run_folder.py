@@ -1,0 +1,77 @@
+"""The folder of a run: where it lies follows from the DAG run, whatever a task is handed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
+
+from hipslake_airflow.outcome import failure_to_raise
+
+WAREHOUSE = "${HIPSLAKE_WAREHOUSE}"
+MATERIALISED = "materialise"
+"""In the run folder of a cube: that of the run of the catalog that its joined rows become."""
+
+
+class InRunFolder:
+    """A task of a run that was resolved before: its `run_uri` is computed before it is executed.
+
+    A mixin; named before the operator. What the task was given as `run_uri`, by XCom as a rule, has to be
+    that place: XComs can be edited by users who may not read what the worker may read.
+    """
+
+    template_fields: Sequence[str] = ("run_uri",)
+    run_uri: Any = ""
+    warehouse: str = WAREHOUSE
+    part: str = ""
+
+    def pre_execute(self, context: Context) -> None:
+        """Compute the place of the run, and refuse another one."""
+        super().pre_execute(context)  # type: ignore[misc]
+        if "run_uri" in self.template_fields:
+            self.run_uri = own_run_folder(self.run_uri, self.warehouse, self.part, context)
+
+
+def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
+    """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
+    from hipslake.specs.environment import expand
+    from hipslake.steps.run import run_uri
+
+    root, run = expand(warehouse), context["dag_run"]
+    return root, run_uri(root, run.dag_id, run.run_id)
+
+
+def own_run_folder(given: Any, warehouse: str, part: str, context: Context) -> str:
+    """Return the folder of a DAG run in a warehouse.
+
+    Parameters
+    ----------
+    given : object
+        What the task was told; empty: nothing.
+    warehouse : str
+        `${NAME}` is expanded.
+    part : str
+        A folder in it; empty: the whole.
+    context : Context
+
+    Raises
+    ------
+    AirflowFailException
+        If it was told of another place.
+    """
+    from hipslake.errors import HipslakeError
+    from hipslake.steps.report import failure_of
+
+    try:
+        _, place = place_of_run(warehouse, context)
+    except HipslakeError as error:
+        raise failure_to_raise(failure_of(error)) from error
+    place = f"{place}/{part}" if part else place
+    if given and given != place:
+        raise AirflowFailException(
+            f"This run's folder is {place}, and the task was told of another one. Somebody has changed an "
+            "XCom of this run, or the DAG hands over what is none of it; clear the run from its first task"
+        )
+    return place

@@ -1,0 +1,49 @@
+"""Matches made in Spark are, byte for byte, those made in one process, whatever groups the sides have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hipslake import Catalog
+from hipslake.spark import crossmatch, index, margin
+from hipslake.spark.engine import SparkEngine
+from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
+from hipslake.steps.margin import MarginReport, MarginRequest
+from hipslake.steps.report import perform
+from pyspark.sql import SparkSession
+
+from tests.steps import in_process
+from tests.steps.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_spark_makes_the_matches_of_one_process(
+    spark: SparkSession,
+    lake: Path,  # noqa: F811
+    how: str,
+) -> None:
+    file = lake.parent / "a_x_b.yaml"
+    file.write_text(f"{SPEC}how: {how}\nmargin: {{arcsec: 60}}\nindex: [id_b]\n")
+    in_process.publish_match(in_process.start_match(lake, file, f"process {how}"))
+    folder = in_process.start_match(lake, file, f"spark {how}", force=True)
+    engine, uri = SparkEngine(spark), folder.uri
+    asked = CrossmatchRequest(run_uri=uri, task_rows=200)
+    perform(lambda request: crossmatch.run(request, engine), asked, CrossmatchReport)
+    perform(lambda request: margin.run(request, engine), MarginRequest(run_uri=uri), MarginReport)
+    perform(lambda request: index.run(request, engine), BuildIndexRequest(run_uri=uri), BuildIndexReport)
+    in_process.check(folder)
+    in_process.commit(folder)
+    found = Catalog.open(lake / "catalogs" / "a_x_b")
+    before = Catalog.open(found.uri, found.version - 1)
+    for one, other in zip(found.metadata.with_files, before.metadata.with_files, strict=True):
+        assert digests(found, one) == digests(before, other) != []
+    assert found.metadata.indices[0].rows == before.metadata.indices[0].rows > 0
+
+
+def digests(catalog: Catalog, files: object) -> list[tuple[int, int, str]]:
+    table = files.table(catalog.storage)  # type: ignore[attr-defined]
+    return list(zip(*(table[name].to_pylist() for name in ("order", "npix", "sha256")), strict=True))

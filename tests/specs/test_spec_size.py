@@ -1,0 +1,83 @@
+"""One spec, whatever it holds, costs a second at most: all of them are read in one process within a time."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hipslake.errors import SpecError
+from hipslake.specs.yaml_file import MOST_BYTES, load_catalog_spec, spec_type
+
+GOOD = """\
+name: x
+source: {uri: x, format: parquet}
+position: {ra: ra, dec: dec}
+threshold: 100 rows
+"""
+COSTLY = {
+    "a list": GOOD + "columns: [" + ",".join(f"a{at}" for at in range(36_000)) + "]\n",
+    "a mapping": GOOD + "columns:\n" + "".join(f"  k{at}: 1\n" for at in range(22_000)),
+    "base 60": GOOD + "version: " + ":".join(["59"] * 80_000) + "\n",
+    "digits": GOOD + "version: " + "9" * 250_000 + "\n",
+    "aliases": GOOD + "a: &a [x]\nb: [" + "*a," * 80_000 + "]\n",
+    "merges": GOOD + "a: &a {k: 1}\nb:\n  <<: [" + "*a," * 60_000 + "]\n",
+    "escapes": GOOD + 'description: "' + "\\x41" * 60_000 + '"\n',
+    "words": GOOD + "description: " + "a " * 120_000 + "\n",
+    "tags": GOOD + "a: [" + "!!int 1," * 25_000 + "]\n",
+    "dates": GOOD + "a: [" + "2001-01-01," * 20_000 + "]\n",
+    "brackets": "[" * 200_000,
+    "braces": "{a: " * 60_000,
+    "questions": "? " * 120_000,
+    "dashes": "- " * 120_000 + "x",
+    "steps": "".join(" " * at + "a:\n" for at in range(700)),
+}
+
+
+@pytest.mark.parametrize("kind", COSTLY)
+def test_a_spec_of_the_largest_size_is_read_or_refused_within_a_second(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(COSTLY[kind][:MOST_BYTES])
+    gc.freeze()  # what other tests have left in this process is not to be looked at meanwhile
+    try:
+        began = time.thread_time()  # of the processor: other programs on the machine do not count
+        with suppress(SpecError):
+            load_catalog_spec(path)
+        took = time.thread_time() - began
+    finally:
+        gc.unfreeze()
+    assert took < 1.0 * 1.5  # with room for a slower machine
+
+
+def test_a_larger_spec_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text(GOOD + "#" * MOST_BYTES)
+    with pytest.raises(SpecError, match="256 KiB"):
+        load_catalog_spec(path)
+    assert spec_type(path) is None  # and the files beside it have theirs
+
+
+@pytest.mark.system
+def test_a_hostile_spec_takes_no_other_dag_down(
+    airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    from airflow.dag_processing.dagbag import DagBag
+
+    folder = tmp_path / "specs" / "catalogs"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("HIPSLAKE_SPECS", str(folder.parent))
+    sys.modules.pop("hipslake_airflow.spec_folders", None)
+    (folder / "x.yaml").write_text(GOOD)
+    (folder / "large.yaml").write_text(COSTLY["a list"] * 40)
+    bag = DagBag(str(Path(__file__).parents[2] / "dags" / "catalog_ingest.py"))
+    dags: dict[str, Any] = dict(bag.dags)
+    tags: Callable[[str], Any] = lambda dag_id: dags[dag_id].tags  # noqa: E731
+    assert not bag.import_errors
+    assert "invalid-spec" in tags("catalog_ingest__large")
+    assert "invalid-spec" not in tags("catalog_ingest__x")
