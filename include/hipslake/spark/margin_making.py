@@ -5,6 +5,8 @@ Leaves are read once, whatever the number of margins, and of each only the row g
 
 from __future__ import annotations
 
+import secrets
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,7 +77,7 @@ def run_tasks(
     engine: Engine, catalog: Storage, order: MarginOrder, *, size: int, block_bytes: int
 ) -> pa.Table:
     """Run the tasks on what `store_work` has left, and clear it away; gives `RESULT_SCHEMA`."""
-    task = MarginTask(catalog, order.write_id, engine.counter())
+    task = MarginTask(catalog, order.write_id, secrets.token_hex(4), engine.counter())
     work = task.work
     rows = pc.sum(work.leaves.table["rows"]).as_py() or 0
     with (

@@ -39,18 +39,21 @@ class MarginTask:
         At the catalog's root.
     write_id : str
         The write that the margins are made in.
+    attempt : str
+        Of one job only.
     read : Counter
         Rows of the leaves that are looked through so far.
     """
 
     catalog: Storage
     write_id: str
+    attempt: str
     read: Counter
 
     @property
     def work(self) -> MarginWork:
         """The leaves, the tiles and what stands there."""
-        return load_work(self.catalog.uri(), self.write_id)
+        return load_work(self.catalog.uri(), self.write_id, self.attempt)
 
     @property
     def sources(self) -> int:

@@ -182,8 +182,8 @@ def store_work(
 
 
 @lru_cache(maxsize=2)
-def load_work(catalog_uri: str, write_id: str) -> MarginWork:
-    """Load what a job has left in its write."""
+def load_work(catalog_uri: str, write_id: str, attempt: str) -> MarginWork:
+    """Load what a job has left in its write; another attempt at the write may leave something else."""
     catalog = Storage.at(catalog_uri)
     folder = catalog.sub(margin_work(write_id))
     order = MarginOrder.model_validate_json(folder.read("order.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +47,8 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
     size = sum(memory for _, memory in weights) * counted.rows_out
     target_bytes = bytes_per_task(size, request.target_bytes, engine.cores)
-    task = WriteTask(request.run_uri, target_bytes, weights, engine.cores, engine.counter())
+    attempt = secrets.token_hex(4)
+    task = WriteTask(request.run_uri, attempt, target_bytes, weights, engine.cores, engine.counter())
     state = task.state
     write_id, catalog = state.run.write_id, state.catalog
     if names_write(catalog, write_id):

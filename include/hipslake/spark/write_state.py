@@ -144,12 +144,16 @@ class WriteState:
 
 
 @lru_cache(maxsize=2)
-def load_write_state(run_uri: str, target_bytes: int, row_bytes: tuple[tuple[str, float], ...]) -> WriteState:
+def load_write_state(
+    run_uri: str, attempt: str, target_bytes: int, row_bytes: tuple[tuple[str, float], ...]
+) -> WriteState:
     """Load the state of a run. The same arguments give the same numbering of reduce tasks, in every process.
 
     Parameters
     ----------
     run_uri : str
+    attempt : str
+        Of one write only: processes that outlive it keep its plan, and the next write may have another.
     target_bytes : int
         Bytes in memory that one reduce task gathers.
     row_bytes : tuple of (str, float)

@@ -47,7 +47,7 @@ class WriteTask:
 
     Attributes
     ----------
-    run_uri, target_bytes, row_bytes
+    run_uri, attempt, target_bytes, row_bytes
         What `load_write_state` takes.
     cores : int
         Cores of the cluster, for the number of map tasks.
@@ -56,6 +56,7 @@ class WriteTask:
     """
 
     run_uri: str
+    attempt: str
     target_bytes: int
     row_bytes: tuple[tuple[str, float], ...]
     cores: int
@@ -64,7 +65,7 @@ class WriteTask:
     @property
     def state(self) -> WriteState:
         """The run, its plan and its splits."""
-        return load_write_state(self.run_uri, self.target_bytes, self.row_bytes)
+        return load_write_state(self.run_uri, self.attempt, self.target_bytes, self.row_bytes)
 
     @property
     def sources(self) -> tuple[tuple[int, int], ...]:
