@@ -28,11 +28,6 @@ from tests.tables.row_deletes import delete_rows
 from tests.tables.sinking import Lake
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
 def rows(first: int, count: int, band: str = "g") -> pa.Table:
     return pa.table({"id": pa.array(range(first, first + count), pa.int64()), "band": [band] * count})
 

@@ -44,11 +44,6 @@ from tests.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
 def request(lake: Lake, **given: Any) -> compacting.CompactTableRequest:
     iceberg = {"uri": f"sqlite:///{lake.root}/state/iceberg.db"}
     return compacting.request(lake.root, table="survey.sample", iceberg=iceberg, **given)

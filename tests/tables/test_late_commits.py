@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,11 +30,6 @@ def spec(request: pytest.FixtureRequest, lake: Lake) -> TableSpec:
     spec = lake.spec(properties={"format-version": request.param})
     lake.sink(spec, rows(0, 5))
     return spec
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ from hipslake.tables.writing import FileWriter
 from tests.tables.sinking import Lake
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
 def read(lake: Lake, path: Path | str) -> list[dict[str, Any]]:
     """A file as the table sees it now."""
     writer = FileWriter.of(lake.table(lake.spec()), (), "nothing")

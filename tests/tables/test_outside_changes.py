@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,11 +19,6 @@ from tests.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 FIRST = utc("2026-01-01T00:00:00")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def night(number: int, *ids: int) -> pa.Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +16,6 @@ from tests.tables.sinking import Lake, utc
 
 FIRST = utc("2026-01-01T00:00:00")
 SAME = r"others have put 1 other rows in the place of 1 of them.* set force"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def night(lake: Lake, number: int, *ids: int, x: float = 0.0, **given: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +13,6 @@ from pyiceberg.transforms import parse_transform
 from pyiceberg.types import LongType, StringType, TimestampType
 
 from tests.tables.sinking import Lake
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def sample(count: int = 1000, seed: int = 0, first: int = 0) -> pa.Table:

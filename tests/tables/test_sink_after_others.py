@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,11 +12,6 @@ from pyiceberg.table import Table
 from tests.compaction.compacting import compact
 from tests.compaction.iceberg import request
 from tests.tables.sinking import Lake, utc
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def night(lake: Lake, day: int, ids: list[int], *, force: bool = False) -> SinkOutcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.tables.sinking import Lake, utc
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def night(number: int, ids: list[int], value: float = 0.0) -> pa.Table:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,11 +20,6 @@ from tests.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 FIRST = utc("2026-01-01T00:00:00")
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
 
 
 def night(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,7 +27,6 @@ from tests.system.sinks import orphans
 from tests.tables.faults import (
     AFTER_ALL,
     NEVER,
-    REAL,
     REFUSED,
     UNKNOWN,
     LostConnections,
@@ -56,16 +54,7 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(committing, "_LOOKS", 1)
-    yield
-    SqlCatalog.commit_table = REAL  # type: ignore[method-assign]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def compacted(lake: Lake) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
@@ -12,15 +11,12 @@ from hipslake.errors import (
     HipslakeError,
     StorageError,
 )
-from hipslake.tables import commit as committing
 from hipslake.tables.attempts import attempts_of
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from sqlalchemy.exc import OperationalError
 
 from tests.system.sinks import orphans
 from tests.tables.faults import (
-    REAL,
     REFUSED,
     UNKNOWN,
     assert_whole,
@@ -35,17 +31,7 @@ from tests.tables.faults import (
 )
 from tests.tables.sinking import Lake
 
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(committing, "_LOOKS", 1)
-    yield
-    SqlCatalog.commit_table = REAL  # type: ignore[method-assign]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.parametrize("error", [*UNKNOWN, OperationalError("COMMIT", {}, Exception("lost"))], ids=str)

@@ -32,6 +32,7 @@ from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.fitting import OpenTable, fitting_table
 from hipslake.tables.keys import check_key
+from hipslake.tables.lineage import next_place
 from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.tables.partitioning import in_table
@@ -42,8 +43,8 @@ from hipslake.tables.sunk import (
     KEPT,
     KEY_PROPERTY,
     SUNK_PROPERTY,
+    StandingSinks,
     Sunk,
-    known_sink,
     sunk_properties,
     was_sunk_earlier,
 )
@@ -186,7 +187,8 @@ def _tried(
     fitting = fitting_table(catalog, order.spec, opened.stored)  # others may have changed its columns
     shaped.by(fitting)
     table = fitting.table
-    before = known_sink(table, order.key)
+    sinks = StandingSinks(table)
+    before = sinks.of(order.key)
     if before is not None and same_digest(before.fingerprint, order.fingerprint) and not order.force:
         log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
         found = snapshot_of(table, before.write)
@@ -200,22 +202,28 @@ def _tried(
             seconds=phases.seconds,
         )
     if before is None:
-        _check_not_sunk_earlier(table, order)
+        _check_not_sunk_earlier(table, sinks, order)
     write_id = claim(table)
     try:
         with heartbeat(table, write_id) as beating:
-            standing = Standing(table, before, order.spec.name)
+            doubtful = sinks.may_stand(order.key)
+            standing = Standing(table, before, doubtful, order.spec.name)
             return _sunk(catalog, order, engine, opened, shaped, standing, write_id, beating, phases)
     except ConflictError:
         finish(table, write_id, ())  # it was overtaken, and nothing of it stands
         raise
 
 
-def _check_not_sunk_earlier(table: Table, order: SinkOrder) -> None:
+def _check_not_sunk_earlier(table: Table, sinks: StandingSinks, order: SinkOrder) -> None:
     """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
     mode = order.spec.mode
     if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
         return
+    if sinks.may_stand(order.key):
+        raise PlanError(
+            f"table {order.spec.table}: it was taken back to a snapshot of which it is not known any more "
+            f"what stands of {order.key}, as others have expired; replace it once in mode overwrite-interval"
+        )
     if was_sunk_earlier(table, order.key, order.start):
         mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
         raise PlanError(
@@ -297,7 +305,7 @@ def _sunk(
 
 def _sunk_by(order: SinkOrder, standing: Standing, counted: Counted, write_id: str, *, alone: bool) -> Sunk:
     """What the table is told of a sink; `alone`: its files hold no other rows."""
-    before = standing.before
+    before, sinks = standing.before, StandingSinks(standing.table)
     return Sunk(
         key=order.key,
         fingerprint=order.fingerprint,
@@ -311,6 +319,8 @@ def _sunk_by(order: SinkOrder, standing: Standing, counted: Counted, write_id: s
         source=order.rows if isinstance(order.rows, CatalogRows) else None,
         alone=alone,
         replaced=before.model_copy(update={"replaced": None}) if before else None,
+        earliest=next_place(standing.table),
+        since=sinks.first_of(order.key),
     )
 
 
@@ -329,7 +339,8 @@ def _commit(
     def check(table: Table) -> None:
         beating.confirm()
         check_written(order.spec.table, standing.table.schema(), table.schema())
-        if known_sink(table, order.key) != standing.before:
+        sinks = StandingSinks(table)
+        if sinks.of(order.key) != standing.before or sinks.may_stand(order.key) != standing.doubtful:
             raise ConflictError(f"table {order.spec.table}: another run has sunk {order.key} meanwhile")
         if table.metadata.current_snapshot_id != planned:
             check_none_came(order, standing, table, counted, replaced)

@@ -44,12 +44,15 @@ class Standing:
     table : pyiceberg.table.Table
     before : Sunk or None
         What was sunk under the key of the order.
+    doubtful : bool
+        Whether some sink of that key may stand of which no more is known.
     spec : str
         The name of its spec.
     """
 
     table: Table
     before: Sunk | None
+    doubtful: bool
     spec: str
 
     @cached_property

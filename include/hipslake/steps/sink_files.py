@@ -17,7 +17,7 @@ from hipslake.steps.sink import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import FileRows, SinkOrder
-from hipslake.tables.sunk import known_sink, was_sunk_earlier
+from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
 
 _log = logging.getLogger(__name__)
 
@@ -78,8 +78,13 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     )
     with phases("table"), closing(open_catalog(spec.iceberg, frozen.warehouse)) as iceberg:
         table = find_table(iceberg, spec.table)
-        known = None if table is None else known_sink(table, order.key)
-        earlier = table is not None and was_sunk_earlier(table, order.key, order.start)
+        standing = None if table is None else StandingSinks(table)
+        known = None if standing is None else standing.of(order.key)
+        earlier = (
+            table is not None
+            and standing is not None
+            and (was_sunk_earlier(table, order.key, order.start) or standing.may_stand(order.key))
+        )
     why_none = ""
     overwrites = table is not None and spec.mode is TableMode.OVERWRITE_INTERVAL
     if not files and known is None and not earlier and not overwrites:

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping
 
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot
 
+from hipslake.tables.sunk_model import SnapshotPlace
 from hipslake.versions.write_id import is_write_id
 
 REWRITTEN = "hipslake.rewritten."
@@ -25,6 +27,9 @@ REWRITTEN = "hipslake.rewritten."
 WRITE_PROPERTY = "hipslake.write"
 """In the summary of a snapshot: the write whose files it added."""
 _PICKED_FROM = "source-snapshot-id"  # Iceberg's: of a snapshot that was cherry-picked
+
+START = SnapshotPlace(0, 0)
+"""No snapshot lies before it."""
 
 
 class History:
@@ -40,21 +45,35 @@ class History:
         The current one first.
     made : list of Snapshot
         The same, but for those that were cherry-picked: in their place the ones that these were made of.
+    left : list of Snapshot
+        Those that are no ancestors, as far as that is known.
     """
 
     def __init__(self, table: Table) -> None:
         self.ancestors = _ancestors(table)
         self.made = [_picked_from(table, snapshot) or snapshot for snapshot in self.ancestors]
         reached = {snapshot.snapshot_id for snapshot in (*self.ancestors, *self.made)}
-        end = _age(self.ancestors[-1]) if self.ancestors else (0, 0)
+        line = {snapshot.snapshot_id for snapshot in self.ancestors}
+        self.left = [each for each in table.snapshots() if each.snapshot_id not in line]
+        self._known_from = _known_from(table, self.ancestors)
         by_write: dict[str, bool] = {}
         for snapshot in table.snapshots():
             is_reached = snapshot.snapshot_id in reached
-            if not is_reached and _age(snapshot) < end:
+            if not is_reached and place_of(snapshot) < self._known_from:
                 continue  # what lay between has expired, so whether it is an ancestor is not known
             if write := summary_of(snapshot).get(WRITE_PROPERTY):
                 by_write[write] = by_write.get(write, False) or is_reached
         self._stands = by_write
+
+    def covers(self, place: SnapshotPlace) -> bool:
+        """Whether all writes are known that stand and have their snapshot at a place or after it."""
+        line = zip(self.ancestors, self.made, strict=True)
+        lost = any(made is snapshot and _PICKED_FROM in summary_of(snapshot) for snapshot, made in line)
+        return place >= self._known_from and not lost
+
+    def may_descend_from(self, snapshot_id: int) -> bool:
+        """Whether the current snapshot descends from one, or that one has expired."""
+        return all(each.snapshot_id != snapshot_id for each in self.left)
 
     def rolled_back(self, write_id: str) -> bool:
         """Whether a write has a snapshot, and the current one does not descend from it."""
@@ -65,9 +84,18 @@ class History:
         return write_id in self._stands
 
 
-def _age(snapshot: Snapshot) -> tuple[int, int]:
-    """Ascending with the time of the commit; tables of format version 1 know no sequence numbers."""
-    return snapshot.sequence_number or 0, snapshot.timestamp_ms
+def place_of(snapshot: Snapshot) -> SnapshotPlace:
+    """A snapshot's place among all of its table."""
+    return SnapshotPlace(snapshot.sequence_number or 0, snapshot.timestamp_ms)
+
+
+def next_place(table: Table) -> SnapshotPlace:
+    """The first place that a snapshot to come can have."""
+    metadata = table.metadata
+    if not isinstance(metadata, TableMetadataV1):
+        return SnapshotPlace(metadata.last_sequence_number + 1, 0)
+    current = table.current_snapshot()
+    return START if current is None else place_of(current)
 
 
 def _picked_from(table: Table, snapshot: Snapshot) -> Snapshot | None:
@@ -131,6 +159,25 @@ def _origins(table: Table) -> dict[str, str]:
         for name, value in table.properties.items()
         if name.startswith(REWRITTEN)
     }
+
+
+def _known_from(table: Table, ancestors: list[Snapshot]) -> SnapshotPlace:
+    """From where on it is known of each write whether it stands.
+
+    From the oldest ancestor on that has not expired; and in the stretch of the newest snapshots of which none
+    has, which sequence numbers tell: no ancestor was lost there. That the oldest has no parent tells nothing,
+    as pyiceberg takes it away when the parent expires.
+    """
+    if not ancestors:
+        return START
+    oldest = place_of(ancestors[-1])
+    if oldest.sequence == 0:
+        return oldest
+    there = {snapshot.sequence_number for snapshot in table.snapshots()}
+    first = next_place(table).sequence
+    while first > 1 and first - 1 in there:
+        first -= 1
+    return SnapshotPlace(min(oldest.sequence, first), 0)
 
 
 def _ancestors(table: Table) -> list[Snapshot]:

@@ -30,7 +30,7 @@ def packed(sinks: Iterable[Sunk]) -> str:
         Of one spec.
     """
     sources: list[dict[str, Any]] = []
-    rows = []
+    rows, places = [], []
     for sunk in sorted(sinks, key=lambda each: each.key):
         place = _place_of(sunk.source)
         if place is not None and place not in sources:
@@ -51,7 +51,9 @@ def packed(sinks: Iterable[Sunk]) -> str:
                 else None,
             ]
         )
-    text = json.dumps({"sources": sources, "sinks": rows}, separators=(",", ":"))
+        places.append([sunk.earliest, sunk.since])
+    told = {"sources": sources, "sinks": rows, "places": places}
+    text = json.dumps(told, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
@@ -72,8 +74,10 @@ def unpacked(text: str, name: str) -> dict[str, Sunk]:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b64decode(text, validate=True), _MOST)
         told = json.loads(data)
-        found = [_sunk_of(row, told["sources"]) for row in told["sinks"]]
-    except (ValueError, TypeError, KeyError, IndexError, RecursionError, zlib.error) as error:
+        rows = told["sinks"]
+        places = told.get("places") or [[None, None]] * len(rows)  # earlier versions noted none
+        found = [_sunk_of(row, told["sources"], *of) for row, of in zip(rows, places, strict=True)]
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, zlib.error) as error:
         raise PlanError(
             f"property {name!r} of the table does not say what was sunk before ({str(error)[:200]}); remove "
             "it, if nothing of these intervals is sunk again"
@@ -101,7 +105,7 @@ def _place_of(source: CatalogRows | None) -> dict[str, Any] | None:
     }
 
 
-def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]]) -> Sunk:
+def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> Sunk:
     key, fingerprint, content, rows, write, at, start, end, alone, source = row
     place = None
     if source is not None:
@@ -119,5 +123,7 @@ def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]]) -> Sunk:
             "end": end,
             "alone": alone,
             "source": place,
+            "earliest": earliest,
+            "since": since,
         }
     )

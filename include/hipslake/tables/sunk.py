@@ -18,9 +18,9 @@ from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
-from hipslake.tables.lineage import WRITE_PROPERTY, History, summary_of
+from hipslake.tables.lineage import START, WRITE_PROPERTY, History, next_place, place_of, summary_of
 from hipslake.tables.older_sinks import packed, unpacked
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.sunk_model import SnapshotPlace, Sunk
 
 Model = TypeVar("Model", bound=Frozen)
 
@@ -79,19 +79,22 @@ def true_properties(table: Table) -> PropertyChange:
 
 
 def _standing_of_all(table: Table) -> dict[str, Sunk]:
-    """By key."""
+    """By key; with those keys of which some sink may stand, here or where a branch takes the table to."""
     standing, found = StandingSinks(table), {}
     for key in standing.keys:
         each = standing.of(key)
-        if each is None or (not standing.is_told(key) and was_sunk_earlier(table, key, each.start)):
+        if each is None:
+            each = standing.trace_of(key)
+        elif not standing.is_told(key) and was_sunk_earlier(table, key, each.start):
             continue
-        found[key] = each
+        if each is not None:
+            found[key] = each
     return found
 
 
 def _change(table: Table, sinks: Mapping[str, Sunk]) -> PropertyChange:
     """What makes the properties of a table tell of some sinks: the newest one by one, the others packed."""
-    by_age = sorted((each for each in sinks.values() if not each.whole), key=_age)
+    by_age = sorted((each for each in sinks.values() if each.write and not each.whole), key=_age)
     old = by_age[: max(0, len(by_age) - KEPT)]
     packs: dict[str, list[Sunk]] = {}
     for each in old:
@@ -149,15 +152,63 @@ class StandingSinks:
 
     def of(self, key: str) -> Sunk | None:
         """What stands of what was sunk under a key; as `known_sink`."""
+        told = self._told(key)
+        return self.instead_of(told) if told is not None else self._of_snapshot(key)
+
+    def may_stand(self, key: str) -> bool:
+        """Whether some sink of a key may stand of which no more is known, as `of` gives none.
+
+        So it is where others have taken the table back to what came before the last two sinks of a key, and
+        the snapshots have expired that tell of those before them.
+        """
+        told, since = self._told(key), self._since(key)
+        if told is None or since is None or self.of(key) is not None or self._history.covers(since):
+            return False
+        return told.absent_on is None or not self._history.may_descend_from(told.absent_on)
+
+    def first_of(self, key: str) -> SnapshotPlace:
+        """No snapshot before this place is of a sink of a key; the next one, if there was none."""
+        told = self._told(key) or self._of_snapshot(key)
+        return next_place(self._table) if told is None else told.since or START
+
+    def trace_of(self, key: str) -> Sunk | None:
+        """What is to be kept of a key of which no sink is known to stand; None if none can come to light."""
+        told, since = self._told(key), self._since(key)
+        if told is None or since is None:
+            return None
+        doubtful = self.may_stand(key)
+        if not doubtful and not any(place_of(each) >= since for each in self._history.left):
+            return None
+        return Sunk(
+            key=key,
+            fingerprint="",
+            content="",
+            rows=0,
+            write="",
+            start=told.start,
+            end=told.end,
+            whole=told.whole,
+            absent_on=None if doubtful else self._table.metadata.current_snapshot_id,
+            since=since,
+        )
+
+    def _told(self, key: str) -> Sunk | None:
+        """What a property says."""
         text = self._table.properties.get(_name(key))
         try:
-            told = self._older.get(key) if text is None else Sunk.model_validate_json(text)
+            return self._older.get(key) if text is None else Sunk.model_validate_json(text)
         except ValidationError as error:
             raise PlanError(
                 f"table {'.'.join(self._table.name())}: property {_name(key)!r} does not say what was sunk "
                 f"({error}); remove it, if nothing of that interval is in the table"
             ) from None
-        return self.instead_of(told) if told is not None else self._of_snapshot(key)
+
+    def _since(self, key: str) -> SnapshotPlace | None:
+        """As `first_of`; None if there was none, or one only, noted by an earlier version of this library."""
+        told = self._told(key)
+        if told is None or told.since is not None:
+            return None if told is None else told.since
+        return START if told.replaced is not None or key in self._older else None
 
     def instead_of(self, told: Sunk) -> Sunk | None:
         """The sink that stands, where a property tells of one of its key."""
@@ -166,8 +217,12 @@ class StandingSinks:
             found = found.model_copy(update={"start": told.start, "end": told.end, "whole": told.whole})
         if found is not None and found.write == told.write:
             return told
-        if self._history.knows(told.write):
-            if found is None and self._history.rolled_back(told.write):
+        if not told.write:
+            return found
+        # Its snapshot would be known.
+        gone = told.earliest is not None and self._history.covers(told.earliest)
+        if self._history.knows(told.write) or gone:
+            if found is None and (gone or self._history.rolled_back(told.write)):
                 return None if told.replaced is None else self.instead_of(told.replaced)
             return found or told
         # Its snapshot has expired: it stands, unless a later sink of the key does.
