@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from hipslake.compaction.parquet_folder import mark_from
-from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, known_sink, sunk_properties, was_sunk_earlier
+from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, StandingSinks, sunk_properties, was_sunk_earlier
 from hipslake.tables.sunk_model import Sunk
 
 from tests.catalog.little import WRITE
@@ -42,10 +42,17 @@ def _properties(random: Random) -> Case:
         "rows": 3,
         "write": WRITE,
         "start": "2026-11-21T00:00:00Z",
+        "absent_on": 7,
+        "earliest": [3, 0],
+        "since": [1, 0],
     }
     earlier = {"spec": "s", "intervals": [["2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"]], "others": ["0"]}
     row = ["s/2026-01-01", "f" * 16, WRITE, 3, WRITE, None, "2026-01-01T00:00:00Z", None, True, [0, 1, "n"]]
-    older = {"sources": [{"uri": "x", "columns": None, "filters": None}], "sinks": [row]}
+    older = {
+        "sources": [{"uri": "x", "columns": None, "filters": None}],
+        "sinks": [row],
+        "places": [[[3, 0], None]],
+    }
     shaped = reshaped(random, older, WORDS) if random.random() < 0.7 else nested(random, 300)
     packed = zlib.compress(json.dumps(shaped).encode())
     told = {
@@ -75,7 +82,8 @@ def _read_properties(case: Case, folder: Path) -> None:
     key = case.told["key"]
     mine = Sunk(key=key, fingerprint="g", content="d", rows=1, write=WRITE)
     with refusals() as tried:
-        tried(lambda: known_sink(table, key))
+        tried(lambda: StandingSinks(table).of(key))
+        tried(lambda: StandingSinks(table).may_stand(key))
         tried(lambda: was_sunk_earlier(table, key, None))
         tried(lambda: sunk_properties(table, mine))
 

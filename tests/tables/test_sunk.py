@@ -17,7 +17,7 @@ from hipslake.tables import sunk
 from hipslake.tables.older_sinks import packed, same_digest, unpacked
 from hipslake.tables.order import CatalogRows
 from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, Earlier
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.sunk_model import SnapshotPlace, Sunk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,6 +163,7 @@ def test_other_properties_in_their_place_are_told(lake: Lake) -> None:
 
 
 TIMES = st.datetimes(timezones=st.just(dt.UTC))
+PLACES = st.builds(SnapshotPlace, st.integers(0, 2**62), st.integers(0, 2**62))
 SINKS = st.builds(
     Sunk,
     key=st.text(),
@@ -174,6 +175,8 @@ SINKS = st.builds(
     start=st.none() | TIMES,
     end=st.none() | TIMES,
     alone=st.booleans(),
+    earliest=st.none() | PLACES,
+    since=st.none() | PLACES,
 )
 
 
@@ -207,6 +210,7 @@ def test_ten_years_of_nights_are_a_small_property() -> None:
             uri="s3://bucket/catalogs/detections", version=number, increment=key, content=write
         )
         given = {"rows": 100_000 + number, "write": write, "at": end, "start": start, "end": end}
+        given["earliest"] = given["since"] = SnapshotPlace(4 * number + 1, 0)
         return Sunk(key=key, fingerprint=digest, content=write, source=source, **given)
 
     assert len(packed(one(number) for number in range(3650))) < 70 * 3650

@@ -55,7 +55,9 @@ class History:
         reached = {snapshot.snapshot_id for snapshot in (*self.ancestors, *self.made)}
         line = {snapshot.snapshot_id for snapshot in self.ancestors}
         self.left = [each for each in table.snapshots() if each.snapshot_id not in line]
-        self._known_from = _known_from(table, self.ancestors)
+        line_of = zip(self.ancestors, self.made, strict=True)
+        lost = any(made is snapshot and _PICKED_FROM in summary_of(snapshot) for snapshot, made in line_of)
+        self._known_from, self._knows_picked = _known_from(table, self.ancestors), not lost
         by_write: dict[str, bool] = {}
         for snapshot in table.snapshots():
             is_reached = snapshot.snapshot_id in reached
@@ -67,9 +69,7 @@ class History:
 
     def covers(self, place: SnapshotPlace) -> bool:
         """Whether all writes are known that stand and have their snapshot at a place or after it."""
-        line = zip(self.ancestors, self.made, strict=True)
-        lost = any(made is snapshot and _PICKED_FROM in summary_of(snapshot) for snapshot, made in line)
-        return place >= self._known_from and not lost
+        return self._knows_picked and place >= self._known_from
 
     def may_descend_from(self, snapshot_id: int) -> bool:
         """Whether the current snapshot descends from one, or that one has expired."""

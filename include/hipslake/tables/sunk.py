@@ -151,7 +151,15 @@ class StandingSinks:
         return _name(key) in self._table.properties or key in self._older
 
     def of(self, key: str) -> Sunk | None:
-        """What stands of what was sunk under a key; as `known_sink`."""
+        """What stands of what was sunk under a key.
+
+        None if nothing was, or was rolled back; or it is so old that no more than that is known.
+
+        Raises
+        ------
+        PlanError
+            The property is not ours.
+        """
         told = self._told(key)
         return self.instead_of(told) if told is not None else self._of_snapshot(key)
 
@@ -219,7 +227,7 @@ class StandingSinks:
             return told
         if not told.write:
             return found
-        # Its snapshot would be known.
+        # If it stood, its snapshot would be known.
         gone = told.earliest is not None and self._history.covers(told.earliest)
         if self._history.knows(told.write) or gone:
             if found is None and (gone or self._history.rolled_back(told.write)):
@@ -240,19 +248,6 @@ class StandingSinks:
             rows=int(summary.get("added-records", 0)),
             write=summary.get(WRITE_PROPERTY, ""),
         )
-
-
-def known_sink(table: Table, key: str) -> Sunk | None:
-    """What stands of what was sunk under a key.
-
-    None if nothing was, or was rolled back; or it is so old that no more than that is known.
-
-    Raises
-    ------
-    PlanError
-        The property is not ours.
-    """
-    return StandingSinks(table).of(key)
 
 
 def writes_alone(table: Table) -> set[str]:
