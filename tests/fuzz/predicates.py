@@ -17,4 +17,4 @@ def _hold(case: Case, folder: Path) -> None:
     hold_everywhere(Random(int(case.data)), folder)
 
 
-PREDICATES = Target("predicates", _seed, _hold, refusals=(), cpu_seconds=120.0)
+PREDICATES = Target("predicates", _seed, _hold, share=3, refusals=(), cpu_seconds=120.0)
