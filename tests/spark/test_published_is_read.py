@@ -72,7 +72,12 @@ def test_published_is_read_in_minimal_leaves(
 def write(run: Run, target_bytes: int, block_bytes: int, seed: int) -> None:
     """What Spark does between the halves: blocks arrive in any order, each at its target."""
     task = WriteTask(
-        run.folder.uri, target_bytes, (("main", 30.0),), 1, Accumulator(0, 0, INT_ACCUMULATOR_PARAM)
+        run.folder.uri,
+        attempt="only",
+        target_bytes=target_bytes,
+        row_bytes=(("main", 30.0),),
+        cores=1,
+        written=Accumulator(0, 0, INT_ACCUMULATOR_PARAM),
     )
     numbers = pa.record_batch({"id": list(range(len(task.sources)))})
     blocks = list(_map_task(task.route, block_bytes, THROUGH_SHUFFLE)(iter([numbers])))
