@@ -79,7 +79,7 @@ def check_repair(survey: Survey, damages: dict[str, str]) -> None:
         assert survey.catalog.repair(dry_run=False).mended == ()
 
 
-@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_can_be_derived_is_mended(history: Survey, first: int) -> None:
     can = set(derivable(history))
     for number, names in enumerate(kinds_of_files(history.root).values()):

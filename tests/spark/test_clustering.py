@@ -88,9 +88,13 @@ def test_keys_in_the_jvm_are_those_of_numpy_for_every_type(
 
 
 @pytest.mark.parametrize(
-    ("clustering", "columns"), [(ZOrderClustering, 1), (ZOrderClustering, 6)]
-    + [(HilbertClustering, columns) for columns in (1, 2, 3, 4)],
-)  # fmt: skip
+    ("clustering", "columns"),
+    [
+        *[(ZOrderClustering, 1), pytest.param(ZOrderClustering, 6, marks=pytest.mark.slow)],
+        *[(HilbertClustering, columns) for columns in (1, 2, 3)],
+        pytest.param(HilbertClustering, 4, marks=pytest.mark.slow),
+    ],
+)
 def test_keys_in_the_jvm_are_those_of_numpy_for_any_number_of_columns(
     spark: SparkSession, clustering: type[SpaceFillingCurveClustering], columns: int
 ) -> None:

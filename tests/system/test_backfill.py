@@ -19,7 +19,8 @@ EMPTY, MISSING = 4, 3  # four run at once: the empty night is never the first of
 DAG = "catalog_ingest__stars"
 
 
-@pytest.mark.parametrize("nights", [5, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("nights", [5, 10])
 def test_nights_of_a_backfill_land_once(tmp_path: Path, nights: int) -> None:
     survey = Survey(tmp_path, more='schedule: "0 0 * * *"')
     specs = tmp_path / "specs" / "catalogs"

@@ -53,7 +53,8 @@ def ask_lsdb(peers_python: str) -> Iterator[Callable[[Path], dict[str, Any]]]:
         told.close()
 
 
-@pytest.mark.parametrize("append", ["rewrite", pytest.param("add_file", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("append", ["rewrite", "add_file"])
 def test_every_version_is_whole_and_the_end_is_one_ingest_of_all(
     tmp_path: Path, ask_lsdb: Callable[[Path], dict[str, Any]], append: str
 ) -> None:

@@ -85,6 +85,7 @@ def assert_landed_once(survey: Survey, nights: int, reports: list[AppendReport])
         standing = keys
 
 
+@pytest.mark.slow
 def test_eighty_increments_of_eight_writers_land_once(tmp_path: Path) -> None:
     survey = Survey(tmp_path)
     for number in range(WRITERS * NIGHTS):
