@@ -11,7 +11,8 @@ from typing import Any
 
 from hipslake.catalog.catalog import Catalog
 from hipslake.storage import Storage
-from hipslake.versions.files import POINTER, TOMBSTONES
+from hipslake.versions.digest import is_signed
+from hipslake.versions.files import POINTER, TOMBSTONES, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path, pulse
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
@@ -100,8 +101,14 @@ def _check_left(files: Files, changed: set[str], answers: dict[str, Any], folder
             alive = _beats(files.get(f"{write}/{HEARTBEAT}"))
             assert left == alive, f"{path} is {'left' if left else 'swept'}, and its write beats: {alive}"
             assert left or (folder / mark_path(write)).exists(), f"{write} is swept without a mark"
-    newest = answers["read"]
-    assert (folder / POINTER).read_bytes() == newest
+    number, pointed = answers["pointed at"], (folder / POINTER).read_bytes()
+    version, copy = version_path(number), files.get(POINTER, b"")
+    if version in files and version not in changed and not _tombstone(files[version]):
+        assert pointed == files[version], "the newest version is not what is pointed at"
+    elif is_signed(copy) and POINTER not in changed and _head(copy).get("version") == number:
+        assert pointed == copy, "a sound copy is given up for a damaged version"
+    else:
+        assert pointed in (answers["read"], files.get(version))
 
 
 def _by_number(files: Files) -> Files:

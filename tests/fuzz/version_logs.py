@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from hipslake.storage import Storage
+from hipslake.versions.digest import UNSIGNED, signed
 from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path
 from hipslake.versions.ordinals import ORDINALS
@@ -62,18 +63,19 @@ def files_of(case: Case) -> Files:
 def sound_log(random: Random) -> Files:
     """The files of a log that was written to, rolled back, vacuumed, read and swept as it may happen."""
     versions = _versions(random, random.randint(1, 6))
+    text = _signed if _likely(random) else _unsigned
     files: Files = {}
     taken = random.sample(range(1, len(versions)), random.randrange(len(versions))) if _likely(random) else []
     for number, document in enumerate(versions, 1):
-        whole = json.dumps(document).encode()
-        files[version_path(number)] = tombstone(number, document["write_id"]) if number in taken else whole
+        gone = number in taken
+        files[version_path(number)] = tombstone(number, document["write_id"]) if gone else text(document)
     if taken and random.random() < 0.7:
         noted = random.sample(taken, random.randint(1, len(taken)))
         told = {str(number): versions[number - 1]["write_id"] for number in sorted(noted)}
         files[TOMBSTONES] = json.dumps(told).encode()
     if random.random() < 0.9:
         behind = len(versions) - 1 if random.random() < 0.2 else len(versions)
-        files[POINTER] = json.dumps(versions[max(behind, 1) - 1]).encode()
+        files[POINTER] = text(versions[max(behind, 1) - 1])
     if _likely(random):
         files[COLLECTION] = f"obs_collection={versions[-1]['write_id']}/main\n".encode()
     for number, document in enumerate(versions, 1):
@@ -81,6 +83,16 @@ def sound_log(random: Random) -> Files:
         files[f"{ORDINALS}/{number - 1:08d}.json"] = _told(ordinal=number - 1, owner=document["write_id"])
     _lay_others(random, files, len(versions))
     return files
+
+
+def _signed(document: dict[str, Any]) -> bytes:
+    """A version's file with its checksum, as it is written."""
+    return signed(json.dumps({**document, "sha256": UNSIGNED}).encode())
+
+
+def _unsigned(document: dict[str, Any]) -> bytes:
+    """A version's file as earlier versions of the library wrote it."""
+    return json.dumps(document).encode()
 
 
 def _versions(random: Random, count: int) -> list[dict[str, Any]]:
@@ -98,6 +110,7 @@ def _versions(random: Random, count: int) -> list[dict[str, Any]]:
                 document = copy.deepcopy(versions[restored - 1])
             case _:
                 document = json.loads(_whole().replace(WRITE, write))
+        document.pop("sha256", None)
         document |= {"version": number, "parent": number - 1 or None, "restored": restored, "write_id": write}
         versions.append(document)
     return versions

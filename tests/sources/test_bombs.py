@@ -140,6 +140,24 @@ def test_a_quote_without_end_in_a_csv_header_is_refused(tmp_path: Path) -> None:
     assert "no line ends in 16 MiB" in outcome(path, "csv", newlines_in_values=True)
 
 
+@pytest.mark.parametrize("line", [b"\n", b"\r\n", b"#\n", b"# a comment\n"])
+def test_millions_of_lines_before_a_csv_header_are_passed_over_in_time(tmp_path: Path, line: bytes) -> None:
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(line * (15 * MIB // len(line)) + b"a,b\n1,2\n"))
+    told = outcome(path, "csv", comment="#")
+    assert told == "read 1" or "far more than" in told, told
+    (tmp_path / "b.csv").write_bytes(line * 1_000_000 + b"a,b\n1,2\n")
+    assert outcome(tmp_path / "b.csv", "csv", comment="#") == "read 1"
+
+
+def test_a_pattern_longer_than_any_path_is_refused(tmp_path: Path) -> None:
+    from hipslake.errors import InputError
+    from hipslake.sources.files import list_files
+
+    with pytest.raises(InputError, match="a path has at most 4096"):
+        list_files(f"{tmp_path}/{'[' * 70_000}")
+
+
 def test_a_heap_without_end_is_not_unpacked(tmp_path: Path) -> None:
     heap = fits.Column("v", "PB()", array=np.array([np.zeros(3, "u1")] * 2, dtype=object))
     table = fits.BinTableHDU.from_columns([heap])

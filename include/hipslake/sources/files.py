@@ -14,6 +14,7 @@ from hipslake.specs.environment import expand
 from hipslake.storage import Storage
 
 _MAGIC = re.compile(r"[*?\[]")
+_LONGEST_PATTERN = 4096  # PATH_MAX of Linux
 _NAMED = 5  # of what is passed over, in messages
 
 
@@ -48,11 +49,14 @@ def list_files(uri: str) -> FileListing:
         When no file matches.
     InputError
         When the URI names a folder: waiting for files would not help. When a link leads out of the landing.
+        When the pattern is longer than any path.
     SpecError
         When a variable is not set.
     """
     expanded = expand(uri)
     storage, pattern = _rooted(expanded)
+    if len(pattern) > _LONGEST_PATTERN:  # longer than any path; the time to read one grows with its square
+        raise InputError(f"a pattern of {len(pattern)} characters: a path has at most {_LONGEST_PATTERN}")
     matches = storage.matches(pattern)
     found = [(storage.uri(entry.path), entry) for entry in matches.files]
     passed_over = tuple(storage.uri(entry.path) for entry in matches.passed_over)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from typing import BinaryIO, NamedTuple
 
 from hipslake.errors import CorruptFileError, SchemaMismatchError
@@ -46,11 +47,20 @@ def read_header(text: BinaryIO, options: CsvOptions, uri: str) -> CsvHeader | No
     if not options.header:
         names = options.column_names or ()
         return CsvHeader(names, lines.position) if lines.has_more() else None
-    while (line := lines.next(quotes=options.newlines_in_values)) is not None:
+    passed_over = _passed_over(options)
+    while (line := lines.next_but(passed_over, quotes=options.newlines_in_values)) is not None:
         if _is_row(line, options):
             names = _names(line, options, uri)
             return CsvHeader(names, lines.position)
     return None
+
+
+def _passed_over(options: CsvOptions) -> re.Pattern[bytes]:
+    """Empty lines and comments, any number; but no comment with a quote, which may go on in the next line."""
+    if options.comment is None:
+        return re.compile(rb"(?:\r*\n)*+")
+    quote = re.escape((options.quote or "").encode())
+    return re.compile(rb"(?:\r*\n|%s[^\n%s]*+\n)*+" % (re.escape(options.comment.encode()), quote))
 
 
 def _is_row(line: bytes, options: CsvOptions) -> bool:
@@ -111,6 +121,12 @@ class _Lines:
         line = self._buffer[self.position : end]
         self.position = end
         return line
+
+    def next_but(self, passed_over: re.Pattern[bytes], *, quotes: bool) -> bytes | None:
+        """The same, after what is passed over at once: a file may begin with millions of empty lines."""
+        found = passed_over.match(self._buffer, self.position)
+        self.position = found.end() if found else self.position
+        return self.next(quotes=quotes)
 
     def _end(self, *, quotes: bool) -> int:
         """Return the byte after the next line end in the buffer, 0 if there is none."""
