@@ -249,3 +249,16 @@ def test_a_dictionary_of_large_words_that_few_rows_name_is_read(tmp_path: Path) 
         dictionary_pagesize_limit=1 << 30,
     )
     assert outcome(tmp_path / "a.parquet", "parquet") == "read 16"
+
+
+def test_sizes_in_a_footer_that_contradict_the_schema_do_not_end_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"word": ["a", "b", None]}), path)
+    optional, required = b"\x15\x0c\x25\x02\x18\x04word", b"\x15\x0c\x25\x00\x18\x04word"
+    data = path.read_bytes()
+    assert data.count(optional) == 1
+    path.write_bytes(data.replace(optional, required))
+    told = outcome(path, "parquet")
+    assert (
+        "a.parquet is damaged in row group 0, column 'word': Definition level histogram size mismatch" in told
+    )

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hipslake.clustering.ranges import RangeBounds
 from hipslake.clustering.skipping import FileBoxes
 from hipslake.compaction.opened_parquet import opened_parquet
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.storage import Storage
 from hipslake.tables.old_rows import names_in_file
 
@@ -46,9 +47,9 @@ class Footer(NamedTuple):
             return Bounds(None, None, True)
         at = [n for n in range(self.metadata.num_columns) if self.metadata.schema.column(n).path == name]
         found: list[tuple[Any, Any]] = []
-        nulls = 0
+        nulls, chunks = 0, ColumnChunks(self.metadata)
         for group in range(self.metadata.num_row_groups):
-            statistics = self.metadata.row_group(group).column(at[0]).statistics if at else None
+            statistics = chunks(group, at[0]).statistics if at else None
             if statistics is None:
                 return Bounds(None, None, False)
             nulls += statistics.null_count if statistics.has_null_count else 0

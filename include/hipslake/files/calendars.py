@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.files.int96 import StoredTimes, leaf_count, leaves_of
 from hipslake.files.parquet_footer import stored_footer
 
@@ -74,9 +75,9 @@ def check_calendar(
     columns = [column for column in _columns_of_old_days(metadata) if column.name in asked]
     if not columns or not len(groups):
         return
-    unsure = []
+    unsure, chunks = [], ColumnChunks(metadata)
     for column in columns:
-        lowest = [_least(metadata.row_group(group).column(column.place)) for group in groups]
+        lowest = [_least(chunks(group, column.place)) for group in groups]
         known = [value for value in lowest if value is not None]
         if len(known) < len(lowest) or column.per_day is None:
             unsure.append(column)

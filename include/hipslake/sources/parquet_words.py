@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion, most_bytes
 from hipslake.sources.model import SourceFile
@@ -90,10 +91,12 @@ def _with_dictionaries(
 ) -> Iterator[tuple[int, str, int, int, bool]]:
     """Chunks with a dictionary of texts: row group, column, values, bytes, and whether that is large."""
     metadata = parquet.metadata
+    chunks = ColumnChunks(metadata)
     for group in groups:
-        chunks = metadata.row_group(group)
         for number in range(metadata.num_columns):
-            chunk = chunks.column(number)
+            if metadata.schema.column(number).physical_type != "BYTE_ARRAY":
+                continue
+            chunk = chunks(group, number)
             if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
                 continue
             size = chunk.total_uncompressed_size
