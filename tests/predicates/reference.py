@@ -45,8 +45,8 @@ class Node(ABC):
     @abstractmethod
     def text(self) -> str: ...
 
-    def columns(self) -> set[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def columns(self) -> set[str]: ...
 
     def __str__(self) -> str:
         return self.text()

@@ -97,7 +97,7 @@ def _with_dictionaries(
             if metadata.schema.column(number).physical_type != "BYTE_ARRAY":
                 continue
             chunk = chunks(group, number)
-            if chunk.physical_type != "BYTE_ARRAY" or not chunk.has_dictionary_page:
+            if not chunk.has_dictionary_page:
                 continue
             size = chunk.total_uncompressed_size
             stored = (chunk.data_page_offset or 0) - (chunk.dictionary_page_offset or 0)

@@ -52,8 +52,8 @@ class History:
     def __init__(self, table: Table) -> None:
         self.ancestors = _ancestors(table)
         self.made = [_picked_from(table, snapshot) or snapshot for snapshot in self.ancestors]
-        reached = {snapshot.snapshot_id for snapshot in (*self.ancestors, *self.made)}
         line = {snapshot.snapshot_id for snapshot in self.ancestors}
+        reached = line | {snapshot.snapshot_id for snapshot in self.made}
         self.left = [each for each in table.snapshots() if each.snapshot_id not in line]
         line_of = zip(self.ancestors, self.made, strict=True)
         lost = any(made is snapshot and _PICKED_FROM in summary_of(snapshot) for snapshot, made in line_of)
