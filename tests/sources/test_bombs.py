@@ -86,6 +86,33 @@ VOTABLES = {
         b"<VOTABLE><RESOURCE><TABLE>" + b"<PARAM name='a'/>" * 1_500_000,
         "the header .* does not end",
     ),
+    "rows without cells": (votable(rows=b"<TR/>" * 10_000_000), "a row with 0 cells"),
+    "rows of a table without fields": (
+        b"<VOTABLE><TABLE><DATA><TABLEDATA>" + b"<TR/>" * 10_000_000,
+        "rows, but no FIELD",
+    ),
+    "rows before the tables": (
+        votable(b"<TR></TR>" * 6_000_000),
+        "elements outside of rows|header .* not end",
+    ),
+    "rows before the first row": (
+        votable().replace(b"<TABLEDATA>", b"<TR/>" * 10_000_000 + b"<TABLEDATA>"),
+        "elements outside of rows",
+    ),
+    "rows after the stream": (
+        votable().replace(b"<TABLEDATA></TABLEDATA>", b"<BINARY><STREAM></STREAM>" + b"<TR/>" * 10_000_000),
+        "elements outside of rows",
+    ),
+    "words after the stream": (
+        votable().replace(b"<TABLEDATA></TABLEDATA>", b"<BINARY><STREAM></STREAM>" + b"words " * 10_000_000),
+        "the header .* does not end",
+    ),
+    "rows of a table before": (
+        b"<VOTABLE><TABLE><DATA><TABLEDATA>"
+        + b"<TR/>" * 10_000_000
+        + b"</TABLEDATA></DATA></TABLE></VOTABLE>",
+        "elements in rows of other tables",
+    ),
     "a document type without end": (
         b"<!DOCTYPE VOTABLE [" + b"<!ELEMENT a ANY>" * 4_000_000,
         "the header .* does not end|no VOTable|no XML",
@@ -98,7 +125,8 @@ def test_votables_of_hostile_shape_are_refused(tmp_path: Path, name: str) -> Non
     content, expected = VOTABLES[name]
     path = tmp_path / "a.xml.gz"
     path.write_bytes(gzip.compress(content, 6))
-    told = outcome(path, "votable", table="stars" if name == "tables without end" else 0)
+    table = {"tables without end": "stars", "rows of a table before": 1}.get(name, 0)
+    told = outcome(path, "votable", table=table)
     assert re.search(expected, told), told
 
 

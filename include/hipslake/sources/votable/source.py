@@ -47,7 +47,7 @@ class VotableSource(DescribedSource[Columns]):
         ]
 
     def read_head(self, file: SourceFile) -> Columns:
-        parser = VotableParser(self._options.table, file.uri)
+        parser = VotableParser(self._options.table, file)
         with explained(file), decompressed(file, self._options.compression) as text:
             while parser.fields is None and (data := text.read(_HEADER_BYTES)):
                 parser.feed(data)
@@ -66,7 +66,7 @@ class VotableSource(DescribedSource[Columns]):
         wanted = selected(schema, columns)
         uri = split.file.uri
         check_unchanged(split.file)
-        parser = VotableParser(self._options.table, uri)
+        parser = VotableParser(self._options.table, split.file)
         rows = _Rows(parser, wanted.names, uri, nan_is_null=self._options.nan_is_null)
         with explained(split.file), decompressed(split.file, self._options.compression) as text:
             while data := text.read(_CHUNK_BYTES):

@@ -9,6 +9,7 @@ from xml.parsers import expat
 
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.blocks import LONGEST_ROW
+from hipslake.sources.model import SourceFile
 from hipslake.sources.votable.fields import VotableField, read_field
 
 Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
@@ -16,6 +17,9 @@ Serialization = Literal["TABLEDATA", "BINARY", "BINARY2"]
 _PIECE_BYTES = 64 << 10
 _MOST_DEPTH = 100
 _MOST_NAMES = 10_000  # of elements and attributes, and of tables; expat keeps each
+_MOST_ELEMENTS = 1_000_000  # outside of rows
+_MOST_PASSED = 5_000_000  # in rows of other tables, of any file
+_PASSED_RATIO = 10  # of them per byte of a file, at most
 _LONGEST_TOKEN = 4 << 20  # bytes of a tag with its attributes, or of a comment; expat keeps it until it ends
 _LONGEST_HEADER = 16 << 20
 
@@ -27,8 +31,8 @@ class VotableParser:
     ----------
     table
         Its number, counted from 0 through the file, or its ID or name; None: the first one.
-    uri
-        The file, for messages.
+    file
+        That is read.
 
     Attributes
     ----------
@@ -40,11 +44,11 @@ class VotableParser:
         Cells of the rows met, of TABLEDATA. Who uses them empties the list.
     """
 
-    def __init__(self, table: int | str | None, uri: str) -> None:
+    def __init__(self, table: int | str | None, file: SourceFile) -> None:
         self.fields: tuple[VotableField, ...] | None = None
         self.serialization: Serialization | Literal[""] = ""
         self.rows: list[list[str]] = []
-        self._asked, self._uri = 0 if table is None else table, uri
+        self._asked, self._uri = 0 if table is None else table, file.uri
         self._passed: list[str] = []  # names of the tables before
         self._bytes = 0  # that were read
         self._began = 0  # where what is being read began: the file, the table, or a row of it
@@ -57,8 +61,11 @@ class VotableParser:
         self._text: list[str] = []
         self._row: list[str] = []
         self._base64: list[str] = []
-        self._in_stream = False
+        self._within: Literal["header", "rows", "stream", "passed rows"] = "header"
+        self._elements = 0  # met in headers
+        self._passed_elements, self._most_passed = 0, max(_MOST_PASSED, _PASSED_RATIO * file.size)
         self._depth = 0
+        self._passed_depth = 0  # of the DATA that is passed over
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -107,11 +114,12 @@ class VotableParser:
 
     def take_bytes(self) -> bytes:
         """Return the bytes met since the last call, of BINARY and BINARY2."""
-        if self._in_stream:
+        in_stream = self._within == "stream"
+        if in_stream:
             self._base64 += self._text
             self._text.clear()
         text = "".join("".join(self._base64).split())
-        whole = len(text) if not self._in_stream else len(text) - len(text) % 4
+        whole = len(text) - len(text) % 4 if in_stream else len(text)
         self._base64 = [text[whole:]]
         try:
             return binascii.a2b_base64(text[:whole], strict_mode=True) if whole else b""
@@ -134,13 +142,11 @@ class VotableParser:
             raise CorruptFileError(
                 f"{self._uri} has more than {_MOST_NAMES} tables, or names of elements; replace it"
             )
-        in_header = self._depth == 0 or (self._inside and self.fields is None)
-        if in_header and self._bytes - self._began > _LONGEST_HEADER:
+        if self._within == "header" and self._bytes - self._began > _LONGEST_HEADER:
             raise self._endless("the header", _LONGEST_HEADER)
         if len(self._row) > len(self._found):
             self._check_row()
-        in_rows = self._inside and self.serialization == "TABLEDATA"
-        if in_rows and self._bytes - self._began > LONGEST_ROW:
+        if self._within == "rows" and self._bytes - self._began > LONGEST_ROW:
             raise self._endless("a row", LONGEST_ROW)
 
     def _endless(self, what: str, most: int) -> CorruptFileError:
@@ -155,12 +161,17 @@ class VotableParser:
         if self._depth == 0 and name != "VOTABLE":
             raise CorruptFileError(f"{self._uri} is no VOTable: its root element is {name}")
         self._go_down()
+        self._elements += 1
+        if self._elements > _MOST_ELEMENTS:
+            raise CorruptFileError(
+                f"{self._uri} has more than {_MOST_ELEMENTS} elements outside of rows; replace it"
+            )
         if name == "INFO" and attributes.get("name") == "QUERY_STATUS" and attributes.get("value") == "ERROR":
             self._complaint = "; QUERY_STATUS is ERROR: "
         if name == "TABLE":
             self._inside = self.fields is None and self._is_asked_for(attributes)
             self._passed.append(attributes.get("name", attributes.get("ID", "")))
-            self._began = self._parser.CurrentByteIndex
+            self._enter("header")
             if self._inside and "ref" in attributes:
                 raise InputError(
                     f"{self._uri}: the table takes its fields from table {attributes['ref']!r}, which is not "
@@ -168,6 +179,19 @@ class VotableParser:
                 )
         elif self._inside:
             self._start_in_table(name, attributes)
+        elif name == "DATA":
+            self._passed_depth = self._depth
+            self._enter("passed rows")
+
+    def _enter(self, within: Literal["header", "rows", "stream", "passed rows"]) -> None:
+        """Go on in another part of the file, of which the length is told from here."""
+        self._within = within
+        self._began = self._parser.CurrentByteIndex
+        start, end = {
+            "rows": (self._start_cell, self._end_cell),
+            "passed rows": (self._start_passed, self._end_passed),
+        }.get(within, (self._start, self._end))
+        self._parser.StartElementHandler, self._parser.EndElementHandler = start, end
 
     def _go_down(self) -> None:
         self._depth += 1
@@ -184,13 +208,10 @@ class VotableParser:
                 self._null = attributes["null"]
             case "DATA":
                 self.fields = tuple(self._found)
-                self._began = self._parser.CurrentByteIndex
+                self._enter("header")
             case "TABLEDATA":
                 self.serialization = name
-                self._parser.StartElementHandler, self._parser.EndElementHandler = (
-                    self._start_cell,
-                    self._end_cell,
-                )
+                self._enter("rows")
             case "BINARY" | "BINARY2":
                 self.serialization = name
             case "FITS" | "PARQUET":
@@ -201,7 +222,7 @@ class VotableParser:
                         f"{self._uri}: the rows lie in another file, or are no base64; write them "
                         "as TABLEDATA, or within the file"
                     )
-                self._in_stream = True
+                self._enter("stream")
 
     def _start_cell(self, tag: str, attributes: dict[str, str]) -> None:
         """Within TABLEDATA, which has few elements and very many of them."""
@@ -221,8 +242,24 @@ class VotableParser:
             self._began = self._parser.CurrentByteIndex
         else:
             self._depth += 1
-            self._parser.StartElementHandler, self._parser.EndElementHandler = self._start, self._end
+            self._enter("header")
             self._end(tag)
+
+    def _start_passed(self, tag: str, attributes: dict[str, str]) -> None:
+        """Within the rows of a table that is not asked for."""
+        self._go_down()
+        self._passed_elements += 1
+        if self._passed_elements > self._most_passed:
+            raise InputError(
+                f"{self._uri}: more than {self._most_passed} elements in rows of other tables come of so "
+                "few bytes; write the table into a file of its own"
+            )
+
+    def _end_passed(self, tag: str) -> None:
+        self._depth -= 1
+        if self._depth < self._passed_depth:
+            self._text.clear()
+            self._enter("header")
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
@@ -241,12 +278,15 @@ class VotableParser:
                 self._attributes = None
             case "STREAM":
                 self._base64 += self._text
-                self._in_stream = False
+                self._enter("header")
             case "TABLE":
                 self.fields = tuple(self._found)
                 self._inside = False
+                self._enter("header")
 
     def _check_row(self) -> None:
+        if not self._found:
+            raise CorruptFileError(f"{self._uri}: the table has rows, but no FIELD; mend it")
         if len(self._row) != len(self._found):
             raise CorruptFileError(
                 f"{self._uri}: line {self._parser.CurrentLineNumber}: a row with {len(self._row)} cells, but "
