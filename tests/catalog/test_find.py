@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog import reading
 from hipslake.catalog.checks.findings import ProblemKind
-from hipslake.errors import IndexMissingError, SchemaMismatchError
+from hipslake.errors import IndexMissingError, SchemaMismatchError, VerificationError
 
 from tests.airflow_home import PROJECT
 from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
@@ -85,6 +86,20 @@ def test_what_cannot_be_found_is_told(catalog: Catalog) -> None:
         catalog.find("sourceid", [1])
     with pytest.raises(SchemaMismatchError, match="values of column 'source_id'"):
         catalog.find("source_id", ["seven"])
+
+
+@pytest.mark.parametrize("damage", [lambda data: None, lambda data: data[:-9], lambda data: bytes(len(data))])
+def test_a_damaged_index_is_told(
+    catalog: Catalog, tmp_path: Path, damage: Callable[[bytes], bytes | None]
+) -> None:
+    copy = Path(shutil.copytree(catalog.storage.root, tmp_path / "copy", symlinks=True))
+    for file in catalog.metadata.index_of("source_id").files:
+        damaged = damage((copy / file.path).read_bytes())
+        (copy / file.path).unlink()
+        if damaged is not None:
+            (copy / file.path).write_bytes(damaged)
+    with pytest.raises(VerificationError, match=r"Catalog.verify\(\) tells more"):
+        Catalog.open(copy).find("source_id", [3])
 
 
 def test_values_come_in_any_vessel(tmp_path: Path) -> None:

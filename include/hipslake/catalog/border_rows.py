@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.leaf_rows import range_of, told
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec
 from hipslake.sphere.intervals import Intervals
@@ -97,10 +98,12 @@ class _LeafFile:
         self._storage, self._path, self._schema = storage, path, schema
         with told(storage, path):
             self.parquet = pq.ParquetFile(source, pre_buffer=not storage.is_local)  # few large requests
+            self._chunks = ColumnChunks(self.parquet.metadata)
 
     def meets(self, number: int, border: Intervals) -> bool:
         """Whether a row group may hold rows of the border, by what it says of `_healpix_29`."""
-        return len(border.within(*range_of(self.parquet.metadata.row_group(number)))) > 0
+        with told(self._storage, self._path):
+            return len(border.within(*range_of(self._chunks, number))) > 0
 
     def columns(self, number: int, position: PositionSpec) -> pa.Table:
         """What tells where the rows lie."""

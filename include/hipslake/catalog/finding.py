@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,10 +12,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
+from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.metadata import CatalogMetadata, Index
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
+from hipslake.files.column_chunks import check_chunks
 from hipslake.joins.keys import key_kind
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.pruning import pushed_down
@@ -105,10 +108,13 @@ def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int
     paths = [storage.arrow_path(f.path) for f in index.files if f.first <= high and f.last >= low]
     if not paths:
         return np.empty(0, np.int64)
-    dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
     sought = InArray(index.column, wanted)
-    skipping = pushed_down(sought, dataset.schema, dataset.schema)
-    rows = dataset.to_table([index.column, HEALPIX_COLUMN], filter=skipping)
+    with told(storage, posixpath.dirname(index.files[0].path)):
+        dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
+        skipping = pushed_down(sought, dataset.schema, dataset.schema)
+        for fragment in dataset.get_fragments():
+            check_chunks(fragment, {index.column})
+        rows = dataset.to_table([index.column, HEALPIX_COLUMN], filter=skipping)
     return passing(sought, rows)[HEALPIX_COLUMN].to_numpy()
 
 

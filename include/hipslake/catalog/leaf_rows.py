@@ -16,6 +16,7 @@ from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import StorageError, VerificationError
+from hipslake.files.column_chunks import ColumnChunks, check_chunks
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.pruning import pushed_down
 from hipslake.predicates.tree import Predicate
@@ -77,6 +78,8 @@ def read_leaf(
             condition = skipping if condition is None else condition & skipping
         if inside is not None:
             fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
+        if condition is not None:
+            check_chunks(fragment, {HEALPIX_COLUMN, *needed})
         if set(schema.names) <= set(stored.names):
             table = fragment.to_table(columns=needed, filter=condition)
         else:  # written before the catalog had all its columns
@@ -189,9 +192,15 @@ def sorted_rows(storage: Storage, files: pa.Table, schema: pa.Schema, pixel: Pix
     return found
 
 
-def range_of(row_group: pq.RowGroupMetaData) -> tuple[int, int]:
-    """The order-29 pixels, [start, stop), of a row group, by what it says of its first column."""
-    statistics = row_group.column(0).statistics
+def range_of(chunks: ColumnChunks, group: int) -> tuple[int, int]:
+    """The order-29 pixels, [start, stop), of a row group, by what the footer says of its first column.
+
+    Raises
+    ------
+    FooterError
+        The footer contradicts itself.
+    """
+    statistics = chunks(group, 0).statistics
     if statistics is None or not statistics.has_min_max:
         return WHOLE_SKY
     return statistics.min, statistics.max + 1
@@ -214,7 +223,8 @@ def told(storage: Storage, path: str) -> Iterator[None]:
 
 def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:
     """The row groups that may hold rows of some intervals; of these, those that are wanted."""
-    ranges = [range_of(footer.row_group(number)) for number in range(footer.num_row_groups)]
+    chunks = ColumnChunks(footer)
+    ranges = [range_of(chunks, number) for number in range(footer.num_row_groups)]
     found = [number for number, (start, stop) in enumerate(ranges) if len(inside.within(start, stop))]
     if wanted is None or not found:
         return found

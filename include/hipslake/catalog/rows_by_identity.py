@@ -16,6 +16,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import VerificationError
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage import Storage
@@ -138,8 +139,9 @@ def _near_batches(
     ):
         held = set(file.schema_arrow.names)
         columns = [name for name in schema.names if name in held]
+        chunks = ColumnChunks(file.metadata)
         for number in range(file.num_row_groups):
-            low, high = np.searchsorted(h29, range_of(file.metadata.row_group(number))).tolist()
+            low, high = np.searchsorted(h29, range_of(chunks, number)).tolist()
             if low < high:
                 for batch in file.read_row_group(number, columns=columns, use_threads=False).to_batches():
                     yield conform(batch, schema, storage.uri(path)), low, high

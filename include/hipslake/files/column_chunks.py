@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from hipslake.files.parquet_footer import FooterError
@@ -14,9 +17,10 @@ _MISMATCH = "mismatch"
 class ColumnChunks:
     """The column chunks of a file.
 
-    `pyarrow.parquet.RowGroupMetaData.column` ends the process where the sizes in a footer contradict the
-    schema. Readers of rows meet the same, and raise: so each chunk is first asked to be read, by its footer,
-    from a file without data, which fails at once, one way or the other.
+    pyarrow ends the process where the sizes in a footer contradict the schema
+    (`pyarrow.parquet.RowGroupMetaData.column`), or the type of a chunk does (its `statistics`). Readers of
+    rows meet the first as well, and raise: so each chunk is first asked to be read, by its footer, from a
+    file without data, which fails at once, one way or the other.
 
     Parameters
     ----------
@@ -40,4 +44,40 @@ class ColumnChunks:
         except (pa.ArrowException, OSError) as error:
             if _MISMATCH in str(error):
                 raise FooterError(str(error)) from error
-        return self._metadata.row_group(group).column(column)
+        chunk = self._metadata.row_group(group).column(column)
+        declared = self._metadata.schema.column(column).physical_type
+        if chunk.physical_type != declared:
+            raise FooterError(
+                f"column chunk {column} of row group {group} is of type {chunk.physical_type}, its column of "
+                f"type {declared}"
+            )
+        return chunk
+
+
+def check_chunks(fragment: ds.ParquetFileFragment, columns: Collection[str]) -> None:
+    """Ask for the chunks of columns, by which a scan with a filter chooses row groups.
+
+    A scan of `pyarrow.dataset` with a filter never ends where `ColumnChunks` raises.
+
+    Parameters
+    ----------
+    fragment : pyarrow.dataset.ParquetFileFragment
+        Its row groups are asked.
+    columns : collection of str
+        Of the first level; those that the file lacks are passed over.
+
+    Raises
+    ------
+    FooterError
+        What the footer says of one of them contradicts itself.
+    """
+    metadata = fragment.metadata
+    chunks = ColumnChunks(metadata)
+    places = [at for at in range(metadata.num_columns) if _top(metadata.schema.column(at).path) in columns]
+    for group in fragment.row_groups:
+        for place in places:
+            chunks(group.id, place)
+
+
+def _top(path: str) -> str:
+    return path.partition(".")[0]

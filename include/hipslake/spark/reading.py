@@ -14,11 +14,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.parts import parts
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import select
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Region
@@ -137,10 +139,10 @@ def _cut_by(cut: RegionCut) -> Callable[..., Column]:
 def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:
     if spark.conf.get(VECTORIZED) != "true":
         return
-    row_group = read_footer(storage, path).row_group(0)
-    split = any(
-        "BYTE_STREAM_SPLIT" in row_group.column(index).encodings for index in range(row_group.num_columns)
-    )
+    footer = read_footer(storage, path)
+    chunks = ColumnChunks(footer)
+    with told(storage, path):
+        split = any("BYTE_STREAM_SPLIT" in chunks(0, index).encodings for index in range(footer.num_columns))
     if split:
         log.warning(
             "Turning %s off for this session: Spark's vectorized reader cannot decode BYTE_STREAM_SPLIT.",

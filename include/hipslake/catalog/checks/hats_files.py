@@ -21,6 +21,7 @@ from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.tree import writes_of_pointers
 from hipslake.errors import CatalogFormatError
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage import Storage
@@ -212,11 +213,11 @@ def _entries(data: bytes, rows: int) -> str:
 
 def _footers(data: bytes, partitions: pa.Table) -> str:
     footer = pq.read_metadata(pa.BufferReader(data))
+    chunks = ColumnChunks(footer)
     found: dict[str, int] = {}
     for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        path = group.column(0).file_path
-        found[path] = found.get(path, 0) + group.num_rows
+        path = chunks(number, 0).file_path
+        found[path] = found.get(path, 0) + footer.row_group(number).num_rows
     paths = map(HATS.path_in_dataset, partitions["path"].to_pylist())
     leaves = dict(zip(paths, partitions["rows"].to_pylist(), strict=True))
     if found == leaves:

@@ -18,6 +18,8 @@ from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_sets import RowBitmap
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
+from hipslake.files.column_chunks import ColumnChunks
+from hipslake.files.parquet_footer import FooterError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
 from hipslake.specs.threshold import Threshold, ThresholdUnit
@@ -184,7 +186,11 @@ def _rows(
                 partition.path,
                 f"row group {number} holds {checks.rows - before} rows, its footer says {group.num_rows}",
             )
-        yield from _statistics(group, number, partition.path, checks)
+        try:
+            yield from _statistics(footer, number, partition.path, checks)
+        except FooterError as error:
+            damage = f"the footer contradicts itself: {error}"
+            yield Problem.of(ProblemKind.UNREADABLE, partition.path, damage)
     if complete and checks.rows != partition.rows and footer.num_rows == partition.rows:
         yield Problem.of(
             ProblemKind.ROW_COUNT,
@@ -193,23 +199,20 @@ def _rows(
         )
 
 
-def _statistics(group: pq.RowGroupMetaData, number: int, path: str, checks: RowChecks) -> Iterator[Problem]:
+def _statistics(footer: pq.FileMetaData, number: int, path: str, checks: RowChecks) -> Iterator[Problem]:
     """Readers skip row groups by these: a wrong one hides rows that are there."""
-    for index in range(group.num_columns):
-        column = group.column(index)
-        if column.path_in_schema != HEALPIX_COLUMN:
-            continue
-        found = column.statistics
-        if found is None or not found.has_min_max or checks.span is None:
-            return
-        if (found.min, found.max) != checks.span:
-            yield Problem.of(
-                ProblemKind.STATISTICS,
-                path,
-                f"row group {number}: the footer says that _healpix_29 runs from {found.min} to {found.max}, "
-                f"but it runs from {checks.span[0]} to {checks.span[1]}",
-            )
+    chunks = ColumnChunks(footer)
+    columns = {footer.schema.column(at).path: chunks(number, at) for at in range(footer.num_columns)}
+    found = columns[HEALPIX_COLUMN].statistics if HEALPIX_COLUMN in columns else None
+    if found is None or not found.has_min_max or checks.span is None:
         return
+    if (found.min, found.max) != checks.span:
+        yield Problem.of(
+            ProblemKind.STATISTICS,
+            path,
+            f"row group {number}: the footer says that _healpix_29 runs from {found.min} to {found.max}, "
+            f"but it runs from {checks.span[0]} to {checks.span[1]}",
+        )
 
 
 @lru_cache(maxsize=16)

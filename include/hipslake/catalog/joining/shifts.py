@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.leaf_rows import told
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, largest_shift
 from hipslake.specs.join import MotionColumns
 from hipslake.sphere.coordinates import positions
@@ -67,12 +69,11 @@ def _most_in(storage: Storage, path: str, motion: MotionColumns) -> list[_Most]:
     """Of every row group of a file."""
     footer = read_footer(storage, path)
     columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
-    groups = [
-        _RowGroup(storage, path, number, footer.row_group(number), columns)
-        for number in range(footer.num_row_groups)
-    ]
+    chunks = ColumnChunks(footer)
+    groups = [_RowGroup(storage, path, number, chunks, columns) for number in range(footer.num_row_groups)]
     names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
-    return [_Most(*map(group.most, names)) for group in groups]
+    with told(storage, path):
+        return [_Most(*map(group.most, names)) for group in groups]
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class _RowGroup:
     storage: Storage
     path: str
     number: int
-    footer: pq.RowGroupMetaData
+    chunks: ColumnChunks
     columns: dict[str, int]
 
     def most(self, name: str | None) -> float:
@@ -88,10 +89,10 @@ class _RowGroup:
         at = None if name is None else self.columns.get(name)
         if at is None:
             return 0.0
-        told = self.footer.column(at).statistics
-        if told is None or not told.has_min_max:  # nothing but NaN, say
+        statistics = self.chunks(self.number, at).statistics
+        if statistics is None or not statistics.has_min_max:  # nothing but NaN, say
             return self._most_read(name)
-        return max(abs(float(told.min)), abs(float(told.max)))
+        return max(abs(float(statistics.min)), abs(float(statistics.max)))
 
     def _most_read(self, name: str | None) -> float:
         path, filesystem = self.storage.arrow_path(self.path), self.storage.arrow_filesystem()

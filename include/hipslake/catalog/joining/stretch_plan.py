@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf import read_footer
+from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import summed_by_leaf
+from hipslake.files.column_chunks import ColumnChunks
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import starts, stops
@@ -81,15 +83,16 @@ def _cut(
     """Cut a leaf where row groups of (one of) its files begin."""
     start, stop, rows = leaf
     footer = read_footer(storage, path)
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    told = [group.column(0).statistics for group in groups]
-    if any(statistics is None or not statistics.has_min_max for statistics in told):
+    chunks = ColumnChunks(footer)
+    with told(storage, path):
+        known = [chunks(number, 0).statistics for number in range(footer.num_row_groups)]
+    if any(statistics is None or not statistics.has_min_max for statistics in known):
         yield leaf
         return
     share = rows / max(footer.num_rows, 1)  # of all files of the leaf
     cuts, held, taken = [start], [], 0.0
-    for group, statistics in zip(groups, told, strict=True):
-        size = group.num_rows * share
+    for number, statistics in enumerate(known):
+        size = footer.row_group(number).num_rows * share
         if taken and taken + size > most_rows and statistics.min > cuts[-1]:
             cuts.append(statistics.min)
             held.append(int(taken))

@@ -15,6 +15,7 @@ from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
 from hipslake.errors import CatalogFormatError
+from hipslake.files.column_chunks import check_chunks
 from hipslake.files.damage import damage_told
 from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.pruning import pushed_down
@@ -135,6 +136,7 @@ def read_rows(
             conditions.check(stored)
             skipping = pushed_down(conditions.predicate, stored, stored, nan_is_null=True)
             needed = list(dict.fromkeys([*schema.names, *sorted(conditions.columns)]))
+            check_chunks(fragment, conditions.columns)
             found = conditions.meeting(fragment.to_table(columns=needed, filter=skipping))
             tables.append(found.select(schema.names).cast(schema))
     return pa.concat_tables(tables)
