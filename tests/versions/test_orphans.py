@@ -7,12 +7,14 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hipslake.errors import StorageError
 from hipslake.storage import Storage
+from hipslake.versions import orphans
 from hipslake.versions.files import version_path
-from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, mark_path
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, is_marked, mark_path
 from hipslake.versions.intents import INTENTS, announce
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files, sweep_orphans
@@ -68,6 +70,23 @@ def test_a_write_that_is_about_to_beat_for_the_first_time_is_kept(tmp_path: Path
     (tmp_path / OTHER).mkdir()
     set_back(storage, OTHER, 301)
     assert sweep_orphans(storage) == [OTHER]
+
+
+def test_a_write_that_beats_for_the_first_time_while_it_is_looked_at_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = Storage.at(tmp_path)
+    (tmp_path / DEAD).mkdir()
+    look = orphans.pulse
+
+    def just_before(*asked: Any) -> bool | None:
+        found = look(*asked)
+        storage.create(f"{DEAD}/{HEARTBEAT}", b'{"state": "beating", "time": %f}' % time.time())
+        return found
+
+    monkeypatch.setattr(orphans, "pulse", just_before)
+    assert sweep_orphans(storage) == []
+    assert not is_marked(storage, DEAD)
 
 
 @pytest.mark.parametrize("ahead", [-400, 400, 86_400 * 400])

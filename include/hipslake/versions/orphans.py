@@ -105,9 +105,11 @@ def sweep_orphans(
 
 
 def begins(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
-    """Whether a folder without a heartbeat may be waiting for its first: just made, and nothing is in it."""
-    if not storage.is_local or storage.list(folder):  # an object store has no empty folders
+    """Whether a folder in which no heartbeat was found waits for its first, or has got it meanwhile."""
+    if not storage.is_local:  # an object store has no empty folders
         return False
+    if storage.list(folder):
+        return is_live(storage, folder, limit)
     try:
         age = clock.age(folder)
     except FileNotFoundError:
