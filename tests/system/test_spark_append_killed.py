@@ -130,7 +130,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         asked: Request = AppendRequest(run_uri=folder.uri, target_bytes=100_000, block_bytes=10_000)
     else:
         folder = survey.begin()
-        asked = CompactRequest(run_uri=folder.uri, task_bytes=100_000)
+        asked = CompactRequest(run_uri=folder.uri, task_bytes=20_000)  # many tasks, to stop between two
     folder.write(RunFolder.request_path(request.param), asked)
     stage = Stage(request.param, survey, folder, before, rows_of(survey), [], {})
     shutil.copytree(stage.warehouse, stage.copy_of("start"), symlinks=True)

@@ -88,12 +88,15 @@ def kill_tree(pid: int) -> None:
 
 
 def _stop(pid: int) -> list[psutil.Process]:
-    """Stop a process and its descendants, and return them."""
-    family = [psutil.Process(pid)]
-    for process in family:  # grows: who is stopped starts nobody any more, so nobody is missed
-        with suppress(psutil.NoSuchProcess):
-            process.suspend()
-            family += process.children()
+    """Stop a process and its descendants, and return them, parents before their children."""
+    root = psutil.Process(pid)
+    root.suspend()
+    family = [root]
+    while started := [child for child in root.children(recursive=True) if child not in family]:
+        for process in started:  # one look for all of them: what is left running goes on working meanwhile
+            with suppress(psutil.NoSuchProcess):
+                process.suspend()
+        family += started  # who is stopped starts nobody: a look that finds no new one is the last
     return family
 
 
