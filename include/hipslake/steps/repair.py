@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.checks.kept import problems_beside
-from hipslake.catalog.checks.whole_log import WholeLog, read_whole_log
+from hipslake.catalog.checks.whole_log import WholeLog, read_whole_log, readable_increments
 from hipslake.catalog.coverage import count_anew
 from hipslake.catalog.hats.files import hats_index_files
 from hipslake.catalog.metadata import CatalogMetadata
@@ -239,7 +239,9 @@ def _restore(catalog: Storage, number: int) -> None:
 def _claim(catalog: Storage, path: str, whole: WholeLog) -> None:
     """Claim an ordinal that an increment has; a claim of none is taken back, as by a run that died."""
     number = int(path.rpartition("/")[2].removesuffix(".json"))
-    owners = {each.ordinal: each.write_id for metadata in whole.kept.values() for each in metadata.increments}
+    versions = whole.kept.values()
+    known = (each for metadata in versions for each in readable_increments(metadata, catalog))
+    owners = {each.ordinal: each.write_id for each in known}
     catalog.write(path, claim_text(number, owners.get(number, "unknown")))
 
 
@@ -247,10 +249,7 @@ def _mend_coverages(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Co
     """Count rows anew, for all lost coverages of a version in one pass."""
     todo = set(paths)
     for metadata in kept:
-        try:
-            increments = metadata.all_increments(catalog)
-        except _FAILURES:
-            increments = metadata.increments
+        increments = readable_increments(metadata, catalog)
         lost = [each for each in increments if each.coverage is not None and each.coverage.path in todo]
         if lost:
             try:

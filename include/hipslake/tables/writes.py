@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 from hipslake.files.addresses import normal_address
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
-from hipslake.tables.attempts import attempts_of, open_attempts, writes_of
+from hipslake.tables.attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
 from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import commit_uuid
 from hipslake.tables.lineage import WRITE_PROPERTY
@@ -31,7 +31,7 @@ from hipslake.tables.metadata_failures import manifests_of
 from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writing import data_location
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark, pulse, stale_seconds
-from hipslake.versions.orphans import begins
+from hipslake.versions.orphans import begins, delete_temporary_files
 from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import is_write_id
 
@@ -107,6 +107,7 @@ def sweep_writes(
     limit = stale_seconds() if stale_after is None else stale_after
     folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
     clock = StoreClock(writes)
+    delete_temporary_files(writes, ATTEMPTS, limit, clock)  # of processes that were killed as they put one up
     dead = [folder for folder in folders if folder not in keep and _is_dead(writes, folder, limit, clock)]
     for folder in dead:
         mark(writes, folder)

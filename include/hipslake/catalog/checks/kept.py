@@ -25,9 +25,10 @@ def verify_older(
     """Verify the versions of a log, but for the newest one, which was looked at before.
 
     Of each: whether its metadata agrees with itself, its sidecars, its view, and every file that no version
-    looked at so far has named, with all its rows. What is worked out from rows once more for the newest
-    version, its margins, marks and the entries of its indices, is not for these: their files are, letter by
-    letter, those that were verified before they were published.
+    looked at so far has named, with all its rows. Versions whose own file was changed are not followed. What
+    is worked out from rows once more for the newest version, its margins, marks and the entries of its
+    indices, is not for these: their files are, letter by letter, those that were verified before they were
+    published.
 
     Parameters
     ----------
@@ -42,7 +43,7 @@ def verify_older(
         Reads the leaf files that a verification asks for, and tells it what is in them.
     engine : Engine
     """
-    for number in sorted(log.kept.keys() - {newest}, reverse=True):
+    for number in sorted(log.kept.keys() - log.changed - {newest}, reverse=True):
         metadata = log.kept[number]
         verification = Verification(storage, metadata, seen=seen)
         look(verification)

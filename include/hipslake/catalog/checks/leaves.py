@@ -53,7 +53,8 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
     partition : Partition
         What metadata.json says of the leaf.
     seen : RowBitmap, optional
-        Shared by all leaves of the group that run in this process: finds a `_row` that stands twice.
+        Shared by all leaves of the group that run in this process: finds a `_row` that stands twice, in files
+        that are what was written.
 
     Raises
     ------
@@ -71,7 +72,8 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
         )
         return LeafFindings(group=rules.group, path=partition.path, problems=(*problems, gone))
     problems += _content(rules, partition, size, sha256)
-    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen)
+    own = sha256 == partition.sha256  # else its rows say nothing about those of other files
+    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen if own else None)
     try:
         with (
             storage.arrow_file(partition.path, size) as source,

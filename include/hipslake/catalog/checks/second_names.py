@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -71,9 +72,10 @@ def _names(metadata: CatalogMetadata, partitions: pa.Table) -> Iterator[_Name]:
 
 
 def _problem(storage: Storage, name: _Name) -> Problem | None:
-    try:
+    with suppress(FileNotFoundError):  # of the file itself, if it is the one that is missing
         if storage.is_same_file(name.path, name.in_tree):
             return None
+    try:
         if storage.entry(name.in_tree).size == name.bytes and storage.sha256(name.in_tree) == name.sha256:
             return None
         wrong = f"is no copy of {name.path}"

@@ -14,7 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.files.plain_json import plain_json
 from hipslake.storage import Storage
-from hipslake.versions.digest import is_signed
+from hipslake.versions.digest import is_intact, is_signed
 from hipslake.versions.files import (
     TOMBSTONES,
     VERSIONS,
@@ -52,6 +52,8 @@ class WholeLog:
         The versions that can be opened, by number.
     signed : set of int
         Those of them whose file has a checksum of itself.
+    changed : set of int
+        Those of them whose file is not what that checksum is of.
     entombed : dict of int to Entombed
         The versions that were vacuumed, by number.
     problems : list of Problem
@@ -61,6 +63,7 @@ class WholeLog:
     newest: int = 0
     kept: dict[int, CatalogMetadata] = field(default_factory=dict)
     signed: set[int] = field(default_factory=set)
+    changed: set[int] = field(default_factory=set)
     entombed: dict[int, Entombed] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
@@ -120,6 +123,8 @@ def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) ->
     problem = version_problem(number, data)
     if problem is not None:
         found.problems.append(problem)
+        if data is not None and not is_intact(data):
+            found.changed.add(number)
     if data is None:
         return
     if is_signed(data):
@@ -260,11 +265,20 @@ def _claims(storage: Storage, found: WholeLog) -> Iterator[Problem]:
         if not right:
             yield _claim(path, "is no claim of that ordinal")
     numbered = (metadata for metadata in found.kept.values() if metadata.spec.get("mode") == "append")
-    ordinals = {each.ordinal for metadata in numbered for each in metadata.increments if each.key is not None}
+    known = (each for metadata in numbered for each in readable_increments(metadata, storage))
+    ordinals = {each.ordinal for each in known if each.key is not None}
     for ordinal in sorted(ordinals):
         path = f"{ORDINALS}/{ordinal:08d}.json"
         if path not in names:
             yield _claim(path, "is missing, though an increment has that ordinal")
+
+
+def readable_increments(metadata: CatalogMetadata, storage: Storage) -> tuple[Increment, ...]:
+    """Return all increments of a version; without the earlier ones, where their sidecar cannot be read."""
+    try:
+        return metadata.all_increments(storage)
+    except (CatalogFormatError, FileNotFoundError):  # said with the version
+        return metadata.increments
 
 
 def _claim(path: str, message: str) -> Problem:
