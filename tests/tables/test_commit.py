@@ -12,6 +12,7 @@ from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, S
 from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
 from hipslake.tables import fitting
+from hipslake.tables.attempts import ATTEMPTS
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
 from hipslake.tables.data_files import bounds_table, live_files
@@ -300,6 +301,18 @@ def test_a_sweep_leaves_living_writes_alone(lake: Lake, spec: TableSpec) -> None
             beating.confirm()
     assert all(Path(file.path).exists() for file in files)
     assert writes_of(table).is_local
+
+
+def test_an_attempt_that_was_half_put_up_is_swept(lake: Lake, spec: TableSpec) -> None:
+    catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
+    folder = Path(writes_of(table).uri(ATTEMPTS))
+    folder.mkdir(parents=True, exist_ok=True)
+    half = folder / ".20261124T1403-b5f88d260f90.2a855b13.json.4396c6f7.tmp"
+    half.write_text("{")
+    sweep_writes(catalog, spec.table, 60.0)
+    assert half.exists()  # its writer may be about to write the rest
+    sweep_writes(catalog, spec.table, 0.0)
+    assert not half.exists()
 
 
 def test_the_bounds_of_files_are_told(lake: Lake, spec: TableSpec) -> None:
