@@ -63,7 +63,7 @@ def land(place: Path, night: int, table: pa.Table) -> None:
 
 def start(place: Path, night: int) -> str:
     """Resolve the run of a night and freeze its files; the URI of its folder."""
-    from hipslake.steps import inputs, resolve
+    from hipslake.steps.ingest import inputs, resolve
     from hipslake.steps.report import perform
     from hipslake.steps.run import Window, run_uri
 
@@ -85,9 +85,10 @@ def start(place: Path, night: int) -> str:
 def append(run_uri: str) -> dict[str, float]:
     """Count and append a run in this process; what it took."""
     from hipslake.engine.this_process import ThisProcess
-    from hipslake.spark import histogram, increments
-    from hipslake.steps.append import AppendReport, AppendRequest
-    from hipslake.steps.histogram import HistogramReport, HistogramRequest
+    from hipslake.steps.append import run as append_run
+    from hipslake.steps.append.request import AppendReport, AppendRequest
+    from hipslake.steps.ingest import histogram
+    from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
     from hipslake.steps.report import perform
 
     engine = ThisProcess()
@@ -95,7 +96,7 @@ def append(run_uri: str) -> dict[str, float]:
     counted = HistogramRequest(run_uri=run_uri)
     perform(lambda asked: histogram.run(asked, engine), counted, HistogramReport)
     appended = AppendRequest(run_uri=run_uri)
-    perform(lambda asked: increments.run(asked, engine), appended, AppendReport)
+    perform(lambda asked: append_run.run(asked, engine), appended, AppendReport)
     seconds, after = time.perf_counter() - began, _io()
     return {
         "seconds": seconds,

@@ -18,8 +18,10 @@ import astropy.table  # noqa: F401
 import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
-from hipslake.steps import crossmatch, hats_view, publish, resolve_crossmatch, verify
+from hipslake.steps.ingest import publish
+from hipslake.steps.join import crossmatch_request, resolve_crossmatch
 from hipslake.steps.run import RunFolder, run_uri
+from hipslake.steps.upkeep import hats_view, verify
 
 from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
@@ -52,7 +54,9 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
     )
     steps.here(resolve_crossmatch.run, resolving, resolve_crossmatch.ResolveCrossmatchReport)
     steps.in_spark(
-        "crossmatch_catalogs", crossmatch.CrossmatchRequest(run_uri=run), crossmatch.CrossmatchReport
+        "crossmatch_catalogs",
+        crossmatch_request.CrossmatchRequest(run_uri=run),
+        crossmatch_request.CrossmatchReport,
     )
     steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
     steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)

@@ -16,9 +16,9 @@ from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.predicates.conditions import Conjunction
-from hipslake.spark import cube_query
 from hipslake.specs.cube import CubeColumns
-from hipslake.steps.cube_query import CubeQueryRequest
+from hipslake.steps.cube import query_cube
+from hipslake.steps.cube.query_request import CubeQueryRequest
 from hipslake.storage import Storage
 
 from benchmarks import cube_task as task
@@ -39,7 +39,7 @@ def start(options: Any) -> Callable[[Any, Stopwatch], None]:
     engine: Engine = ThisProcess()
     frame: Callable[..., pa.Table] = lambda cube, **query: cube.query(**query)  # noqa: E731
     if options.engine == SPARK:
-        from hipslake.spark.cube import query_frame
+        from hipslake.spark.cube_frames import query_frame
         from hipslake.spark.engine import SparkEngine
         from hipslake.spark.session import open_session
 
@@ -68,7 +68,7 @@ def start(options: Any) -> Callable[[Any, Stopwatch], None]:
                 output=f"{options.output}/answer",
                 **asked,
             )
-            cube_query.run(request, engine)
+            query_cube.run(request, engine)
             watch.lap("query")
             return
         conditions = Conjunction.of([C(name) == value for name, value in given.items()])

@@ -26,9 +26,11 @@ import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.spark.settings import launch_settings
-from hipslake.steps import hats_view, histogram, inputs, margin, plan, publish, resolve, verify, write
+from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write_request
+from hipslake.steps.margin import request as margin_request
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, parse, run_uri
+from hipslake.steps.upkeep import hats_view, verify
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
@@ -105,11 +107,15 @@ def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
     )
     steps.here(resolve.run, resolving, resolve.ResolveReport)
     steps.here(inputs.run, inputs.InputsRequest(run_uri=run), inputs.InputsReport)
-    steps.in_spark("histogram_catalog", histogram.HistogramRequest(run_uri=run), histogram.HistogramReport)
+    steps.in_spark(
+        "histogram_catalog",
+        histogram_request.HistogramRequest(run_uri=run),
+        histogram_request.HistogramReport,
+    )
     steps.here(plan.run, plan.PlanRequest(run_uri=run), plan.PlanReport)
-    steps.in_spark("write_partitions", write.WriteRequest(run_uri=run), write.WriteReport)
+    steps.in_spark("write_partitions", write_request.WriteRequest(run_uri=run), write_request.WriteReport)
     if RunFolder(run).run().spec.margin.arcsec:
-        steps.in_spark("build_margin", margin.MarginRequest(run_uri=run), margin.MarginReport)
+        steps.in_spark("build_margin", margin_request.MarginRequest(run_uri=run), margin_request.MarginReport)
     steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
     steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
     steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)

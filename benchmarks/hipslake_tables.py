@@ -16,11 +16,14 @@ from typing import Any
 import pyiceberg.catalog.sql  # noqa: F401
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import sink_step, table_compaction
 from hipslake.specs.yaml_file import load_compaction_spec
-from hipslake.steps import compact_table, resolve_sink, sink, sink_files
+from hipslake.steps.compact_table import request as compact_table_request
+from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import run_uri
+from hipslake.steps.sink import request as sink_request
+from hipslake.steps.sink import resolve_sink, sink_files
+from hipslake.steps.sink import run as sink_run
 
 from benchmarks import table_task as task
 from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
@@ -72,7 +75,14 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
     )
     steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
     steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
-    _worked(options, steps, "sink_iceberg", sink_step.run, sink.SinkRequest(run_uri=uri), sink.SinkReport)
+    _worked(
+        options,
+        steps,
+        "sink_iceberg",
+        sink_run.run,
+        sink_request.SinkRequest(run_uri=uri),
+        sink_request.SinkReport,
+    )
     _tell(steps, watch)
     table = open_catalog(output / "state", warehouse / "tables").load_table(TABLE)
     return files_of(table)
@@ -94,11 +104,11 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     warehouse = str(output / "warehouse")
     uri = run_uri(warehouse, dag, "benchmark")
     steps = Ingest(uri, output)
-    request = compact_table.CompactTableRequest(
+    request = compact_table_request.CompactTableRequest(
         run_uri=uri, warehouse=warehouse, spec=load_compaction_spec(spec_file)
     )
-    job, report = "compact_table", compact_table.CompactTableReport
-    _worked(options, steps, job, table_compaction.run, request, report)
+    job, report = "compact_table", compact_table_request.CompactTableReport
+    _worked(options, steps, job, compact_table_run.run, request, report)
     _tell(steps, watch)
     return task.parquet_files(output / "data")
 

@@ -43,11 +43,11 @@ threshold: {threshold} rows
 def ingest(folder: Path, rows: int, threshold: int) -> Path:
     """Ingest stars without Spark; the root of the catalog."""
     from hipslake.engine.this_process import ThisProcess
-    from hipslake.spark import histogram, partitions
-    from hipslake.steps import hats_view, inputs, plan, publish, verify
-    from hipslake.steps.histogram import HistogramReport, HistogramRequest
+    from hipslake.steps.ingest import histogram, inputs, plan, publish, write
+    from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+    from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
     from hipslake.steps.report import perform
-    from hipslake.steps.write import WriteReport, WriteRequest
+    from hipslake.steps.upkeep import hats_view, verify
 
     source = folder / "source"
     source.mkdir(parents=True)
@@ -58,7 +58,7 @@ def ingest(folder: Path, rows: int, threshold: int) -> Path:
     perform(inputs.run, inputs.InputsRequest(run_uri=uri), inputs.InputsReport)
     perform(lambda asked: histogram.run(asked, engine), HistogramRequest(run_uri=uri), HistogramReport)
     perform(plan.run, plan.PlanRequest(run_uri=uri), plan.PlanReport)
-    perform(lambda asked: partitions.run(asked, engine), WriteRequest(run_uri=uri), WriteReport)
+    perform(lambda asked: write.run(asked, engine), WriteRequest(run_uri=uri), WriteReport)
     perform(verify.run, verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
     perform(publish.run, publish.PublishRequest(run_uri=uri), publish.PublishReport)
     perform(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)
@@ -67,7 +67,7 @@ def ingest(folder: Path, rows: int, threshold: int) -> Path:
 
 def resolve_run(folder: Path, dag: str) -> str:
     """Resolve a run of the spec in a folder; the URI of its run folder."""
-    from hipslake.steps import resolve
+    from hipslake.steps.ingest import resolve
     from hipslake.steps.report import perform
     from hipslake.steps.run import run_uri
 
@@ -90,8 +90,8 @@ def build(system: str, folder: Path, arcsec: float) -> None:
 
         Catalog.open(folder / "warehouse" / "catalogs" / "stars").build_margin(arcsec)
         return
-    from hipslake.steps import hats_view
-    from hipslake.steps.margin import MarginReport, MarginRequest
+    from hipslake.steps.margin.request import MarginReport, MarginRequest
+    from hipslake.steps.upkeep import hats_view
 
     from benchmarks.hipslake_ingest import Ingest
 

@@ -1,7 +1,7 @@
 """Index columns of a run's catalog: `build_index.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.index import BuildIndexRequest
+from hipslake.steps.index.request import BuildIndexRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.spark.index", BuildIndexRequest)
+    run_job("hipslake.steps.index.run", BuildIndexRequest)

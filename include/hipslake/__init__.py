@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hipslake.catalog.catalog import Catalog
-    from hipslake.cube.store.cube import Cube
+    from hipslake.api.catalog import Catalog
+    from hipslake.api.cube import Cube
     from hipslake.predicates.conditions import C
 
 __version__ = "0.1.0"
@@ -15,11 +15,11 @@ __all__ = ["C", "Catalog", "Cube", "__version__"]
 
 def __getattr__(name: str) -> Any:
     if name == "Catalog":
-        from hipslake.catalog.catalog import Catalog
+        from hipslake.api.catalog import Catalog
 
         return Catalog
     if name == "Cube":
-        from hipslake.cube.store.cube import Cube
+        from hipslake.api.cube import Cube
 
         return Cube
     if name == "C":

@@ -14,7 +14,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.environment import expand

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 

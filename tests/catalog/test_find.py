@@ -20,8 +20,8 @@ from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import IndexMissingError, SchemaMismatchError, VerificationError
 
 from tests.airflow_home import PROJECT
+from tests.steps.append.test_sources_grow import night
 from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
-from tests.steps.test_sources_grow import night
 
 INDEX = {"index": ["source_id", "object_id"]}
 

@@ -16,7 +16,7 @@ from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verification import verify_catalog
-from hipslake.steps import verify
+from hipslake.steps.upkeep import verify
 
 from tests.catalog.publishing import publish
 
@@ -162,7 +162,7 @@ def test_a_damaged_margin_file_is_told(catalog: Catalog) -> None:
 def test_a_published_version_with_margins_is_verified_by_tasks_too(catalog: Catalog, tmp_path: Path) -> None:
     from hipslake.engine.this_process import ThisProcess
     from hipslake.errors import VerificationError
-    from hipslake.spark import verify as by_tasks
+    from hipslake.steps.upkeep import verify_tasks as by_tasks
 
     run = str(tmp_path / "run")
     Path(run).mkdir()

@@ -10,8 +10,8 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.tree import tree_markers
 from hipslake.errors import CatalogNotFoundError
-from hipslake.steps import repair
-from hipslake.steps.repair import repair_catalog
+from hipslake.steps.upkeep import repair
+from hipslake.steps.upkeep.repair import repair_catalog
 from hipslake.storage import Storage
 from hipslake.versions.files import POINTER, TOMBSTONES, version_path
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.upkeep.rollback import roll_back
-from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog

@@ -9,7 +9,7 @@ from pathlib import Path
 from hipslake import Catalog
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.specs.catalog import Unchanged
-from hipslake.steps.hats_view import show_newest
+from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage import Storage
 
 from tests.catalog.leftovers import missing

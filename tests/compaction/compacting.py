@@ -12,9 +12,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import table_compaction
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
+from hipslake.steps.compact_table import run as compact_table_run
+from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest
 from hipslake.steps.report import perform
 
 SMALL = {"target_file_size": "40 KiB", "num_ranges": 200}
@@ -62,7 +62,7 @@ def request(
 def compact(asked: CompactTableRequest, engine: Engine | None = None) -> CompactTableReport:
     """Perform the step."""
     chosen = engine or ThisProcess(2)
-    return perform(lambda told: table_compaction.run(told, chosen), asked, CompactTableReport)
+    return perform(lambda told: compact_table_run.run(told, chosen), asked, CompactTableReport)
 
 
 def rows_in(folder: Path | str) -> pa.Table:

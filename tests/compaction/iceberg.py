@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hipslake.clustering.checksum import row_checksum
-from hipslake.steps.compact_table import CompactTableRequest
+from hipslake.steps.compact_table.request import CompactTableRequest
 from pyiceberg.table import Table
 
 from tests.compaction import compacting

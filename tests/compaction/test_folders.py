@@ -17,8 +17,8 @@ from hipslake.errors import (
     SpecError,
     VerificationError,
 )
-from hipslake.spark import table_compaction
-from hipslake.spark.table_compaction_planning import open_compacted
+from hipslake.steps.compact_table import run as compact_table_run
+from hipslake.steps.compact_table.rewrite_plan import open_compacted
 from hipslake.storage import Storage
 
 from tests.compaction.compacting import compact, files_in, request, rows_in, stars, write_folder
@@ -157,7 +157,7 @@ def test_a_rerun_completes_and_one_more_takes_over(folder: Path, tmp_path: Path)
         report = compact(asked)  # as a retry after a kill finds it
     assert rows_in(left).equals(rows_in(folder))
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".tmp")]
-    again = table_compaction.run(asked, ThisProcess(2))  # killed after the commit, before its report
+    again = compact_table_run.run(asked, ThisProcess(2))  # killed after the commit, before its report
     assert again.version == report.version == str(left)
 
 

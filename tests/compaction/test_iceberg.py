@@ -13,7 +13,7 @@ import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.errors import SpecError
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.steps.compact_table import CompactTableReport
+from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.tables.data_files import live_files
 from pyiceberg.transforms import BucketTransform, parse_transform
 from pyiceberg.types import LongType, NestedField, StructType

@@ -11,8 +11,8 @@ import pytest
 from hipslake.compaction import iceberg_table
 from hipslake.compaction.iceberg_table import IcebergRewrite
 from hipslake.errors import ConflictError, PlanError, StorageError
-from hipslake.spark import table_compaction
-from hipslake.spark.table_compaction_planning import open_compacted
+from hipslake.steps.compact_table import run as compact_table_run
+from hipslake.steps.compact_table.rewrite_plan import open_compacted
 from hipslake.tables.data_files import live_files
 from pyiceberg.table import Table
 
@@ -102,7 +102,7 @@ def test_a_rerun_after_the_commit_finds_it(lake: Lake) -> None:
     asked = request(lake, run="by hand")
     first = compact(asked)
     snapshots = len(table_of(lake).snapshots())
-    again = table_compaction.run(asked, compacting.ThisProcess(2))
+    again = compact_table_run.run(asked, compacting.ThisProcess(2))
     assert again.version == first.version
     assert len(table_of(lake).snapshots()) == snapshots
 

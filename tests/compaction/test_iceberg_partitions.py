@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import FilterError, SpecError
-from hipslake.spark.table_compaction_planning import open_compacted, planned
+from hipslake.steps.compact_table.rewrite_plan import open_compacted, planned
 from hipslake.tables.data_files import live_files
 
 from tests.compaction.compacting import compact, stars

@@ -10,7 +10,7 @@ import pytest
 from hipslake.clustering.planning import RewriteGroup, TableFile
 from hipslake.compaction.model import Share
 from hipslake.compaction.parquet_folder import FolderAccess
-from hipslake.spark.table_compaction_reading import gathered, parts_of, read_rows
+from hipslake.steps.compact_table.rewrite_reads import gathered, parts_of, read_rows
 from hypothesis import given
 from hypothesis import strategies as st
 

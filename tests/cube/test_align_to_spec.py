@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.from_spec import align_to_spec, build_from_spec
 from hipslake.cube.store.layout import cube_uri

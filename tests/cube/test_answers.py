@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.api.cube import Cube
 from hipslake.cube.store.answers import AnswerTasks
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import build
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns

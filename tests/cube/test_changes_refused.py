@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hipslake.api.cube import Cube
 from hipslake.cube.store import row_sources, upkeep
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import delete_cube, delete_datasets, remove_partitions
 from hipslake.errors import (

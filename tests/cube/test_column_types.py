@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import CubeRowsError, InputError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.from_spec import align_to_spec
 from hipslake.cube.store.layout import cube_uri

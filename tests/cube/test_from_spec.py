@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.from_spec import build_from_spec
 from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import (

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hipslake.api.cube import Cube
 from hipslake.cube.store import upkeep
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.predicates.conditions import C

@@ -10,8 +10,8 @@ import jsonschema
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hipslake.api.cube import Cube
 from hipslake.cube.store import operations
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.metadata import json_schema
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import delete_datasets

@@ -35,7 +35,7 @@ import fsspec
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError

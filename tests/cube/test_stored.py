@@ -8,7 +8,7 @@ from typing import Any
 
 import fsspec
 import pyarrow as pa
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.predicates.conditions import C

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from hipslake.api.cube import Cube
 from hipslake.cube.store import upkeep
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.operations import append
 from hipslake.cube.store.removal import delete_cube, delete_files
 from hipslake.errors import (

@@ -18,11 +18,11 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.export import ExportFormat
 from hipslake.specs.threshold import Threshold
-from hipslake.steps.cube_place import cube_root, new_root
-from hipslake.steps.cube_query import CubeQueryRequest
-from hipslake.steps.export import ExportRequest
-from hipslake.steps.outputs import output_uri
-from hipslake.steps.resolve import resolve_window
+from hipslake.steps.cube.cube_place import cube_root, new_root
+from hipslake.steps.cube.query_request import CubeQueryRequest
+from hipslake.steps.export.outputs import output_uri
+from hipslake.steps.export.request import ExportRequest
+from hipslake.steps.ingest.resolve import resolve_window
 from hipslake.storage import Storage
 
 SCHEMA = pa.schema([("mag", pa.float64()), ("name", pa.string())])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hipslake import Catalog
-from hipslake.steps.repair import RepairReport
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.steps.vacuum import VacuumReport
+from hipslake.steps.upkeep.repair import RepairReport
+from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 

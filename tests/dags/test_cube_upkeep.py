@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 
 from tests.steps.cubes import cube_in, everything
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import HipslakeError, RegionError, SpecError
-from hipslake.steps.cube_place import cube_root, new_root
-from hipslake.steps.export import ExportRequest
-from hipslake.steps.outputs import output_uri
+from hipslake.steps.cube.cube_place import cube_root, new_root
+from hipslake.steps.export.outputs import output_uri
+from hipslake.steps.export.request import ExportRequest
 from hipslake.storage import Storage
 
 from tests.dags.guards import catalog_spec

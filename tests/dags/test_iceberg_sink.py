@@ -16,7 +16,7 @@ import pytest
 from hipslake.specs.table import TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.steps.sink import SinkReport
+from hipslake.steps.sink.request import SinkReport
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files
 from pyiceberg.table import Table

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hipslake.errors import StepError
-from hipslake.steps import materialise
+from hipslake.steps.cube import materialise
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.operators.run_folder import MATERIALISED, own_run_folder
 from hipslake_airflow.operators.step import SpecOperator

@@ -16,16 +16,16 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.spark import index as index_work
-from hipslake.spark.sink import sink
 from hipslake.specs.catalog import Mode
 from hipslake.specs.table import TableSpec
 from hipslake.specs.yaml_file import load_catalog_spec, load_table_spec
-from hipslake.steps import index as index_step
+from hipslake.steps.index import request as index_step
+from hipslake.steps.index import run as index_work
+from hipslake.steps.ingest.resolve import ResolveReport, ResolveRequest
+from hipslake.steps.ingest.resolve import run as resolve
 from hipslake.steps.report import perform
-from hipslake.steps.resolve import ResolveReport, ResolveRequest
-from hipslake.steps.resolve import run as resolve
 from hipslake.steps.run import RunFolder, Window, run_uri
+from hipslake.steps.sink.table_sink import sink
 from hipslake.tables.order import CatalogRows, FileRows, SinkOrder
 from pendulum import instance
 

@@ -18,7 +18,10 @@ from tests.docs.specs import check_yaml
 from tests.docs.texts import Around, check_text
 
 NOT_RUN: dict[tuple[str, str], str] = {
-    ("docs/cube.md", "exports/bright/"): "tests/steps/test_cube_query.py holds the files of a query's folder",
+    (
+        "docs/cube.md",
+        "exports/bright/",
+    ): "tests/steps/cube/test_cube_query.py holds the files of the folder",
 }
 """Blocks that are not run, by page and first words, and why."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import count_pixels
 from hipslake.storage import Storage

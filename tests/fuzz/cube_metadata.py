@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from hipslake.api.cube import Cube
 from hipslake.catalog.schema import schema_text
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.storage import Storage
 

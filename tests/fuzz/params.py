@@ -11,7 +11,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.crossmatch import match_options, motion_columns
 from hipslake.specs.vacuum import Retention
-from hipslake.steps.resolve import resolve_window
+from hipslake.steps.ingest.resolve import resolve_window
 
 from tests.fuzz.mutation import NUMBERS, hostile_value, respelt
 from tests.fuzz.target import Case, Target, refusals

@@ -8,8 +8,8 @@ from random import Random
 from hipslake.sources.files import list_files
 from hipslake.specs.environment import expand
 from hipslake.specs.export import ExportFormat
-from hipslake.steps.cube_place import cube_root, new_root
-from hipslake.steps.outputs import output_uri
+from hipslake.steps.cube.cube_place import cube_root, new_root
+from hipslake.steps.export.outputs import output_uri
 from hipslake.storage import Storage
 
 from tests.fuzz.mutation import TEXTS, respelt

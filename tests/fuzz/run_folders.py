@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hipslake.steps.frozen_join import frozen_join
-from hipslake.steps.joining import FROZEN
+from hipslake.steps.join.frozen_join import frozen_join
+from hipslake.steps.join.request import FROZEN
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
 

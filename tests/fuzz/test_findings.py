@@ -38,9 +38,9 @@ from hipslake.specs.plain_yaml import Document, PlainLoader, YamlError
 from hipslake.specs.source import CsvOptions
 from hipslake.specs.threshold import Threshold
 from hipslake.specs.yaml_file import load_catalog_spec, load_cube_spec, spec_type
-from hipslake.steps.frozen_join import frozen_join
-from hipslake.steps.joining import FROZEN
-from hipslake.steps.outputs import output_uri
+from hipslake.steps.export.outputs import output_uri
+from hipslake.steps.join.frozen_join import frozen_join
+from hipslake.steps.join.request import FROZEN
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage import Storage

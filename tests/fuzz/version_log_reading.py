@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.storage import Storage
 from hipslake.versions.digest import is_signed
 from hipslake.versions.files import POINTER, TOMBSTONES, version_path

@@ -13,13 +13,14 @@ from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.utils.state import TaskInstanceState
 from hipslake import Catalog, Cube
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import build_cube as cube_work
-from hipslake.steps import build_cube, resolve_cube, rollback
-from hipslake.steps.append import AppendReport
-from hipslake.steps.plan import PlanReport
-from hipslake.steps.publish import PublishReport
+from hipslake.steps.append.request import AppendReport
+from hipslake.steps.cube import build_cube as cube_work
+from hipslake.steps.cube import build_request, resolve_cube
+from hipslake.steps.ingest.plan import PlanReport
+from hipslake.steps.ingest.publish import PublishReport
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder
+from hipslake.steps.upkeep import rollback_catalog
 from hipslake_airflow.operators.build_cube import BuildCubeOperator
 from hipslake_airflow.operators.increments import AppendIncrementOperator
 from hipslake_airflow.operators.partitions import PlanPixelsOperator
@@ -141,8 +142,8 @@ def test_a_cube_is_made_of_its_datasets(survey: Survey) -> None:
         spec_file=str(spec),
     )
     perform(resolve_cube.run, request, resolve_cube.ResolveCubeReport)
-    asked = build_cube.BuildCubeRequest(run_uri=request.run_uri)
-    report = perform(lambda each: cube_work.run(each, ThisProcess(2)), asked, build_cube.BuildCubeReport)
+    asked = build_request.BuildCubeRequest(run_uri=request.run_uri)
+    report = perform(lambda each: cube_work.run(each, ThisProcess(2)), asked, build_request.BuildCubeReport)
     operator = BuildCubeOperator(task_id="build", run_uri=request.run_uri, cube="sky")
     (source,), (outcome,) = told(operator, report)
     assert source["name"] == str(survey.root)
@@ -154,8 +155,8 @@ def test_a_cube_is_made_of_its_datasets(survey: Survey) -> None:
 def test_a_rollback_is_made_of_the_version_that_it_brings_back(survey: Survey) -> None:
     survey.night(1)
     folder = survey.begin()
-    asked = rollback.RollbackRequest(run_uri=folder.uri, version=1)
-    report = perform(rollback.run, asked, rollback.RollbackReport)
+    asked = rollback_catalog.RollbackRequest(run_uri=folder.uri, version=1)
+    report = perform(rollback_catalog.run, asked, rollback_catalog.RollbackReport)
     operator = RollbackCatalogOperator(task_id="rollback", run_uri=folder.uri, catalog="stars")
     (source,), (outcome,) = told(operator, report)
     assert source["name"] == outcome["name"]

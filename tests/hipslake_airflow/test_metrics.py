@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
-from hipslake.steps.publish import PublishReport
+from hipslake.steps.ingest.publish import PublishReport
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
 from hipslake_airflow import metrics

@@ -141,7 +141,7 @@ def test_the_library_travels_whole_and_always_as_the_same_bytes(tmp_path: Path) 
     first, second = (build_library_archive(tmp_path / name) for name in ("a", "b"))
     assert first.read_bytes() == second.read_bytes()
     names = set(zipfile.ZipFile(first).namelist())
-    assert {"hipslake/__init__.py", "hipslake/spark/histogram.py", "hipslake/steps/report.py"} <= names
+    assert {"hipslake/__init__.py", "hipslake/steps/ingest/histogram.py", "hipslake/steps/report.py"} <= names
 
 
 def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:

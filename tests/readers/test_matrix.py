@@ -31,8 +31,8 @@ from tests.readers.peer import Peer
 from tests.steps import in_process
 from tests.steps.nights import Survey
 from tests.steps.store_nights import StoreSurvey
-from tests.steps.test_trees import CHANGES as OF_NIGHTS
-from tests.steps.test_trees import GROUPS, view
+from tests.steps.upkeep.test_trees import CHANGES as OF_NIGHTS
+from tests.steps.upkeep.test_trees import GROUPS, view
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,49 +19,33 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import (
-    build_cube,
-    compaction,
-    crossmatch,
-    histogram,
-    increments,
-    margin,
-    partitions,
-    sink_step,
-    table_compaction,
-)
 from hipslake.specs.yaml_file import load_table_spec
-from hipslake.steps import (
-    cube_upkeep,
-    hats_view,
-    inputs,
-    materialise,
-    plan,
-    publish,
-    resolve,
-    resolve_compaction,
-    resolve_crossmatch,
-    resolve_cube,
-    resolve_sink,
-    vacuum,
-    vacuum_table,
-    verify,
-)
-from hipslake.steps.append import AppendReport, AppendRequest
-from hipslake.steps.build_cube import BuildCubeReport, BuildCubeRequest
-from hipslake.steps.compact import CompactReport, CompactRequest
-from hipslake.steps.compact_table import CompactTableReport
-from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
-from hipslake.steps.margin import MarginReport, MarginRequest
-from hipslake.steps.old_runs import old_runs_of_dag
+from hipslake.steps.append import run as append_run
+from hipslake.steps.append.request import AppendReport, AppendRequest
+from hipslake.steps.compact import run as compact_run
+from hipslake.steps.compact.request import CompactReport, CompactRequest
+from hipslake.steps.compact_table import resolve_compaction
+from hipslake.steps.compact_table import run as compact_table_run
+from hipslake.steps.compact_table.request import CompactTableReport
+from hipslake.steps.cube import build_cube, cube_upkeep, materialise, resolve_cube
+from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.join import resolve_crossmatch, run_crossmatch
+from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.margin import run as margin_run
+from hipslake.steps.margin.request import MarginReport, MarginRequest
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, now_utc, run_uri
-from hipslake.steps.sink import SinkReport, SinkRequest
-from hipslake.steps.write import WriteReport, WriteRequest
+from hipslake.steps.sink import resolve_sink
+from hipslake.steps.sink import run as sink_run
+from hipslake.steps.sink.request import SinkReport, SinkRequest
+from hipslake.steps.upkeep import hats_view, vacuum_catalog, vacuum_table, verify
+from hipslake.steps.upkeep.old_runs import old_runs_of_dag
 from hipslake.storage import Storage
 from hipslake.tables.catalogs import open_catalog, open_table
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -154,8 +138,8 @@ class Chain:
         perform(inputs.run, inputs.InputsRequest(run_uri=run.uri), inputs.InputsReport)
         self._on_engine(histogram, HistogramRequest(run_uri=run.uri), HistogramReport)
         perform(plan.run, plan.PlanRequest(run_uri=run.uri), plan.PlanReport)
-        self._on_engine(partitions, WriteRequest(run_uri=run.uri), WriteReport)
-        self._on_engine(margin, MarginRequest(run_uri=run.uri), MarginReport)
+        self._on_engine(write, WriteRequest(run_uri=run.uri), WriteReport)
+        self._on_engine(margin_run, MarginRequest(run_uri=run.uri), MarginReport)
         self._publish(run)
 
     def night(self) -> None:
@@ -188,8 +172,8 @@ class Chain:
         told = {"created": now, "dry_run": False, "warehouse": str(self.warehouse), **KEEP}
         for name in CATALOGS:
             uri = self._uri(f"catalog_vacuum__{name}")
-            request = vacuum.VacuumRequest(run_uri=uri, catalog=name, **told)
-            perform(vacuum.run, request, vacuum.VacuumReport)
+            request = vacuum_catalog.VacuumRequest(run_uri=uri, catalog=name, **told)
+            perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
         cleanup = cube_upkeep.CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **told)
         perform(cube_upkeep.clean_up, cleanup, cube_upkeep.CleanUpCubeReport)
         spec = load_table_spec(self.spec("tables/stars"))
@@ -227,30 +211,30 @@ class Chain:
         run = self._started("catalog_ingest", "catalogs/stars", window=window_of(night))
         perform(inputs.run, inputs.InputsRequest(run_uri=run.uri), inputs.InputsReport)
         self._on_engine(histogram, HistogramRequest(run_uri=run.uri), HistogramReport)
-        self._on_engine(increments, AppendRequest(run_uri=run.uri), AppendReport)
+        self._on_engine(append_run, AppendRequest(run_uri=run.uri), AppendReport)
         self._show(run)
 
     def _compact(self) -> None:
         run = self._started("catalog_compact", "catalogs/stars")
         request = CompactRequest(run_uri=run.uri, min_files=4)
-        perform(lambda asked: compaction.run(asked, self.here), request, CompactReport)
+        perform(lambda asked: compact_run.run(asked, self.here), request, CompactReport)
         self._show(run)
 
     def _sink(self) -> None:
         models = resolve_sink.ResolveSinkRequest, resolve_sink.ResolveSinkReport
         run = self._resolved("iceberg_sink", "tables/stars", resolve_sink.run, *models)
-        self._on_engine(sink_step, SinkRequest(run_uri=run.uri), SinkReport)
+        self._on_engine(sink_run, SinkRequest(run_uri=run.uri), SinkReport)
 
     def _compact_table(self) -> None:
         models = resolve_compaction.ResolveCompactionRequest, resolve_compaction.ResolveCompactionReport
         run = self._resolved("table_compact", "tables/stars_clustered", resolve_compaction.run, *models)
         frozen = run.read(RunFolder.RUN, resolve_compaction.FrozenCompaction)
-        self._on_engine(table_compaction, frozen.request(), CompactTableReport)
+        self._on_engine(compact_table_run, frozen.request(), CompactTableReport)
 
     def _match(self) -> None:
         models = resolve_crossmatch.ResolveCrossmatchRequest, resolve_crossmatch.ResolveCrossmatchReport
         run = self._resolved("catalog_crossmatch", "joins/stars_x_bright", resolve_crossmatch.run, *models)
-        self._on_engine(crossmatch, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
+        self._on_engine(run_crossmatch, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
         self._publish(run)
 
     def _align(self) -> None:
@@ -270,7 +254,7 @@ class Chain:
         joined = request.folder
         self._on_engine(histogram, HistogramRequest(run_uri=joined.uri), HistogramReport)
         perform(plan.run, plan.PlanRequest(run_uri=joined.uri), plan.PlanReport)
-        self._on_engine(partitions, WriteRequest(run_uri=joined.uri), WriteReport)
+        self._on_engine(write, WriteRequest(run_uri=joined.uri), WriteReport)
         self._publish(joined)
 
     def _publish(self, run: RunFolder) -> None:

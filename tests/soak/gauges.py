@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from hipslake import Catalog
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.errors import VersionNotFoundError
 from hipslake.storage import Storage

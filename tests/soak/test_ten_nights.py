@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 from hipslake import Catalog
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CatalogNotFoundError
 from hipslake.tables.catalogs import find_table

@@ -12,14 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
-from hipslake.spark import histogram, partitions
 from hipslake.spark.engine import SparkEngine
-from hipslake.steps import inputs, plan, resolve
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.ingest import histogram, inputs, plan, resolve, write
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.tables import read_table
-from hipslake.steps.write import WriteReport, WriteRequest
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
@@ -61,7 +60,7 @@ class Run:
 
     def write(self, **knobs: int) -> WriteReport:
         """The write step; always done again, never taken over."""
-        return partitions.run(WriteRequest(run_uri=self.folder.uri, **knobs), self.engine)
+        return write.run(WriteRequest(run_uri=self.folder.uri, **knobs), self.engine)
 
     def keep(self, report: WriteReport) -> None:
         """Leave the report of a write, for the steps after it."""

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from hipslake.spark import compaction, increments
+from hipslake.spark.catalog_frames import read_spark
 from hipslake.spark.engine import SparkEngine
-from hipslake.spark.reading import read_spark
-from hipslake.steps.append import AppendRequest
-from hipslake.steps.compact import CompactRequest
+from hipslake.steps.append import run as append_run
+from hipslake.steps.append.request import AppendRequest
+from hipslake.steps.compact import run as compact_run
+from hipslake.steps.compact.request import CompactRequest
 from pyspark.sql import SparkSession
 
 from tests.steps.nights import Survey, night_rows
@@ -29,9 +30,9 @@ def test_spark_and_this_process_leave_the_same_catalog(
         plain.land(night, rows)
         plain.append(night)
         by_spark.land(night, rows)
-        increments.run(AppendRequest(run_uri=by_spark.start(night).uri, block_bytes=2000), engine)
+        append_run.run(AppendRequest(run_uri=by_spark.start(night).uri, block_bytes=2000), engine)
     plain.compact()
-    compaction.run(CompactRequest(run_uri=by_spark.begin().uri), engine)
+    compact_run.run(CompactRequest(run_uri=by_spark.begin().uri), engine)
     by_spark.assert_holds_what_landed()
     assert by_spark.catalog.read().equals(plain.catalog.read())
     assert hashes(by_spark) == hashes(plain)

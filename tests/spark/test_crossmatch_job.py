@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
-from hipslake.spark import crossmatch, index, margin
 from hipslake.spark.engine import SparkEngine
-from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest
-from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
-from hipslake.steps.margin import MarginReport, MarginRequest
+from hipslake.steps.index import run as index_run
+from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
+from hipslake.steps.join import run_crossmatch
+from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.margin import run as margin_run
+from hipslake.steps.margin.request import MarginReport, MarginRequest
 from hipslake.steps.report import perform
 from pyspark.sql import SparkSession
 
 from tests.steps import in_process
-from tests.steps.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
+from tests.steps.join.test_crossmatch_sides import SPEC, lake  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.spark
 
@@ -32,9 +34,9 @@ def test_spark_makes_the_matches_of_one_process(
     folder = in_process.start_match(lake, file, f"spark {how}", force=True)
     engine, uri = SparkEngine(spark), folder.uri
     asked = CrossmatchRequest(run_uri=uri, task_rows=200)
-    perform(lambda request: crossmatch.run(request, engine), asked, CrossmatchReport)
-    perform(lambda request: margin.run(request, engine), MarginRequest(run_uri=uri), MarginReport)
-    perform(lambda request: index.run(request, engine), BuildIndexRequest(run_uri=uri), BuildIndexReport)
+    perform(lambda request: run_crossmatch.run(request, engine), asked, CrossmatchReport)
+    perform(lambda request: margin_run.run(request, engine), MarginRequest(run_uri=uri), MarginReport)
+    perform(lambda request: index_run.run(request, engine), BuildIndexRequest(run_uri=uri), BuildIndexReport)
     in_process.check(folder)
     in_process.commit(folder)
     found = Catalog.open(lake / "catalogs" / "a_x_b")

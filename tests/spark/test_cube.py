@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
@@ -19,7 +19,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeRowsError, VerificationError
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
-from hipslake.steps.cube_query import CubeQueryRequest
+from hipslake.steps.cube.query_request import CubeQueryRequest
 from hipslake.storage import Storage
 
 from tests.steps.cubes import cube_in
@@ -52,7 +52,7 @@ def sums(cube: Cube) -> list[str]:
 def test_spark_builds_the_cube_that_this_process_builds(
     spark: SparkSession, files: Path, tmp_path: Path
 ) -> None:
-    from hipslake.spark.cube import query_frame
+    from hipslake.spark.cube_frames import query_frame
     from hipslake.spark.engine import SparkEngine
 
     data = {name: ParquetRows.at(str(files / f"{name}.parquet")) for name in ("seed", "more")}
@@ -76,7 +76,7 @@ def test_spark_builds_the_cube_that_this_process_builds(
 def test_a_group_is_in_one_partition_of_the_frame_and_groups_are_in_order(
     spark: SparkSession, files: Path, tmp_path: Path
 ) -> None:
-    from hipslake.spark.cube import query_frame
+    from hipslake.spark.cube_frames import query_frame
     from pyspark.sql import functions as F  # noqa: N812
 
     place = Storage.at(tmp_path / "cube")
@@ -108,7 +108,7 @@ def test_an_indexed_condition_opens_the_files_that_match_it_of_a_thousand_partit
     spark: SparkSession, tmp_path: Path
 ) -> None:
     """Only the data files that match are brought to where the cube is queried; all of these are needed."""
-    from hipslake.spark.cube import query_frame
+    from hipslake.spark.cube_frames import query_frame
 
     x = np.arange(4000)
     origin = Storage.at(f"memory://{uuid.uuid4().hex}")
@@ -148,8 +148,8 @@ def test_an_indexed_condition_opens_the_files_that_match_it_of_a_thousand_partit
 def test_spark_writes_the_files_of_a_query_that_this_process_writes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from hipslake.spark.cube_query import run
     from hipslake.spark.engine import SparkEngine
+    from hipslake.steps.cube.query_cube import run
 
     cube_in(tmp_path)
     found = []

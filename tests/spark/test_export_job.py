@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.spark import export as in_spark
 from hipslake.spark.engine import SparkEngine
-from hipslake.steps.export import ExportReport, ExportRequest
+from hipslake.steps.export import run as in_spark
+from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 

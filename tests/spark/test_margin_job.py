@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import margin
 from hipslake.spark.engine import SparkEngine
-from hipslake.steps.margin import MARGIN_FILES, MarginRequest, margin_files
+from hipslake.steps.margin import run as margin_run
+from hipslake.steps.margin.request import MARGIN_FILES, MarginRequest, margin_files
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from pyspark.sql import SparkSession
@@ -27,10 +27,10 @@ def test_spark_makes_the_margins_of_one_process(spark: SparkSession, tmp_path: P
     for step in (in_process.freeze, in_process.count, in_process.make_plan, in_process.write_leaves):
         step(folder)
     request = MarginRequest(run_uri=folder.uri, task_bytes=1 << 14, block_bytes=1 << 12)
-    by_process = margin.run(request, ThisProcess())
+    by_process = margin_run.run(request, ThisProcess())
     expected = margin_files(RunFolder(folder.uri))
     folder.storage.delete(MARGIN_FILES)
-    in_spark = margin.run(request, SparkEngine(spark))
+    in_spark = margin_run.run(request, SparkEngine(spark))
     found = read_table(folder.storage, MARGIN_FILES)
     keys = [("margin", "ascending"), ("path", "ascending")]
     assert found.sort_by(keys).equals(expected.sort_by(keys))

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 from hipslake.spark.exchange import THROUGH_SHUFFLE, _map_task, _reduce_task
-from hipslake.spark.write_tasks import WriteTask
+from hipslake.steps.ingest.write_tasks import WriteTask
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator

@@ -8,15 +8,17 @@ import pytest
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
-from hipslake.spark import histogram, index, partitions, verify
-from hipslake.spark import object_pixels as gathering
 from hipslake.spark.engine import SparkEngine
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
-from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
+from hipslake.steps.index import run as index_run
+from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
+from hipslake.steps.ingest import gather_objects as gathering
+from hipslake.steps.ingest import histogram, write
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
-from hipslake.steps.verify import VerifyReport, VerifyRequest
-from hipslake.steps.write import WriteReport, WriteRequest
+from hipslake.steps.upkeep import verify_tasks
+from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
 from pyspark.sql import SparkSession
 
 from tests.steps import in_process
@@ -29,10 +31,10 @@ def run_steps(lake: Lake, engine: Engine, **spec: object) -> RunFolder:
     in_process.freeze(folder)
     perform(lambda asked: histogram.run(asked, engine), HistogramRequest(run_uri=folder.uri), HistogramReport)
     in_process.make_plan(folder)
-    perform(lambda asked: partitions.run(asked, engine), WriteRequest(run_uri=folder.uri), WriteReport)
+    perform(lambda asked: write.run(asked, engine), WriteRequest(run_uri=folder.uri), WriteReport)
     request = BuildIndexRequest(run_uri=folder.uri, file_rows=3000)
-    perform(lambda asked: index.run(asked, engine), request, BuildIndexReport)
-    perform(lambda asked: verify.run(asked, engine), VerifyRequest(run_uri=folder.uri), VerifyReport)
+    perform(lambda asked: index_run.run(asked, engine), request, BuildIndexReport)
+    perform(lambda asked: verify_tasks.run(asked, engine), VerifyRequest(run_uri=folder.uri), VerifyReport)
     return folder
 
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import VerificationError
-from hipslake.spark import verify as in_spark
-from hipslake.steps import verify
-from hipslake.steps.draft import draft_version
-from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.ingest.draft import draft_version
+from hipslake.steps.ingest.write_request import WriteReport
 from hipslake.steps.run import RunFolder
-from hipslake.steps.verify import VerifyReport, VerifyRequest
-from hipslake.steps.write import WriteReport
+from hipslake.steps.upkeep import verify
+from hipslake.steps.upkeep import verify_tasks as in_spark
+from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 from pyspark.sql import SparkSession

@@ -16,32 +16,24 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
-from hipslake.spark import compaction, increments, partitions
-from hipslake.spark import crossmatch as crossmatch_work
-from hipslake.spark import histogram as histogram_work
-from hipslake.spark import index as index_work
-from hipslake.spark import margin as margin_work
 from hipslake.sphere.pixels import Pixel
-from hipslake.steps import append as append_step
-from hipslake.steps import compact as compact_step
-from hipslake.steps import (
-    crossmatch,
-    hats_view,
-    histogram,
-    inputs,
-    plan,
-    publish,
-    resolve,
-    resolve_crossmatch,
-    verify,
-    write,
-)
-from hipslake.steps import index as index_step
-from hipslake.steps import margin as margin_step
+from hipslake.steps.append import request as append_step
+from hipslake.steps.append import run as append_run
+from hipslake.steps.compact import request as compact_step
+from hipslake.steps.compact import run as compact_run
+from hipslake.steps.index import request as index_step
+from hipslake.steps.index import run as index_work
+from hipslake.steps.ingest import histogram as histogram_work
+from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write, write_request
+from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.join import crossmatch_request, resolve_crossmatch
+from hipslake.steps.join import run_crossmatch as crossmatch_work
+from hipslake.steps.margin import request as margin_step
+from hipslake.steps.margin import run as margin_work
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.steps.split_table import SplitTable
 from hipslake.steps.tables import read_table, write_table
+from hipslake.steps.upkeep import hats_view, verify
 from hipslake.storage import Storage
 
 SPEC = """\
@@ -100,9 +92,11 @@ def freeze(folder: RunFolder) -> inputs.InputsReport:
     return perform(inputs.run, inputs.InputsRequest(run_uri=folder.uri), inputs.InputsReport)
 
 
-def count(folder: RunFolder) -> histogram.HistogramReport:
+def count(folder: RunFolder) -> histogram_request.HistogramReport:
     """Leave what the histogram job leaves."""
-    return perform(_count, histogram.HistogramRequest(run_uri=folder.uri), histogram.HistogramReport)
+    return perform(
+        _count, histogram_request.HistogramRequest(run_uri=folder.uri), histogram_request.HistogramReport
+    )
 
 
 def make_plan(folder: RunFolder) -> plan.PlanReport:
@@ -110,15 +104,15 @@ def make_plan(folder: RunFolder) -> plan.PlanReport:
     return perform(plan.run, plan.PlanRequest(run_uri=folder.uri), plan.PlanReport)
 
 
-def write_leaves(folder: RunFolder) -> write.WriteReport:
+def write_leaves(folder: RunFolder) -> write_request.WriteReport:
     """Leave what the write job leaves."""
-    return perform(_write, write.WriteRequest(run_uri=folder.uri), write.WriteReport)
+    return perform(_write, write_request.WriteRequest(run_uri=folder.uri), write_request.WriteReport)
 
 
-def write_by_tasks(folder: RunFolder) -> write.WriteReport:
+def write_by_tasks(folder: RunFolder) -> write_request.WriteReport:
     """The write step itself, by the engine that needs no Spark."""
-    request = write.WriteRequest(run_uri=folder.uri)
-    return perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
+    request = write_request.WriteRequest(run_uri=folder.uri)
+    return perform(lambda asked: write.run(asked, ThisProcess()), request, write_request.WriteReport)
 
 
 def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport:
@@ -165,11 +159,13 @@ def start_match(warehouse: Path | str, spec_file: Path, run_id: str = "first", *
     return request.folder
 
 
-def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> crossmatch.CrossmatchReport:
+def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> crossmatch_request.CrossmatchReport:
     """Match, and write the leaves of the outcome."""
     engine = ThisProcess(cores)
-    request = crossmatch.CrossmatchRequest(run_uri=folder.uri, **knobs)
-    return perform(lambda asked: crossmatch_work.run(asked, engine), request, crossmatch.CrossmatchReport)
+    request = crossmatch_request.CrossmatchRequest(run_uri=folder.uri, **knobs)
+    return perform(
+        lambda asked: crossmatch_work.run(asked, engine), request, crossmatch_request.CrossmatchReport
+    )
 
 
 def publish_match(folder: RunFolder) -> list[Report]:
@@ -194,7 +190,7 @@ def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:
     return table.combine_chunks().to_batches()[0], SplitTable(splits, rows, np.zeros_like(rows))
 
 
-def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
+def _count(request: histogram_request.HistogramRequest) -> histogram_request.HistogramReport:
     folder, spec = request.folder, request.folder.run().spec
     rows, splits = _rows(folder)
     schemas = check_columns(spec, rows.schema)
@@ -206,7 +202,7 @@ def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
         options = write_options(spec.parquet, batch.schema)
         whole = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
         one = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
-        weights[group] = histogram.RowBytes(
+        weights[group] = histogram_request.RowBytes(
             rows=len(keys), disk=(whole - one) / len(keys), memory=batch.nbytes / len(keys), footer=one
         )
     npix, counts = count_pixels(keys, spec.mapping_order)
@@ -216,10 +212,10 @@ def _count(request: histogram.HistogramRequest) -> histogram.HistogramReport:
     folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
     write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table(row_bytes))
     write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells, row_bytes))
-    return histogram.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
+    return histogram_request.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
 
 
-def _write(request: write.WriteRequest) -> write.WriteReport:
+def _write(request: write_request.WriteRequest) -> write_request.WriteReport:
     folder, run = request.folder, request.folder.run()
     spec, catalog = run.spec, Storage.at(run.catalog_uri)
     rows, _ = _rows(folder)
@@ -249,7 +245,7 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
             }
         )
     write_table(folder.storage, RunFolder.PARTITIONS, pa.Table.from_pylist(files))
-    return write.WriteReport(
+    return write_request.WriteReport(
         rows_in=rows.num_rows,
         rows_out=len(keys),
         bytes=sum(file["bytes"] for file in files),
@@ -257,19 +253,21 @@ def _write(request: write.WriteRequest) -> write.WriteReport:
     )
 
 
-def count_by_tasks(folder: RunFolder) -> histogram.HistogramReport:
+def count_by_tasks(folder: RunFolder) -> histogram_request.HistogramReport:
     """The histogram step itself, by the engine that needs no Spark."""
-    request = histogram.HistogramRequest(run_uri=folder.uri)
-    return perform(lambda asked: histogram_work.run(asked, ThisProcess()), request, histogram.HistogramReport)
+    request = histogram_request.HistogramRequest(run_uri=folder.uri)
+    return perform(
+        lambda asked: histogram_work.run(asked, ThisProcess()), request, histogram_request.HistogramReport
+    )
 
 
 def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:
     """Append a counted run, by the engine that needs no Spark."""
     request = append_step.AppendRequest(run_uri=folder.uri)
-    return perform(lambda asked: increments.run(asked, ThisProcess(cores)), request, append_step.AppendReport)
+    return perform(lambda asked: append_run.run(asked, ThisProcess(cores)), request, append_step.AppendReport)
 
 
 def compact(folder: RunFolder, **knobs: int) -> compact_step.CompactReport:
     """Compact, by the engine that needs no Spark."""
     request = compact_step.CompactRequest(run_uri=folder.uri, **knobs)
-    return perform(lambda asked: compaction.run(asked, ThisProcess()), request, compact_step.CompactReport)
+    return perform(lambda asked: compact_run.run(asked, ThisProcess()), request, compact_step.CompactReport)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.steps.append import AppendReport
-from hipslake.steps.compact import CompactReport
+from hipslake.steps.append.request import AppendReport
+from hipslake.steps.compact.request import CompactReport
 from hipslake.steps.run import RunFolder, Window
 
 from tests.steps import in_process

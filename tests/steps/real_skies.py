@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import histogram, partitions
-from hipslake.steps.histogram import HistogramReport, HistogramRequest
+from hipslake.steps.ingest import histogram, write
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
-from hipslake.steps.write import WriteReport, WriteRequest
 from hipslake_demo.landing import write_landing
 
 from tests.airflow_home import PROJECT
@@ -41,6 +41,6 @@ def _ingest(folder: RunFolder) -> None:
     counting, writing = HistogramRequest(run_uri=folder.uri), WriteRequest(run_uri=folder.uri)
     perform(lambda asked: histogram.run(asked, engine), counting, HistogramReport)
     in_process.make_plan(folder)
-    perform(lambda asked: partitions.run(asked, engine), writing, WriteReport)
+    perform(lambda asked: write.run(asked, engine), writing, WriteReport)
     for step in (in_process.make_margins, in_process.check, in_process.commit, in_process.show):
         step(folder)

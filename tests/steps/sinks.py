@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import sink_step
 from hipslake.specs.yaml_file import load_table_spec
-from hipslake.steps import resolve_sink, sink, sink_files
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
+from hipslake.steps.sink import request as sink_request
+from hipslake.steps.sink import resolve_sink, sink_files
+from hipslake.steps.sink import run as sink_run
 from hipslake.tables.catalogs import find_table, open_catalog
 from pyiceberg.table import Table
 
@@ -64,16 +65,16 @@ class Lake:
         perform(resolve_sink.run, request, resolve_sink.ResolveSinkReport)
         return request.folder
 
-    def sink(self, folder: RunFolder) -> sink.SinkReport:
+    def sink(self, folder: RunFolder) -> sink_request.SinkReport:
         """Sink what a run froze."""
-        request = sink.SinkRequest(run_uri=folder.uri)
-        return perform(lambda asked: sink_step.run(asked, ThisProcess(2)), request, sink.SinkReport)
+        request = sink_request.SinkRequest(run_uri=folder.uri)
+        return perform(lambda asked: sink_run.run(asked, ThisProcess(2)), request, sink_request.SinkReport)
 
-    def run(self, **fields: object) -> sink.SinkReport:
+    def run(self, **fields: object) -> sink_request.SinkReport:
         """A whole run of a spec that sinks a catalog."""
         return self.sink(self.resolve(**fields))
 
-    def run_files(self, **fields: object) -> sink.SinkReport:
+    def run_files(self, **fields: object) -> sink_request.SinkReport:
         """A whole run of a spec that sinks files."""
         folder = self.resolve(**fields)
         request = sink_files.SinkFilesRequest(run_uri=folder.uri)
@@ -97,9 +98,9 @@ class Lake:
         return len(self.table.snapshots())
 
 
-def told(folder: RunFolder) -> sink.FrozenOrders:
+def told(folder: RunFolder) -> sink_request.FrozenOrders:
     """What a run is to sink."""
-    return sink.SinkRequest(run_uri=folder.uri).orders()
+    return sink_request.SinkRequest(run_uri=folder.uri).orders()
 
 
 def landed(survey: Survey, *numbers: int) -> pa.Table:

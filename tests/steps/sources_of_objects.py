@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import index as index_work
-from hipslake.spark import partitions
-from hipslake.steps import index as index_step
-from hipslake.steps import resolve, write
+from hipslake.steps.index import request as index_step
+from hipslake.steps.index import run as index_work
+from hipslake.steps.ingest import resolve, write, write_request
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
 
@@ -106,8 +105,8 @@ class Lake:
         in_process.freeze(folder)
         in_process.count_by_tasks(folder)
         in_process.make_plan(folder)
-        request = write.WriteRequest(run_uri=folder.uri)
-        perform(lambda asked: partitions.run(asked, ThisProcess()), request, write.WriteReport)
+        request = write_request.WriteRequest(run_uri=folder.uri)
+        perform(lambda asked: write.run(asked, ThisProcess()), request, write_request.WriteReport)
         if folder.run().spec.index:
             self.build_index(folder)
         in_process.make_margins(folder)

@@ -16,8 +16,8 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
-from hipslake.spark import compaction
-from hipslake.steps.compact import COMPACTIONS
+from hipslake.steps.compact import run as compact_run
+from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
 
@@ -126,17 +126,17 @@ def folders(survey: Survey) -> set[str]:
 def test_a_compaction_that_is_overtaken_before_it_begins_leaves_nothing(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = compaction.files_to_compact
+    found = compact_run.files_to_compact
 
     def overtaken(*given: object) -> object:
         """Another compaction comes between the look and the pin, and a vacuum takes what was looked at."""
-        monkeypatch.setattr(compaction, "files_to_compact", found)
+        monkeypatch.setattr(compact_run, "files_to_compact", found)
         work = found(*given)  # type: ignore[arg-type]
         survey.compact()
         survey.catalog.vacuum(keep_versions=1, keep_days=0, dry_run=False)
         return work
 
-    monkeypatch.setattr(compaction, "files_to_compact", overtaken)
+    monkeypatch.setattr(compact_run, "files_to_compact", overtaken)
     run = survey.begin()
     assert in_process.compact(run).version is None
     with pytest.raises(VersionNotFoundError):

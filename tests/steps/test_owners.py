@@ -13,8 +13,8 @@ from hipslake.catalog.metadata import Owner
 from hipslake.catalog.ownership import check_owner
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SpecError
-from hipslake.spark import equijoin as equijoin_work
-from hipslake.steps import equijoin, resolve_equijoin
+from hipslake.steps.join import equijoin_request, resolve_equijoin
+from hipslake.steps.join import run_equijoin as equijoin_work
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.storage import Storage
@@ -60,8 +60,8 @@ def start_join(lake: Lake) -> RunFolder:
         spec_file=str(path),
     )
     perform(resolve_equijoin.run, resolving, resolve_equijoin.ResolveEquijoinReport)
-    joining = equijoin.EquijoinRequest(run_uri=resolving.run_uri)
-    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), joining, equijoin.EquijoinReport)
+    joining = equijoin_request.EquijoinRequest(run_uri=resolving.run_uri)
+    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), joining, equijoin_request.EquijoinReport)
     return resolving.folder
 
 

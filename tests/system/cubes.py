@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import build_cube
 from hipslake.specs.vacuum import Retention
-from hipslake.steps import resolve_cube
-from hipslake.steps.build_cube import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.cube import build_cube, resolve_cube
+from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.storage import Storage

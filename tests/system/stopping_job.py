@@ -11,8 +11,8 @@ import sys
 import threading
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.append import AppendRequest
-from hipslake.steps.compact import CompactRequest
+from hipslake.steps.append.request import AppendRequest
+from hipslake.steps.compact.request import CompactRequest
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
 from hipslake.versions.files import version_path
@@ -20,8 +20,8 @@ from hipslake.versions.files import version_path
 from tests.system.dying import Change, on_change
 
 JOBS: dict[str, tuple[str, type[Request]]] = {
-    "append": ("hipslake.spark.increments", AppendRequest),
-    "compact": ("hipslake.spark.compaction", CompactRequest),
+    "append": ("hipslake.steps.append.run", AppendRequest),
+    "compact": ("hipslake.steps.compact.run", CompactRequest),
 }
 
 

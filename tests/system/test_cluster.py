@@ -55,7 +55,7 @@ def test_a_catalog_made_by_the_cluster_is_the_one_made_by_one_process(
     assert_same_catalog(remote.catalog("gaia_dr3"), plain_gaia)
     shipped = sorted(cluster.work.glob("app-*/*/hipslake.zip"))
     assert len(shipped) == 4, "two jobs on two workers"
-    assert "hipslake/spark/write_tasks.py" in zipfile.ZipFile(shipped[0]).namelist()
+    assert "hipslake/steps/ingest/write_tasks.py" in zipfile.ZipFile(shipped[0]).namelist()
 
 
 def test_workers_get_the_keys_of_a_store_from_their_driver(

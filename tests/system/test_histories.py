@@ -27,8 +27,8 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import ConflictError, SpecError, StorageError, VerificationError, VersionNotFoundError
 from hipslake.specs.catalog import CatalogSpec, Unchanged
 from hipslake.sphere.pixels import Pixel
-from hipslake.steps.hats_view import show_newest
-from hipslake.steps.pointers import point_at_newest
+from hipslake.steps.upkeep.hats_view import show_newest
+from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.layouts import exchange_root
-from hipslake.steps.append import AppendRequest
-from hipslake.steps.compact import CompactRequest
+from hipslake.steps.append.request import AppendRequest
+from hipslake.steps.compact.request import CompactRequest
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.specs.catalog import Unchanged
-from hipslake.steps import rollback, vacuum
-from hipslake.steps.hats_view import show_newest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
+from hipslake.steps.upkeep import rollback_catalog, vacuum_catalog
+from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage import Storage
 
 from tests.catalog.leftovers import missing, orphans
@@ -70,8 +70,8 @@ class RollBack:
     version: int
 
     def __call__(self) -> None:
-        request = rollback.RollbackRequest(run_uri=self.folder.uri, version=self.version)
-        perform(rollback.run, request, rollback.RollbackReport)
+        request = rollback_catalog.RollbackRequest(run_uri=self.folder.uri, version=self.version)
+        perform(rollback_catalog.run, request, rollback_catalog.RollbackReport)
         in_process.show(self.folder)
 
 
@@ -81,7 +81,7 @@ class Vacuum:
     keep_versions: int = 1
 
     def __call__(self) -> None:
-        request = vacuum.VacuumRequest(
+        request = vacuum_catalog.VacuumRequest(
             run_uri=run_uri(str(self.warehouse), "catalog_vacuum__stars", "clean"),
             warehouse=str(self.warehouse),
             catalog="stars",
@@ -89,7 +89,7 @@ class Vacuum:
             keep_days=0,
             dry_run=False,
         )
-        perform(vacuum.run, request, vacuum.VacuumReport)
+        perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
 
 
 @dataclass(frozen=True)

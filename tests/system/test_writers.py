@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import ConflictError
-from hipslake.steps.append import AppendReport
+from hipslake.steps.append.request import AppendReport
 
 from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.spark.sink import sink
 from hipslake.specs.source import SourceSpec
 from hipslake.specs.table import TableSpec
+from hipslake.steps.sink.table_sink import sink
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files
 from hipslake.tables.order import FileRows, SinkOrder, SinkOutcome

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
-from hipslake.spark import sink
 from hipslake.specs.table import TableSpec
+from hipslake.steps.sink import table_sink
 from hipslake.tables import fitting
 from hipslake.tables.attempts import ATTEMPTS
 from hipslake.tables.catalogs import open_catalog, open_table
@@ -66,7 +66,7 @@ def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
         return None if asked <= 2 else found(*given)
 
     monkeypatch.setattr(fitting, "find_table", not_there_yet)
-    monkeypatch.setattr(sink, "find_table", not_there_yet)
+    monkeypatch.setattr(table_sink, "find_table", not_there_yet)
     lake.sink(lake.spec(), rows(5, 5))
     monkeypatch.undo()
     assert lake.rows(lake.spec())["id"].to_pylist() == list(range(10))

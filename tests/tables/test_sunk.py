@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
-from hipslake.spark import sink as sink_module
 from hipslake.specs.table import TableSpec
+from hipslake.steps.sink import table_sink as sink_module
 from hipslake.tables import sunk
 from hipslake.tables.older_sinks import packed, same_digest, unpacked
 from hipslake.tables.order import CatalogRows

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
-from hipslake.spark import sink as sink_module
 from hipslake.specs.table import TableSpec
+from hipslake.steps.sink import table_sink as sink_module
 from hipslake.tables import sunk
 from hipslake.tables.lineage import History
 from pyiceberg.table import Table

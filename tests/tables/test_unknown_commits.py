@@ -11,7 +11,7 @@ from hipslake.errors import (
     HipslakeError,
     StorageError,
 )
-from hipslake.spark import sink as sinking
+from hipslake.steps.sink import table_sink as sinking
 from hipslake.tables import commit as committing
 from hipslake.tables.attempts import attempts_of
 from hipslake.tables.commit import snapshot_of

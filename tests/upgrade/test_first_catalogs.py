@@ -14,7 +14,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.specs.catalog import Unchanged
-from hipslake.steps.hats_view import show_newest
+from hipslake.steps.upkeep.hats_view import show_newest
 
 from tests.catalog.leftovers import missing, orphans
 from tests.readers.outside import assert_current_is_newest, assert_current_is_whole

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, extend
 from hipslake.cube.store.upkeep import cleanup, copy
 from hipslake.specs.vacuum import Retention

@@ -14,16 +14,16 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.cube.store.cube import Cube
+from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage import Storage
 
 from tests.steps import in_process
+from tests.steps.join.test_equijoin import publish
 from tests.steps.margins import expected_margin, stored_margin
 from tests.steps.nights import Survey
 from tests.steps.sources_of_objects import Lake
-from tests.steps.test_equijoin import publish
 from tests.tables.sinking import Lake as Tables
 from tests.upgrade.made_by.lists_of_structs import night
 from tests.upgrade.unpacked import unpacked

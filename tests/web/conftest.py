@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipslake.steps import assembling
+from hipslake.steps.ingest import version_metadata
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
@@ -20,8 +20,8 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     """
     survey = Survey(tmp_path_factory.mktemp("survey"), more="margin: {arcsec: [600]}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(assembling, "MOST_LISTED", 2)
-        patch.setattr(assembling, "LISTED_AGAIN", 1)
+        patch.setattr(version_metadata, "MOST_LISTED", 2)
+        patch.setattr(version_metadata, "LISTED_AGAIN", 1)
         for number in (0, 1, 2):
             survey.land(number, night_rows(number))
             survey.append(number)

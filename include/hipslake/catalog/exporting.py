@@ -20,7 +20,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.surface.opened import OpenedCatalog
+    from hipslake.catalog.opened import OpenedCatalog
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ IMPORTED = (
     "pyarrow.dataset",  # and this at the first take
     "pyarrow.parquet",
     "pyspark.worker",
-    "hipslake.spark.histogram_tasks",
-    "hipslake.spark.write_tasks",
-    "hipslake.spark.verify",
+    "hipslake.steps.ingest.histogram_tasks",
+    "hipslake.steps.ingest.write_tasks",
+    "hipslake.steps.upkeep.verify_tasks",
 )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.keyed import PIECE_ROWS, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches

@@ -7,9 +7,9 @@ it is to do its work once more.
 from __future__ import annotations
 
 from hipslake.specs.base import Frozen
-from hipslake.steps.append import ATTEMPTS
-from hipslake.steps.compact import COMPACTIONS
-from hipslake.steps.margin import MARGINS
+from hipslake.steps.append.request import ATTEMPTS
+from hipslake.steps.compact.request import COMPACTIONS
+from hipslake.steps.margin.request import MARGINS
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog

@@ -8,20 +8,20 @@ from typing import Literal
 
 from hipslake.sources.model import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.steps.append import AppendReport
-from hipslake.steps.build_cube import BuildCubeReport, BuildCubeRequest, FrozenCube
-from hipslake.steps.compact import CompactReport
-from hipslake.steps.cube_copy import CopyCubeReport
-from hipslake.steps.frozen_join import frozen_join
-from hipslake.steps.index import BuildIndexReport
-from hipslake.steps.joining import FROZEN
-from hipslake.steps.margin import MarginReport
-from hipslake.steps.publish import PublishReport
+from hipslake.steps.append.request import AppendReport
+from hipslake.steps.compact.request import CompactReport
+from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest, FrozenCube
+from hipslake.steps.cube.cube_copy import CopyCubeReport
+from hipslake.steps.index.request import BuildIndexReport
+from hipslake.steps.ingest.publish import PublishReport
+from hipslake.steps.join.frozen_join import frozen_join
+from hipslake.steps.join.request import FROZEN
+from hipslake.steps.margin.request import MarginReport
 from hipslake.steps.report import Report
-from hipslake.steps.rollback import RollbackReport
 from hipslake.steps.run import RunFolder
-from hipslake.steps.sink import SinkReport, SinkRequest
+from hipslake.steps.sink.request import SinkReport, SinkRequest
 from hipslake.steps.standing import table_standing
+from hipslake.steps.upkeep.rollback_catalog import RollbackReport
 from hipslake.tables.order import CatalogRows, SinkOrder
 
 _MOST_FOLDERS = 20

@@ -13,18 +13,18 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.cube.store.committing import read_version
 from hipslake.specs.base import Frozen
 from hipslake.specs.table import IcebergSpec
-from hipslake.steps.append import AppendReport
-from hipslake.steps.compact import CompactReport
-from hipslake.steps.compact_table import CompactTableReport
-from hipslake.steps.cube import CubeReport
-from hipslake.steps.index import BuildIndexReport
-from hipslake.steps.margin import MarginReport
-from hipslake.steps.publish import PublishReport
+from hipslake.steps.append.request import AppendReport
+from hipslake.steps.compact.request import CompactReport
+from hipslake.steps.compact_table.request import CompactTableReport
+from hipslake.steps.compact_table.resolve_compaction import FrozenCompaction
+from hipslake.steps.cube.cube_report import CubeReport
+from hipslake.steps.index.request import BuildIndexReport
+from hipslake.steps.ingest.publish import PublishReport
+from hipslake.steps.margin.request import MarginReport
 from hipslake.steps.report import Report
-from hipslake.steps.resolve_compaction import FrozenCompaction
-from hipslake.steps.rollback import RollbackReport
 from hipslake.steps.run import RunFolder
-from hipslake.steps.sink import SinkReport, SinkRequest
+from hipslake.steps.sink.request import SinkReport, SinkRequest
+from hipslake.steps.upkeep.rollback_catalog import RollbackReport
 from hipslake.storage import Storage
 from hipslake.versions.log import VersionLog
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.parts import parts
 from hipslake.catalog.reading import read_parts

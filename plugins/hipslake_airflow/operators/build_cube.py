@@ -18,9 +18,9 @@ from hipslake_airflow.operators.step import SpecOperator, StepOperator
 
 if TYPE_CHECKING:
     from hipslake.specs.cube import CubeSpec
-    from hipslake.steps.build_cube import BuildCubeReport, BuildCubeRequest
-    from hipslake.steps.materialise import MaterialiseReport
-    from hipslake.steps.resolve_cube import ResolveCubeReport
+    from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+    from hipslake.steps.cube.materialise import MaterialiseReport
+    from hipslake.steps.cube.resolve_cube import ResolveCubeReport
 
 
 class ResolveCubeOperator(SpecOperator):
@@ -33,7 +33,7 @@ class ResolveCubeOperator(SpecOperator):
     def perform(self, context: Context) -> ResolveCubeReport:
         from hipslake.cube.store.assembly import BuildMode
         from hipslake.specs.yaml_file import load_cube_spec
-        from hipslake.steps import resolve_cube
+        from hipslake.steps.cube import resolve_cube
         from hipslake.steps.report import perform
 
         _use_connections(load_cube_spec(self.spec_file))
@@ -60,15 +60,15 @@ class BuildCubeOperator(CubePublishingOperator, SparkStepOperator):
     """
 
     job = "build_cube"
-    module = "hipslake.spark.build_cube"
+    module = "hipslake.steps.cube.build_cube"
 
     def request(self) -> BuildCubeRequest:
-        from hipslake.steps.build_cube import BuildCubeRequest
+        from hipslake.steps.cube.build_request import BuildCubeRequest
 
         return BuildCubeRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[BuildCubeReport]:
-        from hipslake.steps.build_cube import BuildCubeReport
+        from hipslake.steps.cube.build_request import BuildCubeReport
 
         return BuildCubeReport
 
@@ -98,8 +98,8 @@ class MaterialiseOperator(StepOperator):
     """
 
     def perform(self, context: Context) -> MaterialiseReport:
-        from hipslake.steps import materialise
-        from hipslake.steps.build_cube import BuildCubeRequest
+        from hipslake.steps.cube import materialise
+        from hipslake.steps.cube.build_request import BuildCubeRequest
         from hipslake.steps.report import perform
 
         cube = BuildCubeRequest(run_uri=self.run_uri).frozen()

@@ -12,9 +12,9 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import SpecOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.compact_table import CompactTableReport, CompactTableRequest
+    from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest
+    from hipslake.steps.compact_table.resolve_compaction import ResolveCompactionReport
     from hipslake.steps.report import Report
-    from hipslake.steps.resolve_compaction import ResolveCompactionReport
 
 
 class ResolveCompactionOperator(SpecOperator):
@@ -25,7 +25,7 @@ class ResolveCompactionOperator(SpecOperator):
     """
 
     def perform(self, context: Context) -> ResolveCompactionReport:
-        from hipslake.steps import resolve_compaction
+        from hipslake.steps.compact_table import resolve_compaction
         from hipslake.steps.report import perform
 
         params: Mapping[str, Any] = context["params"]
@@ -44,21 +44,21 @@ class CompactTableOperator(SparkStepOperator):
     """Compact an Iceberg table, or a folder of Parquet files; in Spark, if many bytes are rewritten."""
 
     job = "compact_table"
-    module = "hipslake.spark.table_compaction"
+    module = "hipslake.steps.compact_table.run"
 
     def request(self) -> CompactTableRequest:
-        from hipslake.steps.resolve_compaction import FrozenCompaction
+        from hipslake.steps.compact_table.resolve_compaction import FrozenCompaction
         from hipslake.steps.run import RunFolder
 
         return RunFolder(self.run_uri).read(RunFolder.RUN, FrozenCompaction).request()
 
     def report_type(self) -> type[CompactTableReport]:
-        from hipslake.steps.compact_table import CompactTableReport
+        from hipslake.steps.compact_table.request import CompactTableReport
 
         return CompactTableReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.spark.table_compaction_planning import bytes_to_compact
+        from hipslake.steps.compact_table.rewrite_plan import bytes_to_compact
 
         return bytes_to_compact(self.request())
 

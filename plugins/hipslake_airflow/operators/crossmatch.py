@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.crossmatch import CrossmatchReport, CrossmatchRequest
-    from hipslake.steps.resolve_crossmatch import ResolveCrossmatchReport
+    from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+    from hipslake.steps.join.resolve_crossmatch import ResolveCrossmatchReport
 
 
 class ResolveCrossmatchOperator(ResolveJoinOperator):
     """Freeze the run of a cross-match; knows the params `radius_arcsec` and `region` besides."""
 
     def resolve(self, told: Mapping[str, Any], params: Mapping[str, Any]) -> ResolveCrossmatchReport:
-        from hipslake.steps import resolve_crossmatch
+        from hipslake.steps.join import resolve_crossmatch
         from hipslake.steps.report import perform
 
         radius = params.get("radius_arcsec")
@@ -32,14 +32,14 @@ class CrossmatchOperator(JoinOperator):
     """Match two catalogs."""
 
     job = "crossmatch_catalogs"
-    module = "hipslake.spark.crossmatch"
+    module = "hipslake.steps.join.run_crossmatch"
 
     def request(self) -> CrossmatchRequest:
-        from hipslake.steps.crossmatch import CrossmatchRequest
+        from hipslake.steps.join.crossmatch_request import CrossmatchRequest
 
         return CrossmatchRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[CrossmatchReport]:
-        from hipslake.steps.crossmatch import CrossmatchReport
+        from hipslake.steps.join.crossmatch_request import CrossmatchReport
 
         return CrossmatchReport

@@ -11,10 +11,10 @@ from hipslake_airflow.assets import cube_asset
 from hipslake_airflow.operators.step import FirstStepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.cube import CubeReport
-    from hipslake.steps.cube_copy import CopyCubeReport
-    from hipslake.steps.cube_removal import RemovalReport
-    from hipslake.steps.cube_upkeep import CubeStatsReport
+    from hipslake.steps.cube.cube_copy import CopyCubeReport
+    from hipslake.steps.cube.cube_removal import RemovalReport
+    from hipslake.steps.cube.cube_report import CubeReport
+    from hipslake.steps.cube.cube_upkeep import CubeStatsReport
     from hipslake.steps.report import Request
 
 RequestT = TypeVar("RequestT", bound="Request")
@@ -71,7 +71,7 @@ class RemoveCubePartitionsOperator(CubeVersionOperator):
     """
 
     def perform(self, context: Context) -> RemovalReport:
-        from hipslake.steps import cube_removal
+        from hipslake.steps.cube import cube_removal
 
         asked = {"conditions": ""} | self.asked(context, "conditions", "datasets", "dry_run")
         request = cube_removal.RemovePartitionsRequest.model_validate(asked)
@@ -85,7 +85,7 @@ class DeleteCubeOperator(CubeVersionOperator):
     """
 
     def perform(self, context: Context) -> RemovalReport:
-        from hipslake.steps import cube_removal
+        from hipslake.steps.cube import cube_removal
 
         asked = {"confirm": ""} | self.asked(context, "datasets", "confirm", "dry_run")
         request = cube_removal.DeleteCubeRequest.model_validate(asked)
@@ -99,7 +99,7 @@ class CopyCubeOperator(CubeVersionOperator):
     """
 
     def perform(self, context: Context) -> CopyCubeReport:
-        from hipslake.steps import cube_copy
+        from hipslake.steps.cube import cube_copy
 
         asked = self.asked(context, "target", "datasets", "overwrite")
         request = cube_copy.CopyCubeRequest.model_validate(asked)
@@ -110,7 +110,7 @@ class CubeStatsOperator(CubeFormOperator):
     """Say what the datasets of a cube weigh. Reads the params `cube` and `version`."""
 
     def perform(self, context: Context) -> CubeStatsReport:
-        from hipslake.steps import cube_upkeep
+        from hipslake.steps.cube import cube_upkeep
         from hipslake.steps.report import perform
 
         request = cube_upkeep.CubeStatsRequest.model_validate(self.asked(context, "version"))

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context
 from hipslake_airflow.assets import cube_asset
 
 if TYPE_CHECKING:
-    from hipslake.steps.cube import CubeReport
+    from hipslake.steps.cube.cube_report import CubeReport
 
 
 class CubePublishingOperator(BaseOperator):

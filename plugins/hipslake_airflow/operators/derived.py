@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hipslake.specs.margin import MarginSpec
-    from hipslake.steps.hats_view import HatsViewReport
-    from hipslake.steps.index import BuildIndexReport, BuildIndexRequest
-    from hipslake.steps.margin import MarginReport, MarginRequest
+    from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
+    from hipslake.steps.margin.request import MarginReport, MarginRequest
     from hipslake.steps.report import Report
+    from hipslake.steps.upkeep.hats_view import HatsViewReport
 
 INDEX_IN_SPARK = 128 << 20  # a night of fewer bytes is indexed before Spark has started
 
@@ -37,7 +37,7 @@ class BuildMarginOperator(SparkStepOperator):
     """
 
     job = "build_margin"
-    module = "hipslake.spark.margin"
+    module = "hipslake.steps.margin.run"
     _arcsec: tuple[float, ...] = ()
 
     def __init__(self, *, published: bool = False, spark_above_bytes: int = 1 << 30, **kwargs: Any) -> None:
@@ -45,17 +45,17 @@ class BuildMarginOperator(SparkStepOperator):
         self.published = published
 
     def request(self) -> MarginRequest:
-        from hipslake.steps.margin import MarginRequest
+        from hipslake.steps.margin.request import MarginRequest
 
         return MarginRequest(run_uri=self.run_uri, arcsec=self._arcsec)
 
     def report_type(self) -> type[MarginReport]:
-        from hipslake.steps.margin import MarginReport
+        from hipslake.steps.margin.request import MarginReport
 
         return MarginReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.margin import bytes_to_read
+        from hipslake.steps.margin.request import bytes_to_read
 
         return bytes_to_read(self.request())
 
@@ -84,27 +84,27 @@ class BuildIndexOperator(SparkStepOperator):
         self.published = published
 
     def request(self) -> BuildIndexRequest:
-        from hipslake.steps.index import BuildIndexRequest
+        from hipslake.steps.index.request import BuildIndexRequest
 
         return BuildIndexRequest(run_uri=self.run_uri, published=self.published)
 
     def report_type(self) -> type[BuildIndexReport]:
-        from hipslake.steps.index import BuildIndexReport
+        from hipslake.steps.index.request import BuildIndexReport
 
         return BuildIndexReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.index import bytes_to_index
+        from hipslake.steps.index.request import bytes_to_index
 
         return bytes_to_index(self.request())
 
     def without_spark(self) -> Report:
         from hipslake.engine.this_process import ThisProcess
-        from hipslake.spark import index
+        from hipslake.steps.index import run as index_run
         from hipslake.steps.report import perform
 
         engine = ThisProcess()
-        return perform(lambda asked: index.run(asked, engine), self.request(), self.report_type())
+        return perform(lambda asked: index_run.run(asked, engine), self.request(), self.report_type())
 
 
 def derived_from(
@@ -130,8 +130,8 @@ class BuildHatsViewOperator(StepOperator):
     """Let other readers open the newest version; also mends pointers that a killed run left behind."""
 
     def perform(self, context: Context) -> HatsViewReport:
-        from hipslake.steps import hats_view
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import hats_view
 
         request = hats_view.HatsViewRequest(run_uri=self.run_uri)
         return perform(hats_view.run, request, hats_view.HatsViewReport)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.equijoin import EquijoinReport, EquijoinRequest
-    from hipslake.steps.resolve_equijoin import ResolveEquijoinReport
+    from hipslake.steps.join.equijoin_request import EquijoinReport, EquijoinRequest
+    from hipslake.steps.join.resolve_equijoin import ResolveEquijoinReport
 
 
 class ResolveEquijoinOperator(ResolveJoinOperator):
     """Freeze the run of an equi-join."""
 
     def resolve(self, told: Mapping[str, Any], params: Mapping[str, Any]) -> ResolveEquijoinReport:
-        from hipslake.steps import resolve_equijoin
+        from hipslake.steps.join import resolve_equijoin
         from hipslake.steps.report import perform
 
         request = resolve_equijoin.ResolveEquijoinRequest(**told)
@@ -27,14 +27,14 @@ class EquiJoinOperator(JoinOperator):
     """Join two catalogs on a key."""
 
     job = "equijoin_catalogs"
-    module = "hipslake.spark.equijoin"
+    module = "hipslake.steps.join.run_equijoin"
 
     def request(self) -> EquijoinRequest:
-        from hipslake.steps.equijoin import EquijoinRequest
+        from hipslake.steps.join.equijoin_request import EquijoinRequest
 
         return EquijoinRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[EquijoinReport]:
-        from hipslake.steps.equijoin import EquijoinReport
+        from hipslake.steps.join.equijoin_request import EquijoinReport
 
         return EquijoinReport

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hipslake_airflow.operators.spark_form import SparkFormOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.export import ExportReport, ExportRequest
+    from hipslake.steps.export.request import ExportReport, ExportRequest
     from hipslake.steps.report import Report
 
 
@@ -26,28 +26,28 @@ class ExportCatalogOperator(SparkFormOperator):
     """
 
     job = "export_catalog"
-    module = "hipslake.spark.export"
+    module = "hipslake.steps.export.run"
 
     def request(self) -> ExportRequest:
-        from hipslake.steps.export import ExportRequest
+        from hipslake.steps.export.request import ExportRequest
 
         return ExportRequest.model_validate(self.told)
 
     def report_type(self) -> type[ExportReport]:
-        from hipslake.steps.export import ExportReport
+        from hipslake.steps.export.request import ExportReport
 
         return ExportReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.export import bytes_to_export
+        from hipslake.steps.export.request import bytes_to_export
 
         return bytes_to_export(self.request())
 
     def without_spark(self) -> Report:
-        from hipslake.steps import export
+        from hipslake.steps.export import request as export_request
         from hipslake.steps.report import perform
 
-        return perform(export.run, self.request(), export.ExportReport)
+        return perform(export_request.run, self.request(), export_request.ExportReport)
 
     def asked(self, params: Mapping[str, Any]) -> dict[str, Any]:
         optional = {name: params.get(name) or None for name in ("region", "columns", "filters", "format")}

@@ -11,23 +11,23 @@ from hipslake_airflow.operators.publishing import PublishingOperator
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.append import AppendReport, AppendRequest
-    from hipslake.steps.compact import CompactReport, CompactRequest
+    from hipslake.steps.append.request import AppendReport, AppendRequest
+    from hipslake.steps.compact.request import CompactReport, CompactRequest
 
 
 class AppendIncrementOperator(PublishingOperator, SparkStepOperator):
     """Merge the rows of a run into the newest version, commit the next one, and emit its asset event."""
 
     job = "append_increment"
-    module = "hipslake.spark.increments"
+    module = "hipslake.steps.append.run"
 
     def request(self) -> AppendRequest:
-        from hipslake.steps.append import AppendRequest
+        from hipslake.steps.append.request import AppendRequest
 
         return AppendRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[AppendReport]:
-        from hipslake.steps.append import AppendReport
+        from hipslake.steps.append.request import AppendReport
 
         return AppendReport
 
@@ -47,21 +47,21 @@ class CompactCatalogOperator(SparkStepOperator):
     """
 
     job = "compact_catalog"
-    module = "hipslake.spark.compaction"
+    module = "hipslake.steps.compact.run"
     _min_files = 2
 
     def request(self) -> CompactRequest:
-        from hipslake.steps.compact import CompactRequest
+        from hipslake.steps.compact.request import CompactRequest
 
         return CompactRequest(run_uri=self.run_uri, min_files=self._min_files)
 
     def report_type(self) -> type[CompactReport]:
-        from hipslake.steps.compact import CompactReport
+        from hipslake.steps.compact.request import CompactReport
 
         return CompactReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.compact import bytes_to_compact
+        from hipslake.steps.compact.request import bytes_to_compact
 
         return bytes_to_compact(self.request())
 

@@ -14,7 +14,7 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import SpecOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.resolve_join import ResolveJoinReport
+    from hipslake.steps.join.resolve_join import ResolveJoinReport
 
 
 class ResolveJoinOperator(SpecOperator):

@@ -10,24 +10,24 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.histogram import HistogramReport, HistogramRequest
-    from hipslake.steps.plan import PlanReport
-    from hipslake.steps.write import WriteReport, WriteRequest
+    from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+    from hipslake.steps.ingest.plan import PlanReport
+    from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 
 
 class HistogramCatalogOperator(SparkStepOperator):
     """Count rows and bytes per pixel; in Spark, unless there are few."""
 
     job = "histogram_catalog"
-    module = "hipslake.spark.histogram"
+    module = "hipslake.steps.ingest.histogram"
 
     def request(self) -> HistogramRequest:
-        from hipslake.steps.histogram import HistogramRequest
+        from hipslake.steps.ingest.histogram_request import HistogramRequest
 
         return HistogramRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[HistogramReport]:
-        from hipslake.steps.histogram import HistogramReport
+        from hipslake.steps.ingest.histogram_request import HistogramReport
 
         return HistogramReport
 
@@ -36,7 +36,7 @@ class PlanPixelsOperator(StepOperator):
     """Split the sky into leaves, for every column group on its own threshold."""
 
     def perform(self, context: Context) -> PlanReport:
-        from hipslake.steps import plan
+        from hipslake.steps.ingest import plan
         from hipslake.steps.report import perform
 
         report = perform(plan.run, plan.PlanRequest(run_uri=self.run_uri), plan.PlanReport)
@@ -48,14 +48,14 @@ class WritePartitionsOperator(SparkStepOperator):
     """Route every row to its leaf files and write them, in Spark."""
 
     job = "write_partitions"
-    module = "hipslake.spark.partitions"
+    module = "hipslake.steps.ingest.write"
 
     def request(self) -> WriteRequest:
-        from hipslake.steps.write import WriteRequest
+        from hipslake.steps.ingest.write_request import WriteRequest
 
         return WriteRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[WriteReport]:
-        from hipslake.steps.write import WriteReport
+        from hipslake.steps.ingest.write_request import WriteReport
 
         return WriteReport

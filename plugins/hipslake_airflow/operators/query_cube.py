@@ -10,7 +10,7 @@ from airflow.sdk import Context
 from hipslake_airflow.operators.spark_form import SparkFormOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.cube_query import CubeQueryReport, CubeQueryRequest
+    from hipslake.steps.cube.query_request import CubeQueryReport, CubeQueryRequest
 
 _OPTIONAL = ("version", "columns", "conditions", "partition_by", "dimension_columns", "datasets", "format")
 
@@ -30,20 +30,20 @@ class QueryCubeOperator(SparkFormOperator):
     """
 
     job = "query_cube"
-    module = "hipslake.spark.cube_query"
+    module = "hipslake.steps.cube.query_cube"
 
     def request(self) -> CubeQueryRequest:
-        from hipslake.steps.cube_query import CubeQueryRequest
+        from hipslake.steps.cube.query_request import CubeQueryRequest
 
         return CubeQueryRequest.model_validate(self.told)
 
     def report_type(self) -> type[CubeQueryReport]:
-        from hipslake.steps.cube_query import CubeQueryReport
+        from hipslake.steps.cube.query_request import CubeQueryReport
 
         return CubeQueryReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.cube_query import bytes_to_read
+        from hipslake.steps.cube.query_request import bytes_to_read
 
         return bytes_to_read(self.request())
 

@@ -10,8 +10,8 @@ from hipslake_airflow.operators.step import FirstStepOperator
 from hipslake_airflow.operators.versions import VerifyCatalogOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.repair import RepairReport
-    from hipslake.steps.verify import VerifyRequest
+    from hipslake.steps.upkeep.repair import RepairReport
+    from hipslake.steps.upkeep.verify import VerifyRequest
 
 
 class VerifyPublishedOperator(VerifyCatalogOperator):
@@ -29,7 +29,7 @@ class VerifyPublishedOperator(VerifyCatalogOperator):
 
     def request(self) -> VerifyRequest:
         from hipslake.steps.run import RunFolder
-        from hipslake.steps.verify import VerifyRequest
+        from hipslake.steps.upkeep.verify import VerifyRequest
 
         catalog_uri = RunFolder(self.run_uri).run().catalog_uri
         return VerifyRequest(run_uri=self.run_uri, catalog_uri=catalog_uri, all_versions=self.all_versions)
@@ -51,8 +51,8 @@ class RepairCatalogOperator(FirstStepOperator):
         self.catalog = catalog
 
     def perform(self, context: Context) -> RepairReport:
-        from hipslake.steps import repair
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import repair
 
         warehouse, run_uri = self.place(context)
         dry_run = bool(context["params"]["dry_run"])

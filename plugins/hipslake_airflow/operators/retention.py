@@ -10,8 +10,8 @@ from airflow.sdk import Context
 from hipslake_airflow.operators.step import FirstStepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.cube_upkeep import CleanUpCubeReport
-    from hipslake.steps.vacuum import VacuumReport
+    from hipslake.steps.cube.cube_upkeep import CleanUpCubeReport
+    from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
 
 
 class RetentionOperator(FirstStepOperator):
@@ -50,11 +50,11 @@ class VacuumCatalogOperator(RetentionOperator):
         self.catalog = catalog
 
     def perform(self, context: Context) -> VacuumReport:
-        from hipslake.steps import vacuum
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import vacuum_catalog
 
-        request = vacuum.VacuumRequest(catalog=self.catalog, **self.asked(context))
-        report = perform(vacuum.run, request, vacuum.VacuumReport)
+        request = vacuum_catalog.VacuumRequest(catalog=self.catalog, **self.asked(context))
+        report = perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
         self.log.info("The vacuum:\n%s", report.text)
         return report
 
@@ -75,7 +75,7 @@ class CleanUpCubeOperator(RetentionOperator):
         self.cube = cube
 
     def perform(self, context: Context) -> CleanUpCubeReport:
-        from hipslake.steps import cube_upkeep
+        from hipslake.steps.cube import cube_upkeep
         from hipslake.steps.report import perform
 
         request = cube_upkeep.CleanUpCubeRequest(cube=self.cube, **self.asked(context))

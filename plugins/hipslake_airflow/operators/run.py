@@ -12,8 +12,8 @@ from hipslake_airflow.operators.step import SpecOperator, StepOperator
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
-    from hipslake.steps.inputs import InputsReport
-    from hipslake.steps.resolve import ResolveReport
+    from hipslake.steps.ingest.inputs import InputsReport
+    from hipslake.steps.ingest.resolve import ResolveReport
 
 
 class ResolveRunOperator(SpecOperator):
@@ -24,7 +24,7 @@ class ResolveRunOperator(SpecOperator):
     """
 
     def perform(self, context: Context) -> ResolveReport:
-        from hipslake.steps import resolve
+        from hipslake.steps.ingest import resolve
         from hipslake.steps.report import perform
 
         params: Mapping[str, Any] = context["params"]
@@ -47,7 +47,7 @@ class FreezeInputsOperator(StepOperator):
     """List the source files, and skip the run if nothing changed since the newest version."""
 
     def perform(self, context: Context) -> InputsReport:
-        from hipslake.steps import inputs
+        from hipslake.steps.ingest import inputs
         from hipslake.steps.report import perform
 
         request = inputs.InputsRequest(run_uri=self.run_uri)

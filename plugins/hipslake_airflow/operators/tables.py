@@ -18,9 +18,9 @@ from hipslake_airflow.operators.table_spec import TableSpecOperator
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
-    from hipslake.steps.resolve_sink import ResolveSinkReport
-    from hipslake.steps.sink import SinkReport, SinkRequest
-    from hipslake.steps.sink_files import SinkFilesReport
+    from hipslake.steps.sink.request import SinkReport, SinkRequest
+    from hipslake.steps.sink.resolve_sink import ResolveSinkReport
+    from hipslake.steps.sink.sink_files import SinkFilesReport
 
 
 class ResolveSinkOperator(TableSpecOperator):
@@ -31,8 +31,8 @@ class ResolveSinkOperator(TableSpecOperator):
     """
 
     def perform(self, context: Context) -> ResolveSinkReport:
-        from hipslake.steps import resolve_sink
         from hipslake.steps.report import perform
+        from hipslake.steps.sink import resolve_sink
 
         spec = self.reach_table()
         params: Mapping[str, Any] = context["params"]
@@ -58,9 +58,9 @@ class FreezeSinkFilesOperator(StepOperator):
     """List the files that a run sinks."""
 
     def perform(self, context: Context) -> SinkFilesReport:
-        from hipslake.steps import sink_files
         from hipslake.steps.report import perform
-        from hipslake.steps.sink import SinkRequest
+        from hipslake.steps.sink import sink_files
+        from hipslake.steps.sink.request import SinkRequest
 
         use_iceberg_connection(SinkRequest(run_uri=self.run_uri).frozen().spec.iceberg)
         request = sink_files.SinkFilesRequest(run_uri=self.run_uri)
@@ -81,7 +81,7 @@ class IcebergSinkOperator(SparkStepOperator):
     """
 
     job = "sink_iceberg"
-    module = "hipslake.spark.sink_step"
+    module = "hipslake.steps.sink.run"
 
     def __init__(self, *, table: str, **kwargs: Any) -> None:
         asset = table_asset(table)
@@ -89,17 +89,17 @@ class IcebergSinkOperator(SparkStepOperator):
         self.asset = asset
 
     def request(self) -> SinkRequest:
-        from hipslake.steps.sink import SinkRequest
+        from hipslake.steps.sink.request import SinkRequest
 
         return SinkRequest(run_uri=self.run_uri)
 
     def report_type(self) -> type[SinkReport]:
-        from hipslake.steps.sink import SinkReport
+        from hipslake.steps.sink.request import SinkReport
 
         return SinkReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.spark.sink_size import bytes_to_sink
+        from hipslake.steps.sink.sink_size import bytes_to_sink
 
         return bytes_to_sink(self.request().orders(), self.spark_above_bytes)
 
@@ -148,7 +148,7 @@ class ConfirmSinkOperator(InRunFolder, BaseOperator):
     def execute(self, context: Context) -> None:
         """Look what the sink has said."""
         from hipslake.steps.run import RunFolder
-        from hipslake.steps.sink import SinkReport, SinkRequest, told_of_refused
+        from hipslake.steps.sink.request import SinkReport, SinkRequest, told_of_refused
 
         use_storage_connection()
         report = RunFolder(self.run_uri).read(RunFolder.report_path(SinkRequest.step), SinkReport)

@@ -10,7 +10,7 @@ from hipslake_airflow.operators.retention import RetentionOperator
 from hipslake_airflow.operators.table_spec import TableSpecOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.vacuum_table import VacuumTableReport
+    from hipslake.steps.upkeep.vacuum_table import VacuumTableReport
 
 
 class VacuumTableOperator(TableSpecOperator, RetentionOperator):
@@ -20,8 +20,8 @@ class VacuumTableOperator(TableSpecOperator, RetentionOperator):
     """
 
     def perform(self, context: Context) -> VacuumTableReport:
-        from hipslake.steps import vacuum_table
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import vacuum_table
 
         spec = self.reach_table()
         request = vacuum_table.VacuumTableRequest(

@@ -11,10 +11,10 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
-    from hipslake.steps.publish import PublishReport
+    from hipslake.steps.ingest.publish import PublishReport
     from hipslake.steps.report import Report
-    from hipslake.steps.rollback import RollbackReport
-    from hipslake.steps.verify import VerifyReport, VerifyRequest
+    from hipslake.steps.upkeep.rollback_catalog import RollbackReport
+    from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
 
 
 class VerifyCatalogOperator(SparkStepOperator):
@@ -33,7 +33,7 @@ class VerifyCatalogOperator(SparkStepOperator):
     """
 
     job = "verify_catalog"
-    module = "hipslake.spark.verify"
+    module = "hipslake.steps.upkeep.verify_tasks"
 
     def __init__(
         self,
@@ -48,23 +48,23 @@ class VerifyCatalogOperator(SparkStepOperator):
         self.version = version
 
     def request(self) -> VerifyRequest:
-        from hipslake.steps.verify import VerifyRequest
+        from hipslake.steps.upkeep.verify import VerifyRequest
 
         return VerifyRequest(run_uri=self.run_uri, catalog_uri=self.catalog_uri, version=self.version)
 
     def report_type(self) -> type[VerifyReport]:
-        from hipslake.steps.verify import VerifyReport
+        from hipslake.steps.upkeep.verify import VerifyReport
 
         return VerifyReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.verify import bytes_to_read
+        from hipslake.steps.upkeep.verify import bytes_to_read
 
         return bytes_to_read(self.request())
 
     def without_spark(self) -> Report:
-        from hipslake.steps import verify
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import verify
 
         return perform(verify.run, self.request(), verify.VerifyReport)
 
@@ -73,7 +73,7 @@ class PublishCatalogOperator(PublishingOperator, StepOperator):
     """Commit what the run wrote as the catalog's next version, and emit its asset event."""
 
     def perform(self, context: Context) -> PublishReport:
-        from hipslake.steps import publish
+        from hipslake.steps.ingest import publish
         from hipslake.steps.report import perform
 
         report = perform(publish.run, publish.PublishRequest(run_uri=self.run_uri), publish.PublishReport)
@@ -89,12 +89,12 @@ class RollbackCatalogOperator(PublishingOperator, StepOperator):
     """
 
     def perform(self, context: Context) -> RollbackReport:
-        from hipslake.steps import rollback
         from hipslake.steps.report import perform
+        from hipslake.steps.upkeep import rollback_catalog
 
         version = int(context["params"]["version"])
-        request = rollback.RollbackRequest(run_uri=self.run_uri, version=version)
-        report = perform(rollback.run, request, rollback.RollbackReport)
+        request = rollback_catalog.RollbackRequest(run_uri=self.run_uri, version=version)
+        report = perform(rollback_catalog.run, request, rollback_catalog.RollbackReport)
         self.announce(context, rows=report.rows_out, version=report.version, uri=report.catalog_uri)
         self.log.info("Version %s of %s is version %s again", report.version, report.catalog_uri, version)
         return report

@@ -41,7 +41,7 @@ def window_of(context: Context) -> Window:
         `airflow dags trigger --logical-date` does, which looks at the clock.
     """
     from hipslake.errors import SpecError
-    from hipslake.steps.resolve import resolve_window
+    from hipslake.steps.ingest.resolve import resolve_window
 
     run = context["dag_run"]
     params: Mapping[str, Any] = context["params"]

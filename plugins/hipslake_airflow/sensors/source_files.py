@@ -152,7 +152,7 @@ class SinkFilesSensor(SourceFilesSensor):
     """
 
     def _run(self) -> Any:
-        from hipslake.steps.sink import SinkRequest
+        from hipslake.steps.sink.request import SinkRequest
 
         return SinkRequest(run_uri=self.run_uri).frozen()
 

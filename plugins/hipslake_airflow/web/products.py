@@ -86,7 +86,7 @@ def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
 
 def cubes(warehouse: str) -> Iterator[Product]:
     """The cubes of a warehouse."""
-    from hipslake.cube.store.cube import Cube
+    from hipslake.api.cube import Cube
 
     storage = Storage.at(warehouse)
     for entry in storage.list(CUBES):

@@ -13,11 +13,11 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.api.cube import Cube
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.alignment import alignment_table, keep_alignment
 from hipslake.cube.store.assembly import Assembly, Change, changes_of
 from hipslake.cube.store.committing import Draft, commit, committed_before, drafted, newest, read_version
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.datasets import index_columns, with_written
 from hipslake.cube.store.files import read_files
 from hipslake.cube.store.joined import JoinedQuery, keep_joined

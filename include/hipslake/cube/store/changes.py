@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.catalog import Catalog
+from hipslake.api.catalog import Catalog
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 
 

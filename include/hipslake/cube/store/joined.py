@@ -15,10 +15,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.api.cube import Cube
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.keys import paired_codes, places_in
 from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.cube import Cube
 from hipslake.cube.store.datasets import described
 from hipslake.cube.store.files import ABOUT_FILES, PATH, encoded, read_files
 from hipslake.cube.store.layout import joined_path

@@ -1,0 +1,265 @@
+"""The rows of a catalog together with those of another, for outcomes that fit into memory, or as Spark's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from hipslake.catalog.moc_files import region_of
+from hipslake.catalog.opened import OpenedCatalog
+from hipslake.errors import SpecError
+from hipslake.sphere.regions import Region
+
+if TYPE_CHECKING:
+    from hipslake.catalog.joining.join import CatalogJoin
+    from hipslake.specs.join import MotionColumns
+
+
+class CatalogJoins(OpenedCatalog):
+    """Joins by position, by key, and of objects with their sources."""
+
+    def crossmatch(
+        self,
+        other: OpenedCatalog,
+        *,
+        radius_arcsec: float,
+        min_radius_arcsec: float = 0.0,
+        neighbours: int | Literal["all"] = 1,
+        how: Literal["inner", "left", "anti", "outer"] = "inner",
+        columns: Sequence[str] | None = None,
+        other_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        other_filters: Any = None,
+        motion: MotionColumns | Mapping[str, str] | None = None,
+        other_motion: MotionColumns | Mapping[str, str] | None = None,
+        epoch: float | None = None,
+        region: Region | str | None = None,
+        **names: Any,
+    ) -> pa.Table:
+        """Match the rows of this catalog with those of another, for outcomes that fit into memory.
+
+        `catalog_crossmatch` does it for larger ones, and publishes the outcome.
+
+        Parameters
+        ----------
+        other : Catalog
+            With a margin of at least the radius, and of what its rows and those of this catalog move.
+        radius_arcsec, min_radius_arcsec : float
+            Largest and smallest separation; both count as within.
+        neighbours : int or "all"
+            How many of the nearest rows of the other catalog each row gets. Of rows that are equally near,
+            the earlier one in the other catalog is the nearer.
+        how : {"inner", "left", "anti", "outer"}
+            Rows with a match; all rows, with nulls where there is none; only rows without a match; all rows
+            of both catalogs, each row of the other that nothing matches once, with nulls for this one.
+        columns, other_columns : sequence of str, optional
+            What is kept of either catalog; all if not given. The position of this catalog is always kept.
+        filters, other_filters : pyarrow.compute.Expression or list or str, optional
+            Which rows of either catalog take part, as for `read`. Rows are filtered before they are matched:
+            the nearest row is the nearest of those that pass, and a row whose neighbours do not pass has no
+            match.
+        motion, other_motion : MotionColumns or mapping of str to str, optional
+            The columns that say how rows move: `pmra`, `pmdec`, `parallax`, `radial_velocity`.
+        epoch : float, optional
+            Julian year that moving rows are carried to before they are matched.
+        region : Region or str, optional
+            Only rows of this catalog in a part of the sky, as for `read`. Of an outer match only rows of the
+            other catalog there, too; whether they have a match does not depend on it.
+        **names
+            `suffixes`, `separation`, `position_angle`, `rank`, `position`: what columns of the outcome are
+            called, as in a spec.
+
+        Returns
+        -------
+        pyarrow.Table
+            `_healpix_29` and the columns of this catalog, the columns of the other one, separation and
+            position angle; ordered as this catalog, and by nearness.
+
+        Raises
+        ------
+        SchemaMismatchError
+            There is no such column.
+        FilterError, RegionError
+            The text is no filter, or no region.
+        SpecError
+            What is asked for does not go together, or the other catalog has no sufficient margin.
+        """
+        from hipslake.catalog.joining.crossmatch import Crossmatch
+        from hipslake.specs.crossmatch import match_options, motion_columns
+
+        options = match_options(
+            radius_arcsec=radius_arcsec,
+            min_radius_arcsec=min_radius_arcsec,
+            neighbours=neighbours,
+            how=how,
+            epoch=epoch,
+            **names,
+        )
+        match = Crossmatch.of(
+            (self.storage, self.metadata),
+            (other.storage, other.metadata),
+            options,
+            columns=(columns, other_columns),
+            motions=(motion_columns(motion), motion_columns(other_motion)),
+            region=None if region is None else region_of(region),
+            filters=(filters, other_filters),
+        )
+        return _whole(match)
+
+    def join(
+        self,
+        other: OpenedCatalog,
+        on: str | tuple[str, str],
+        how: Literal["inner", "left", "anti"] = "inner",
+        *,
+        columns: Sequence[str] | None = None,
+        other_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        other_filters: Any = None,
+        suffixes: Sequence[str] | None = None,
+        shuffle: bool = False,
+        spark: Any = None,
+    ) -> Any:
+        """Join the rows of this catalog with those of another that have the same key.
+
+        Leaf by leaf, without a shuffle: equal keys have to be known to lie in leaves that overlap. They are
+        where the columns are marked as co-partitioned, and one catalog was ingested with `position_from` the
+        other, or both from a third.
+
+        Parameters
+        ----------
+        other : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the other: integers or texts. Null equals nothing.
+        how : {"inner", "left", "anti"}
+            Rows with a partner; all rows, with nulls where there is none; only rows without a partner.
+        columns, other_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given.
+        filters, other_filters : pyarrow.compute.Expression or list or str, optional
+            Which rows of either catalog take part, as for `read`. Rows are filtered before they are joined: a
+            row whose partners do not pass has none.
+        suffixes : (str, str), optional
+            Of names that both catalogs have; by default "" and "_<other catalog>".
+        shuffle : bool
+            Let Spark bring rows together from anywhere, so that every pair is found without any mark.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            `_healpix_29` and the columns of this catalog, and those of the other. The table is in the order
+            of this catalog.
+
+        Raises
+        ------
+        CoPartitionError
+            The keys are not known to share their pixels; the message tells the ways out.
+        SchemaMismatchError
+            There is no such column, or the keys are of two kinds.
+        FilterError
+            The text is no filter.
+        SpecError
+            Two columns of the outcome would have one name, `on` or `suffixes` are not two, or a shuffle is
+            asked for without a session.
+        """
+        from hipslake.catalog.joining.equijoin import Equijoin
+        from hipslake.joins.equijoin import keys_of
+
+        join = Equijoin.of(
+            (self.storage, self.metadata),
+            (other.storage, other.metadata),
+            keys_of(on),
+            how,
+            columns=(columns, other_columns),
+            suffixes=suffixes,
+            shuffle=shuffle,
+            filters=(filters, other_filters),
+        )
+        if spark is not None:
+            from hipslake.spark.joined_frames import joined_by_shuffle, leaf_by_leaf
+
+            return joined_by_shuffle(spark, join) if shuffle else leaf_by_leaf(spark, join)
+        if shuffle:
+            raise SpecError("shuffle=True is Spark's join; give it a session with spark=")
+        return _whole(join)
+
+    def time_series(
+        self,
+        sources: OpenedCatalog,
+        on: str | tuple[str, str],
+        time: str,
+        *,
+        name: str = "sources",
+        columns: Sequence[str] | None = None,
+        source_columns: Sequence[str] | None = None,
+        filters: Any = None,
+        source_filters: Any = None,
+        keep_empty: bool = True,
+        spark: Any = None,
+    ) -> Any:
+        """Give the objects of this catalog with their sources nested, in the order of time.
+
+        Leaf by leaf, as `join`: the keys have to be co-partitioned.
+
+        Parameters
+        ----------
+        sources : Catalog
+        on : str or (str, str)
+            The key of this catalog and of the sources.
+        time : str
+            The column of the sources that they are sorted by; sources of one time stay in the order that they
+            were ingested in. NaN comes after all times, null after that.
+        name : str
+            Of the column that holds the sources: a struct with a list per column of theirs, all equally long;
+            empty lists for objects without any.
+        columns, source_columns : sequence of str, optional
+            What is kept of either catalog; all but `_healpix_29` and `_row` if not given, and of the sources
+            not the key nor the position of the object.
+        filters, source_filters : pyarrow.compute.Expression or list or str, optional
+            Which objects, and which sources, as for `read`.
+        keep_empty : bool
+            Whether objects stay of which no source is left.
+        spark : pyspark.sql.SparkSession, optional
+            Give a lazy DataFrame of this session, for outcomes that do not fit into memory.
+
+        Returns
+        -------
+        pyarrow.Table or pyspark.sql.DataFrame
+            The table is in the order of this catalog.
+
+        Raises
+        ------
+        CoPartitionError, SchemaMismatchError, FilterError, SpecError
+            As of `join`.
+        """
+        from hipslake.catalog.joining.time_series import TimeSeries
+        from hipslake.joins.equijoin import keys_of
+
+        series = TimeSeries.of(
+            (self.storage, self.metadata),
+            (sources.storage, sources.metadata),
+            keys_of(on),
+            time,
+            name=name,
+            columns=(columns, source_columns),
+            filters=(filters, source_filters),
+            keep_empty=keep_empty,
+        )
+        if spark is not None:
+            from hipslake.spark.joined_frames import leaf_by_leaf
+
+            return leaf_by_leaf(spark, series)
+        return _whole(series)
+
+
+def _whole(join: CatalogJoin) -> pa.Table:
+    """The outcome in the order of the left catalog; its stretches are joined side by side."""
+    stretches = join.stretches(join.task_rows)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(join.table, stretches.start.tolist(), stretches.stop.tolist()))
+    return pa.concat_tables([join.schema.empty_table(), *found])

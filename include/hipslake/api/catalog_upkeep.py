@@ -1,0 +1,166 @@
+"""What is done to a published catalog: verify it, repair it, add margins, roll it back, vacuum it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Self
+
+from hipslake.catalog.opened import OpenedCatalog
+from hipslake.errors import SpecError
+
+if TYPE_CHECKING:
+    from hipslake.catalog.checks.findings import VerificationReport
+    from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+    from hipslake.steps.upkeep.repair import RepairOutcome
+
+
+class CatalogUpkeep(OpenedCatalog):
+    """Looks after a catalog; whatever changes it comes as a new version."""
+
+    def verify(self, *, all: bool = False, workers: int | None = None) -> VerificationReport:
+        """Read everything of this version back, and hold it against what was written.
+
+        Of the newest version that includes what names it: `metadata.json`, `SHA256SUMS`, `current`,
+        `collection.properties`; see `hipslake.catalog.verification` for the rest.
+
+        Parameters
+        ----------
+        all : bool
+            Also the whole log of versions, and every version that can be opened. Each file is read once, by
+            however many versions it is shared.
+        workers : int, optional
+            Leaves that are looked at at once; one per core if not given.
+
+        Returns
+        -------
+        VerificationReport
+            All `problems`. Each says whether `readers` are affected, what `mend`s it, and whether it is
+            `repairable` by `repair`.
+
+        Raises
+        ------
+        StorageError
+            The store did not answer.
+        """
+        from hipslake.steps.upkeep.verify import verify_published
+
+        return verify_published(self.storage, self.metadata, all_versions=all, workers=workers)
+
+    def repair(self, *, dry_run: bool = True) -> RepairOutcome:
+        """Write anew what other files of the catalog say: pointers, views, coverages, lists of checksums.
+
+        Leaf files and older versions are never touched. Other runs may work meanwhile.
+
+        Parameters
+        ----------
+        dry_run : bool
+            Only say what would be mended.
+
+        Returns
+        -------
+        RepairOutcome
+            `mended`: the problems that are gone; in a dry run, those that it would try to mend. `left`:
+            those that no other file can mend. Leaf files are not looked at: `verify` does that.
+
+        Raises
+        ------
+        StorageError
+            The store did not answer, or may not be written.
+        """
+        from hipslake.steps.upkeep.repair import repair_catalog
+
+        return repair_catalog(self.storage, dry_run=dry_run)
+
+    def build_margin(self, *arcsec: float) -> Self:
+        """Add margins to the newest version, by a commit of their own; its rows stay what they are.
+
+        Parameters
+        ----------
+        *arcsec : float
+            Distances. Those at which the version has a margin already are passed over.
+
+        Returns
+        -------
+        Catalog
+            The newest version.
+
+        Raises
+        ------
+        SpecError
+            A distance is out of bounds, or the primary column group lacks the position columns.
+        ConflictError
+            Others kept changing the catalog.
+        """
+        from hipslake.engine.this_process import ThisProcess
+        from hipslake.specs.margin import check_distances
+        from hipslake.steps.margin.add_margins import add_margins
+        from hipslake.steps.upkeep.hats_view import show_newest
+        from hipslake.steps.upkeep.pointers import point_at_newest, unchanged_of
+
+        try:
+            distances = check_distances(tuple(map(float, arcsec)))
+        except ValueError as error:
+            raise SpecError(f"{self.name}: {error}") from None
+        metadata = add_margins(self.storage, distances, ThisProcess())
+        if metadata is not None:
+            point_at_newest(self.storage)
+            show_newest(self.storage, unchanged_of(metadata))
+        return self.open(self.storage.root) if metadata is None else type(self)(self.storage, metadata)
+
+    def rollback(self, version: int) -> Self:
+        """Publish the content of an older version once more, as the newest; nothing is copied or undone.
+
+        Parameters
+        ----------
+        version : int
+            The version to bring back.
+
+        Returns
+        -------
+        Catalog
+            The new version.
+
+        Raises
+        ------
+        VersionNotFoundError
+            There is no such version, or it was vacuumed.
+        SpecError
+            It is the newest version.
+        ConflictError
+            Others kept committing first.
+        """
+        from hipslake.catalog.upkeep.rollback import roll_back
+        from hipslake.steps.upkeep.hats_view import show_newest
+        from hipslake.steps.upkeep.pointers import unchanged_of
+
+        metadata = roll_back(self.storage, version)
+        show_newest(self.storage, unchanged_of(metadata))
+        return type(self)(self.storage, metadata)
+
+    def vacuum(self, *, keep_versions: int, keep_days: float, dry_run: bool = True) -> VacuumOutcome:
+        """Take old versions away, with every file that no other version needs, and what dead runs have left.
+
+        Parameters
+        ----------
+        keep_versions : int
+            So many of the newest versions stay, the newest one counted.
+        keep_days : float
+            A version stays for so many days after a newer one took its place.
+        dry_run : bool
+            Only say what would be done.
+
+        Raises
+        ------
+        SpecError
+            A number is out of bounds.
+        CatalogFormatError
+            It is not known what a version needs, as it cannot be read; nothing is deleted.
+        """
+        from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+        from hipslake.specs.vacuum import Retention
+        from hipslake.steps.upkeep.pointers import point_at_newest
+
+        retention = Retention.of(keep_versions, keep_days)
+        if not dry_run:
+            point_at_newest(self.storage, hats_view=True)
+        return vacuum_catalog(self.storage, retention, now=datetime.now(UTC), dry_run=dry_run)

@@ -1,1 +1,0 @@
-"""What `Catalog` offers, a module for each idea: the version, its rows, its joins, its upkeep."""

@@ -1,0 +1,239 @@
+"""The merge of an append: a run's rows into the leaves and margins of a version, as files of a new write.
+
+Nothing is committed here: what comes of it is a change, for whatever version it fits to.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.change import GroupChange
+from hipslake.catalog.co_partitioning import marks_after
+from hipslake.catalog.margin_change import MarginChange
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.schema import check_columns
+from hipslake.engine.scratch import blocks_in_write
+from hipslake.errors import VerificationError
+from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.planning.splits import bytes_per_task
+from hipslake.sphere.tree import PixelTree
+from hipslake.steps.append.context import AppendRun
+from hipslake.steps.append.increment_draft import describe_increment
+from hipslake.steps.append.request import ORDINAL, ClaimedOrdinal
+from hipslake.steps.append.shared_files import check_not_shared
+from hipslake.steps.append.state import Attempt, regions_of_group, store_attempt
+from hipslake.steps.append.tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.steps.ingest.plan import rows_and_limit
+from hipslake.steps.ingest.version_metadata import marks_of_run
+from hipslake.steps.margin.state import MarginOrder
+from hipslake.steps.margin.update_margins import MarginUpdate
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table
+from hipslake.versions.ordinals import claim_ordinal
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge has made."""
+
+    run: AppendRun
+    base: CatalogMetadata | None  # the version that it was merged with
+    attempt: Attempt
+    schema: pa.Schema
+    changes: dict[str, GroupChange]
+    margins: dict[float, MarginChange]
+
+    @cached_property
+    def increment(self) -> Increment:
+        """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
+        run, attempt = self.run, self.attempt
+        return describe_increment(
+            run.folder,
+            run.frozen,
+            run.inputs,
+            run.counted,
+            self.base,
+            write_id=attempt.write_id,
+            ordinal=attempt.ordinal,
+        )
+
+
+def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged:
+    """Merge the rows of a run into a version.
+
+    Parameters
+    ----------
+    run : AppendRun
+    base : CatalogMetadata or None
+        The version; None if there is none yet.
+    write_id : str
+        The write that the files belong to.
+
+    Raises
+    ------
+    SpecError, SchemaMismatchError, InputError, PlanError
+        As of the step.
+    VerificationError
+        If the files do not hold the rows that were to be added, less those to be taken out.
+    """
+    spec, storage = run.frozen.spec, run.folder.storage
+    with run.phases("plan"):
+        schema = run.schema_after(base)
+        marks_after(base, marks_of_run(run.frozen, run.counted))  # says at once if objects are others
+        if base is not None:
+            check_not_shared(base, run.frozen, run.inputs, run.catalog)
+        earlier = base.increment(run.key, run.catalog) if base else None
+        attempt = Attempt(
+            write_id=write_id,
+            version=base.version if base else None,
+            ordinal=earlier.ordinal if earlier else _ordinal(run, base),
+            replaces=(earlier.ordinal,) if earlier else (),
+            replaced_write=earlier.write_id if earlier else None,
+            numbers=None if base is None or base.numbers_rows else base.increments[0].ordinal,
+        )
+        coverage = _coverage(run, earlier)
+        if base is not None and attempt.numbers is not None:  # no leaf can stay as it is
+            coverage = PixelTree(*base.groups[0].leaf_pixels())
+        cells = Histogram.from_table(read_table(storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+        regions, standing = {}, {}
+        for group in check_columns(spec, schema):
+            described = base.group(group) if base else None
+            leaves = PixelTree(*described.leaf_pixels()) if described else PixelTree([], [])
+            weight = run.counted.row_bytes.get(group)  # none where there are no rows
+            weights, limit = rows_and_limit(spec, group, cells, weight) if weight else (cells.rows, 0)
+            found = regions_of_group(spec, leaves, cells, weights, limit, coverage)
+            regions[group] = found
+            standing[group] = (
+                described.table_near(run.catalog, found.start, found.stop)
+                if described
+                else PARTITION_SCHEMA.empty_table()
+            )
+        store_attempt(storage, attempt, schema, regions, standing, coverage)
+    changes = _changes(run, attempt, earlier, list(regions))
+    came = PixelTree(cells.order, cells.npix)
+    margins = _margins(run, base, attempt, schema, changes, came, coverage)
+    return Merged(run, base, attempt, schema, changes, margins)
+
+
+def _margins(
+    run: AppendRun,
+    base: CatalogMetadata | None,
+    attempt: Attempt,
+    schema: pa.Schema,
+    changes: dict[str, GroupChange],
+    came: PixelTree,
+    went: PixelTree,
+) -> dict[float, MarginChange]:
+    """Let the margins follow: those of the version, or, if there is none, those of the spec.
+
+    Where all leaves are written anew, as their rows get their `_row`, so are all margins.
+    """
+    spec, anew = run.frozen.spec, attempt.numbers is not None
+    margins = base.margins if base else ()
+    radii = tuple(margin.radius_arcsec for margin in margins) if base else spec.margin.arcsec
+    if not radii:
+        return {}
+    order = MarginOrder(
+        write_id=attempt.write_id,
+        spec=spec,
+        radii=radii,
+        ordinal=attempt.ordinal,
+        replaces=attempt.replaces,
+    )
+    update = MarginUpdate(
+        catalog=run.catalog,
+        order=order,
+        schema=check_columns(spec, schema)[order.group],
+        group=base.group(order.group) if base and not anew else None,
+        margins=() if anew else margins,
+        change=changes[order.group],
+        came=came,
+        went=went,
+        anew=anew,
+    )
+    with run.phases("margins"):
+        made = update.run(
+            run.engine, task_bytes=run.request.target_bytes, block_bytes=run.request.block_bytes
+        )
+    if not anew:
+        return made
+    old = {margin.radius_arcsec: margin.table(run.catalog) for margin in margins}
+    return {arcsec: replace(change, removed=old[arcsec]) for arcsec, change in made.items()}
+
+
+def _changes(
+    run: AppendRun, attempt: Attempt, earlier: Increment | None, groups: list[str]
+) -> dict[str, GroupChange]:
+    """Run the tasks, and check that they took every row, and took out what they had to."""
+    engine, counted = run.engine, run.counted
+    weights = tuple(sorted((group, weight.memory) for group, weight in counted.row_bytes.items()))
+    size = sum(memory for _, memory in weights) * counted.rows_out
+    target_bytes = bytes_per_task(size, run.request.target_bytes, engine.cores)
+    task = AppendTask(run.folder.uri, attempt.write_id, target_bytes, weights, engine.cores, engine.counter())
+    rows = len(groups) * counted.rows_out
+    with (
+        run.phases("merge"),
+        engine.progress("append", rows=rows, done=task.merged),
+        blocks_in_write(run.catalog, attempt.write_id, size) as scratch,
+    ):
+        files = engine.exchange(
+            sources=task.sources,
+            mapper=task.route,
+            targets=task.state.targets,
+            reducer=task.merge,
+            result=RESULT_SCHEMA,
+            block_bytes=run.request.block_bytes,
+            scratch=scratch,
+        )
+    changes = {}
+    for group in groups:
+        mine = files.filter(pc.equal(files["group"], group))
+        added, beside, removed = (
+            mine.filter(pc.equal(mine["change"], change)) for change in (ADDED, BESIDE, REMOVED)
+        )
+        taken_out = pc.sum(removed["taken_out"]).as_py() or 0
+        # A leaf that is split over several regions is told by each of them.
+        once = removed.group_by(PARTITION_SCHEMA.names).aggregate([])
+        change = GroupChange(
+            removed=once.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+            added=added.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+            beside=beside.select(PARTITION_SCHEMA.names).cast(PARTITION_SCHEMA),
+        )
+        _check_rows(group, change, counted.rows_out, taken_out, earlier.rows if earlier else 0)
+        changes[group] = change
+    return changes
+
+
+def _ordinal(run: AppendRun, base: CatalogMetadata | None) -> int:
+    """The ordinal that this run has claimed, maybe in an earlier attempt."""
+    if run.folder.storage.is_file(ORDINAL):
+        return run.folder.read(ORDINAL, ClaimedOrdinal).ordinal
+    first = base.increments[-1].ordinal + 1 if base else 0
+    owner = f"{run.frozen.dag_id} {run.frozen.run_id} {secrets.token_hex(4)}"
+    ordinal = claim_ordinal(run.catalog, first, owner)
+    run.folder.write(ORDINAL, ClaimedOrdinal(ordinal=ordinal))
+    return ordinal
+
+
+def _coverage(run: AppendRun, earlier: Increment | None) -> PixelTree:
+    """The pixels that rows to be taken out lie in."""
+    if earlier is None:
+        return PixelTree([], [])
+    table = earlier.cells(run.catalog)
+    return PixelTree(table["order"].to_numpy(), table["npix"].to_numpy())
+
+
+def _check_rows(group: str, change: GroupChange, added: int, taken_out: int, expected_out: int) -> None:
+    difference = (pc.sum(change.came["rows"]).as_py() or 0) - (pc.sum(change.removed["rows"]).as_py() or 0)
+    if difference != added - expected_out or taken_out != expected_out:
+        raise VerificationError(
+            f"column group {group!r}: {added} rows were to be added and {expected_out} taken out, but there "
+            f"are {difference} more, and {taken_out} were taken out; nothing is published. Did a source file "
+            "change in mid-run? Run it again"
+        )

@@ -1,0 +1,203 @@
+"""The append step: merge a run's rows into the newest version, and commit; start over when others were first.
+
+One job does both, since a merge is only right for the version that it was made with. If others commit while
+it works, its change is applied to their version where nobody touched the same leaves; else it merges again.
+Every merge writes into a folder of its own, so that nothing which might still be committed is written twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.change import GroupChange
+from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.engine.model import Engine
+from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
+from hipslake.steps.append.context import AppendRun
+from hipslake.steps.append.increment_draft import changed_groups, draft_increment
+from hipslake.steps.append.merge import Merged, merge
+from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
+from hipslake.steps.append.shared_files import check_not_shared
+from hipslake.steps.append.state import Attempt
+from hipslake.steps.attempts import attempts_of, note_attempt
+from hipslake.steps.ingest.version_metadata import marks_of_run
+from hipslake.steps.margin.margin_draft import changed_margins
+from hipslake.steps.run import now_utc
+from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import give_up
+from hipslake.versions.writing import writing
+
+log = logging.getLogger(__name__)
+
+
+def run(request: AppendRequest, engine: Engine) -> AppendReport:
+    """Add a run's rows to its catalog.
+
+    Run again, also after it was killed between the commit and its report, it finds the version that one of
+    its attempts has committed, and only mends the pointers.
+
+    Raises
+    ------
+    SpecError, SchemaMismatchError
+        If the rows do not fit to the catalog.
+    InputError
+        If a file was added under another interval, or changed after it was listed.
+    PlanError
+        If a leaf is over its threshold and cannot be split.
+    ConflictError
+        If others kept changing the same leaves.
+    CommitStateUnknownError
+        If the store does not say whether the commit stands.
+    """
+    job = _Job(request, engine)
+    committed = job.committed()
+    if committed is None and job.has_nothing():
+        log.info("No row has come, and nothing is published yet: there is nothing to do.")
+        return AppendReport(catalog_uri=job.catalog.uri(), key=job.key)
+    merges = 0
+    while committed is None:
+        if merges == request.merges:
+            raise ConflictError(
+                f"{job.run.frozen.catalog_uri}: others changed the same leaves {merges} times while this run "
+                "merged its rows; try again later"
+            )
+        if merges:
+            wait_for_others(merges)
+        merges += 1
+        committed = job.merge_and_commit()
+    return job.conclude(committed, merges)
+
+
+class _Job:
+    def __init__(self, request: AppendRequest, engine: Engine) -> None:
+        self.run = AppendRun(request, engine)
+        self.catalog, self.key = self.run.catalog, self.run.key
+        self.versions = VersionLog(self.catalog)
+        self.changes: dict[str, GroupChange] = {}  # of the last merge
+
+    def committed(self) -> CatalogMetadata | None:
+        """The version that an earlier attempt has committed."""
+        return committed_before(self.catalog, attempts_of(self.run.folder, ATTEMPTS, self.run.state))
+
+    def has_nothing(self) -> bool:
+        """Whether not even a schema is known for the first version."""
+        return self.run.counted.rows_in == 0 and self.versions.newest() is None
+
+    def merge_and_commit(self) -> CatalogMetadata | None:
+        """Merge into the newest version and commit; None if others were first and touched the same leaves."""
+        with writing(self.catalog) as write:
+            note_attempt(self.run.folder, ATTEMPTS, write.id, self.run.state)
+            merged = merge(self.run, newest_version(self.catalog, write.pin), write.id)
+            self.changes = merged.changes
+            self._check_marks(merged)
+            with self.run.phases("commit"):
+                delete_temporary_files(self.catalog, write.id, 0, recursive=True)  # of killed task attempts
+                try:
+                    return commit_next(self.catalog, write.heartbeat, lambda: self._draft(merged))
+                except ConflictError as conflict:
+                    log.info("Others have committed first: %s", conflict)
+        give_up(self.catalog, write.id)
+        return None
+
+    def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
+        """Mend the pointers, and say what became of the run."""
+        with self.run.phases("pointers"):
+            newest = point_at_newest(self.catalog)
+        log.info(
+            "Version %d of %s is published; the newest is %d.", metadata.version, metadata.catalog, newest
+        )
+        increment = metadata.increment(self.key, self.catalog)
+        if increment is None:
+            raise VerificationError(
+                f"{self.catalog.uri()}: version {metadata.version} does not hold increment {self.key}"
+            )
+        return AppendReport(
+            rows_in=increment.sources.rows,
+            rows_out=increment.rows,
+            rows_rejected=increment.rejects.rows,
+            version=metadata.version,
+            parent=metadata.parent,
+            catalog_uri=self.catalog.uri(),
+            ordinal=increment.ordinal,
+            key=increment.key,
+            total_rows=metadata.total_rows,
+            replaced_rows=self._replaced_rows(metadata),
+            files=sum(change.came.num_rows for change in self.changes.values()),
+            removed_files=sum(change.removed.num_rows for change in self.changes.values()),
+            bytes=sum(pc.sum(change.came["bytes"]).as_py() or 0 for change in self.changes.values()),
+            merges=merges,
+            seconds=self.run.phases.seconds,
+        )
+
+    def _replaced_rows(self, metadata: CatalogMetadata) -> int:
+        with suppress(VersionNotFoundError, FileNotFoundError):  # vacuumed meanwhile
+            if metadata.parent is not None:
+                before = CatalogMetadata.from_json(self.versions.read(metadata.parent))
+                replaced = before.increment(self.key, self.catalog)
+                return replaced.rows if replaced else 0
+        return 0
+
+    def _check_marks(self, merged: Merged) -> None:
+        """Hold the columns that are marked as co-partitioned against all rows, old and new.
+
+        Where objects place the rows, `marks_after` has made sure that it was the same ones.
+        """
+        if not self.run.frozen.spec.co_partitioned:
+            return
+        draft = self._drafted(merged, merged.base, merged.schema)
+        own = tuple(mark for mark in draft.co_partitioned if mark.objects is None)
+        draft = draft.model_copy(update={"co_partitioned": own})
+        with self.run.phases("co-partitioning"):
+            problems = list(co_partition_problems(self.catalog, draft, self.run.engine, with_objects=False))
+        if problems:
+            raise VerificationError("; ".join(map(str, problems)) + "; nothing is published")
+
+    def _draft(self, merged: Merged) -> CatalogMetadata:
+        """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
+        base, schema = newest_version(self.catalog), merged.schema
+        if base is not None and base.version != merged.attempt.version:
+            self._check_key(base, merged.attempt)
+            if self.run.frozen.spec.co_partitioned:
+                raise ConflictError("co-partitioned columns were held against the rows of another version")
+            schema = self.run.schema_after(base)
+            if not schema.equals(merged.schema, check_metadata=True):
+                raise ConflictError("another run has changed the columns, which our files do not have so")
+            check_not_shared(base, self.run.frozen, self.run.inputs, self.catalog)
+        return self._drafted(merged, base, schema)
+
+    def _drafted(self, merged: Merged, base: CatalogMetadata | None, schema: pa.Schema) -> CatalogMetadata:
+        write_id = merged.attempt.write_id
+        groups = changed_groups(self.run.frozen, base, merged.changes, schema=schema, write_id=write_id)
+        marks = marks_of_run(self.run.frozen, self.run.counted)
+        margins = changed_margins(
+            self.run.frozen,
+            base,
+            groups[0],
+            merged.margins,
+            worked_out_on=merged.attempt.version,
+            write_id=write_id,
+        )
+        return draft_increment(
+            self.run.frozen,
+            base,
+            groups,
+            margins,
+            merged.increment,
+            marks=marks,
+            schema=schema,
+            created=now_utc(),
+        )
+
+    def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
+        standing = base.increment(self.key, self.catalog)
+        # The ordinal alone would not do: who replaces an increment takes over its ordinal.
+        if (standing.write_id if standing else None) != attempt.replaced_write:
+            raise ConflictError(f"another run has added or replaced increment {self.key}")

@@ -1,0 +1,190 @@
+"""What the tasks of an append know: worked out by the job, loaded from the run folder once per process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.placement import Placer
+from hipslake.catalog.schema import check_columns
+from hipslake.catalog.standing import Standing
+from hipslake.planning.histogram import Histogram
+from hipslake.planning.regions import Regions, plan_regions
+from hipslake.planning.splits import assign_targets
+from hipslake.sources import open_source
+from hipslake.specs.base import Frozen
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixels import starts, stops
+from hipslake.sphere.tree import PixelTree
+from hipslake.steps.append.request import ATTEMPTS
+from hipslake.steps.ingest.frozen_objects import load_object_pixels
+from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.ingest.write_state import GroupPlan, WriteState
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table, write_table
+from hipslake.storage import Storage
+
+
+class Attempt(Frozen):
+    """One attempt to merge the rows of a run into a version."""
+
+    write_id: str  # names the folder of its files
+    version: int | None  # the version that it builds on; None: there was none
+    ordinal: int  # of the increment
+    replaces: tuple[int, ...] = ()  # ordinals whose rows are taken out
+    replaced_write: str | None = None  # that had added them
+    numbers: int | None = None  # ordinal of the rows that stand there without `_row`, and get it now
+
+
+@dataclass(frozen=True)
+class AppendState(WriteState):
+    """A run, the regions that it touches, and what stands there.
+
+    Attributes
+    ----------
+    attempt : Attempt
+    standing : dict of str to Standing
+        Per column group.
+    coverage : PixelTree
+        The pixels that rows which are to be taken out lie in; all, where rows get their `_row`.
+    """
+
+    attempt: Attempt
+    standing: dict[str, Standing]
+    coverage: PixelTree
+
+    def may_lose(self, start: int, stop: int) -> bool:
+        """Whether a stretch of the curve may hold rows that are to be taken out; or that get their `_row`."""
+        return bool(
+            np.searchsorted(self.coverage.stop, start, side="right")
+            < np.searchsorted(self.coverage.start, stop, side="left")
+        )
+
+
+def attempt_path(write_id: str, name: str) -> str:
+    """A file of an attempt in the run folder."""
+    return f"{ATTEMPTS}/{write_id}/{name}"
+
+
+def regions_of_group(
+    spec: CatalogSpec,
+    leaves: PixelTree,
+    cells: Histogram,
+    weights: NDArray[np.int64],
+    limit: int,
+    coverage: PixelTree,
+) -> Regions:
+    """Plan the regions of a column group: where new rows come, and where rows are to be taken out.
+
+    Parameters
+    ----------
+    spec : CatalogSpec
+    leaves : PixelTree
+        The leaves of the version that is added to.
+    cells : Histogram
+        The new rows.
+    weights, limit
+        As `hipslake.steps.ingest.plan.rows_and_limit` gives them.
+    coverage : PixelTree
+        The pixels that rows to be taken out lie in.
+    """
+    regions = plan_regions(
+        cells, weights, limit, leaves, lowest_order=spec.lowest_order, highest_order=spec.highest_order
+    )
+    goes, comes = (Intervals(pixels.start, pixels.stop) for pixels in (coverage, regions))
+    losing = goes.touch(leaves.start, leaves.stop) & ~comes.touch(leaves.start, leaves.stop)
+    order = np.concatenate([regions.order, leaves.order[losing]])
+    npix = np.concatenate([regions.npix, leaves.npix[losing]])
+    rows = np.concatenate([regions.rows, np.zeros(int(losing.sum()), np.int64)])
+    along = np.argsort(starts(order, npix))
+    order, npix = order[along], npix[along]
+    return Regions(order, npix, starts(order, npix), stops(order, npix), rows[along])
+
+
+def store_attempt(
+    folder: Storage,
+    attempt: Attempt,
+    schema: pa.Schema,
+    regions: dict[str, Regions],
+    standing: dict[str, pa.Table],
+    coverage: PixelTree,
+) -> None:
+    """Leave in the run folder what `load_append_state` loads."""
+    folder.write(attempt_path(attempt.write_id, "schema.arrow"), schema.serialize().to_pybytes())
+    columns = {"order": pa.int32(), "npix": pa.int64(), "rows": pa.int64()}
+    tables = [
+        pa.table({"group": [group] * len(found), **{name: getattr(found, name) for name in columns}})
+        for group, found in regions.items()
+    ]
+    write_table(folder, attempt_path(attempt.write_id, "regions.parquet"), pa.concat_tables(tables))
+    tables = [
+        table.append_column("group", pa.array([group] * len(table), pa.string()))
+        for group, table in standing.items()
+    ]
+    write_table(folder, attempt_path(attempt.write_id, "standing.parquet"), pa.concat_tables(tables))
+    taken_out = pa.table({"order": coverage.order, "npix": coverage.npix})
+    write_table(folder, attempt_path(attempt.write_id, "taken_out.parquet"), taken_out)
+    folder.write(attempt_path(attempt.write_id, "attempt.json"), attempt.model_dump_json().encode())
+
+
+@lru_cache(maxsize=2)
+def load_append_state(
+    run_uri: str, write_id: str, target_bytes: int, row_bytes: tuple[tuple[str, float], ...]
+) -> AppendState:
+    """Load the state of an attempt. The same arguments give the same reduce tasks, in every process.
+
+    Parameters
+    ----------
+    run_uri, write_id : str
+    target_bytes : int
+        Bytes in memory that one reduce task gathers, old rows and new ones.
+    row_bytes : tuple of (str, float)
+        Bytes in memory of a row, per column group.
+    """
+    folder = RunFolder(run_uri)
+    run, storage = folder.run(), folder.storage
+    attempt = folder.read(attempt_path(write_id, "attempt.json"), Attempt)
+    schema = pa.ipc.read_schema(pa.BufferReader(storage.read(attempt_path(write_id, "schema.arrow"))))
+    regions = read_table(storage, attempt_path(write_id, "regions.parquet"))
+    table = read_table(storage, attempt_path(write_id, "standing.parquet"))
+    weights = dict(row_bytes)
+    plans, standing, first_target = [], {}, 0
+    for group, group_schema in check_columns(run.spec, schema).items():
+        there = Standing.of(table.filter(pc.equal(table["group"], group)).select(PARTITION_SCHEMA.names))
+        mine = regions.filter(pc.equal(regions["group"], group))
+        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
+        plan = Regions(order, npix, starts(order, npix), stops(order, npix), rows)
+        sizes = ((rows + _rows_in(plan, there)) * weights.get(group, 64.0)).astype(np.int64)
+        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
+        first_target = int(target[-1]) + 1 if len(target) else first_target
+        plans.append(GroupPlan(group, group_schema, order, npix, rows, plan.start, plan.stop, target))
+        standing[group] = there
+    out = read_table(storage, attempt_path(write_id, "taken_out.parquet"))
+    return AppendState(
+        run,
+        write_id,
+        attempt.ordinal,
+        open_source(run.source),
+        schema,
+        SplitTable.read(storage, RunFolder.SPLITS),
+        tuple(plans),
+        Placer(run.spec, load_object_pixels(folder, run)),
+        attempt,
+        standing,
+        PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),
+    )
+
+
+def _rows_in(regions: Regions, standing: Standing) -> NDArray[np.int64]:
+    """Old rows that a region may have to read, at most: those of the leaves that it touches."""
+    first, last = regions.leaves_in(standing.tree)
+    before = np.append(0, np.cumsum(standing.table["rows"].to_numpy()))
+    found: NDArray[np.int64] = before[standing.first[last]] - before[standing.first[first]]
+    return found

@@ -1,0 +1,210 @@
+"""The tasks of an append: map tasks route the new rows, reduce tasks merge them with the standing leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.catalog.leaf_rows import sorted_rows
+from hipslake.catalog.merging import keys_of, within
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.row_sets import ORDINAL_SHIFT
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.standing import Standing
+from hipslake.engine.model import Block, Counter, Routed
+from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.tree import PixelTree
+from hipslake.steps.append.state import AppendState, load_append_state
+from hipslake.steps.ingest.split_rows import runs_of_splits
+from hipslake.steps.ingest.write_state import GroupPlan
+from hipslake.steps.ingest.write_tasks import LeafWriter, route_split
+
+ADDED, BESIDE, REMOVED = "added", "beside", "removed"
+RESULT_SCHEMA = pa.schema(
+    [("group", pa.string()), ("change", pa.string()), ("taken_out", pa.int64()), *PARTITION_SCHEMA]
+)
+
+
+@dataclass(frozen=True)
+class AppendTask:
+    """Both halves of an append's exchange; small, so that it travels with every task.
+
+    Attributes
+    ----------
+    run_uri, write_id, target_bytes, row_bytes
+        What `load_append_state` takes.
+    cores : int
+        Cores of the engine, for the number of map tasks.
+    merged : Counter
+        New rows merged so far, per column group.
+    """
+
+    run_uri: str
+    write_id: str
+    target_bytes: int
+    row_bytes: tuple[tuple[str, float], ...]
+    cores: int
+    merged: Counter
+
+    @property
+    def state(self) -> AppendState:
+        """The run, its regions, and what stands there."""
+        return load_append_state(self.run_uri, self.write_id, self.target_bytes, self.row_bytes)
+
+    @property
+    def sources(self) -> int:
+        """Number of map tasks: those that read splits, and one that announces every reduce task."""
+        return len(self._runs) + 1
+
+    def route(self, number: int) -> Iterator[Routed]:
+        """Send each reduce task its new rows; the last map task sends it none, but says that it has work."""
+        state = self.state
+        if number < len(self._runs):
+            for split in range(*self._runs[number]):
+                yield from route_split(state, split)
+            return
+        for plan in state.plans:
+            nothing = pa.RecordBatch.from_pylist([], plan.schema)
+            yield from ((target, nothing) for target in np.unique(plan.target).tolist())
+
+    def merge(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Merge the regions of a reduce task; say which files came, and which went."""
+        state = self.state
+        plan = state.plan_of(target)
+        batches = [block.rows for block in blocks if block.rows.num_rows]
+        blocks.clear()
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+            merge = _Merge(state, plan, writer)
+            for place in plan.leaves_of(target):
+                mine = [within(batch, int(plan.start[place]), int(plan.stop[place])) for batch in batches]
+                merge.region(Pixel(int(plan.order[place]), int(plan.npix[place])), mine)
+                self.merged.add(int(plan.rows[place]))
+        yield pa.RecordBatch.from_pylist(
+            [{**file, "change": merge.change_of(file), "taken_out": 0} for file in writer.files]
+            + merge.removed,
+            schema=RESULT_SCHEMA,
+        )
+
+    @property
+    def _runs(self) -> tuple[tuple[int, int], ...]:
+        return runs_of_splits(len(self.state.splits.splits), self.cores)
+
+
+class _Merge:
+    """Merges new rows into the leaves of one column group, region by region."""
+
+    def __init__(self, state: AppendState, plan: GroupPlan, writer: LeafWriter) -> None:
+        self.removed: list[dict[str, object]] = []
+        self._state = state
+        self._plan = plan
+        self._writer = writer
+        self._standing: Standing = state.standing[plan.group]
+        self._beside: set[Pixel] = set()
+        self._numbers = state.attempt.numbers
+        threshold = state.spec.threshold_of(plan.group)
+        self._unit, self._most = threshold.unit, threshold.value
+
+    def region(self, pixel: Pixel, new: list[pa.RecordBatch]) -> None:
+        """Bring a region to what it is after the append."""
+        tree = self._standing.tree
+        start, stop = pixel.interval
+        first = int(np.searchsorted(tree.stop, start, side="right"))
+        last = int(np.searchsorted(tree.start, stop, side="left"))
+        if last - first == 1 and tree.order[first] < pixel.order:  # a part of a leaf that is split
+            self._rewrite(pixel, first, new)
+            return
+        keys = np.sort(np.concatenate([keys_of(batch) for batch in new])) if new else np.empty(0, np.int64)
+        for free in _free_pixels(pixel, tree, keys):
+            self._writer.write(free, [within(batch, *free.interval) for batch in new])
+        for leaf in range(first, last):
+            begin, end = int(tree.start[leaf]), int(tree.stop[leaf])
+            mine = [within(batch, begin, end) for batch in new]
+            losing = self._state.may_lose(begin, end) or self._numbers is not None
+            comes = any(batch.num_rows for batch in mine)
+            if losing or (comes and not self._add_file(leaf, mine)):
+                self._rewrite(tree[leaf], leaf, mine)
+
+    def change_of(self, file: dict[str, object]) -> str:
+        """What a file that was written is to its leaf."""
+        return BESIDE if (file["order"], file["npix"]) in self._beside else ADDED
+
+    def _add_file(self, leaf: int, new: list[pa.RecordBatch]) -> bool:
+        """Write new rows as a further file of a leaf, if the spec says so and the leaf may hold them."""
+        if not self._state.spec.gathers:
+            return False
+        pixel, files = self._standing.tree[leaf], self._standing.files(leaf)
+        room = self._most - pc.sum(files[self._unit.value]).as_py()
+        if not self._writer.write_if_fits(pixel, new, room):
+            return False
+        self._beside.add(pixel)
+        return True
+
+    def _rewrite(self, pixel: Pixel, leaf: int, new: list[pa.RecordBatch]) -> None:
+        """Write what a pixel, a leaf or a part of one, holds from now on."""
+        before, after, taken_out = self._old_rows(pixel, leaf)
+        whole = self._standing.tree[leaf] == pixel and self._numbers is None
+        if whole and not taken_out and not any(batch.num_rows for batch in new):
+            return  # it stays as it is
+        files = self._standing.files(leaf).to_pylist()
+        for file in files:
+            self.removed.append({**file, "group": self._plan.group, "change": REMOVED, "taken_out": 0})
+        self.removed[-1]["taken_out"] = taken_out
+        self._writer.write(pixel, [*before, *new, *after])
+
+    def _old_rows(self, pixel: Pixel, leaf: int) -> tuple[list[pa.RecordBatch], list[pa.RecordBatch], int]:
+        """The rows that stay: those of lower ordinals, those of higher ones, and how many do not.
+
+        Equal positions stand in the order of `_row`: so the new rows belong between the two.
+        """
+        before: list[pa.RecordBatch] = []
+        after: list[pa.RecordBatch] = []
+        taken_out = 0
+        ordinal, replaces = self._state.attempt.ordinal, list(self._state.attempt.replaces)
+        for rows in self._standing_rows(pixel, leaf):
+            ordinals = rows.column(rows.schema.get_field_index(ROW_COLUMN)).to_numpy() >> ORDINAL_SHIFT
+            goes = np.isin(ordinals, replaces)
+            taken_out += int(goes.sum())
+            for side, kept in ((before, ordinals < ordinal), (after, ordinals > ordinal)):
+                kept &= ~goes
+                if kept.all():
+                    side.append(rows)
+                elif kept.any():
+                    side.append(rows.filter(pa.array(kept)))
+        return before, after, taken_out
+
+    def _standing_rows(self, pixel: Pixel, leaf: int) -> list[pa.RecordBatch]:
+        """The rows of a pixel that are there, with their `_row`.
+
+        Where it was not stored, rows are numbered along the curve: they stand in the order of their source
+        already, as far as that decides anything.
+        """
+        files = self._standing.files(leaf)
+        if self._numbers is None:
+            return sorted_rows(self._state.catalog, files, self._plan.schema, pixel)
+        stored = self._plan.schema.remove(self._plan.schema.get_field_index(ROW_COLUMN))
+        number = (self._numbers << ORDINAL_SHIFT) + self._standing.rows_before(leaf)
+        numbered = []
+        for batch in sorted_rows(self._state.catalog, files, stored, self._standing.tree[leaf]):
+            rows = pa.array(np.arange(number, number + batch.num_rows))
+            number += batch.num_rows
+            whole = pa.RecordBatch.from_arrays([*batch.columns, rows], schema=self._plan.schema)
+            numbered.append(within(whole, *pixel.interval))
+        return [batch for batch in numbered if batch.num_rows]
+
+
+def _free_pixels(pixel: Pixel, tree: PixelTree, keys: NDArray[np.int64]) -> Iterator[Pixel]:
+    """The largest pixels in a region that hold new rows, but no leaf nor a part of one."""
+    start, stop = pixel.interval
+    if np.searchsorted(keys, start) == np.searchsorted(keys, stop):
+        return
+    at = int(np.searchsorted(tree.stop, start, side="right"))
+    if at == len(tree) or tree.start[at] >= stop:
+        yield pixel
+    elif tree.order[at] > pixel.order:
+        for child in pixel.children():
+            yield from _free_pixels(child, tree, keys)

@@ -1,0 +1,1 @@
+"""The compact step: leaves of many files become one sorted file each."""

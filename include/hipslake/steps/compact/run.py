@@ -1,0 +1,229 @@
+"""The compact step: every leaf with many files becomes one sorted file, and all of it is one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.change import GroupChange, changed_group
+from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.leaf_rows import sorted_rows
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.catalog.standing import Standing
+from hipslake.engine.model import Counter, Engine
+from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
+from hipslake.planning.splits import assign_targets
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
+from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
+from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter
+from hipslake.steps.report import Phases
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import read_table, write_table
+from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.storage import Storage
+from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import give_up
+from hipslake.versions.writing import writing
+
+log = logging.getLogger(__name__)
+
+
+def run(request: CompactRequest, engine: Engine) -> CompactReport:
+    """Compact the newest version of a catalog.
+
+    Run again, also after it was killed between the commit and its report, it finds the version that one of
+    its attempts has committed.
+
+    Raises
+    ------
+    ConflictError
+        If others kept changing the same leaves.
+    """
+    phases = Phases()
+    frozen = request.folder.run()
+    catalog = Storage.at(frozen.catalog_uri)
+    committed = committed_before(catalog, attempts_of(request.folder, COMPACTIONS, FrozenState.of(frozen)))
+    report = CompactReport(catalog_uri=catalog.uri())
+    tries = 0
+    while committed is None:
+        base = newest_version(catalog)
+        work = files_to_compact(base, catalog, request.min_files) if base else {}
+        if base is None or not work:
+            log.info("No leaf of %s has %d files.", catalog.uri(), request.min_files)
+            return report
+        if tries == request.merges:
+            raise ConflictError(
+                f"{catalog.uri()}: others changed the same leaves {tries} times; try again later"
+            )
+        if tries:
+            wait_for_others(tries)
+        tries += 1
+        with suppress(VersionNotFoundError):  # overtaken, and vacuumed before it was pinned
+            committed, report = _compact(request, engine, base, work, phases)
+    with phases("pointers"):
+        point_at_newest(catalog)
+    return report.model_copy(
+        update={
+            "version": committed.version,
+            "parent": committed.parent,
+            "total_rows": committed.total_rows,
+            "seconds": phases.seconds,
+        }
+    )
+
+
+def _compact(
+    request: CompactRequest, engine: Engine, base: CatalogMetadata, work: dict[str, pa.Table], phases: Phases
+) -> tuple[CatalogMetadata | None, CompactReport]:
+    """Write and commit; no version if others have changed the leaves meanwhile."""
+    folder, storage = request.folder, request.folder.storage
+    frozen = folder.run()
+    catalog = Storage.at(frozen.catalog_uri)
+    tables = [table.append_column("group", pa.array([group] * len(table))) for group, table in work.items()]
+    rows = sum(pc.sum(table["rows"]).as_py() for table in work.values())
+    with writing(catalog) as write:
+        note_attempt(folder, COMPACTIONS, write.id, FrozenState.of(frozen))
+        write_table(storage, f"{COMPACTIONS}/{write.id}/files.parquet", pa.concat_tables(tables))
+        storage.write(f"{COMPACTIONS}/{write.id}/base.json", base.to_json())
+        write.pin.hold(base.version)
+        task = CompactTask(request.run_uri, write.id, request.task_bytes, engine.counter())
+        with phases("merge"), engine.progress("compact", rows=rows, done=task.done):
+            files = engine.run(task, tasks=task.tasks, result=RESULT_SCHEMA)
+        changes = {}
+        for group, removed in work.items():
+            added = files.filter(pc.equal(files["group"], group)).select(PARTITION_SCHEMA.names)
+            changes[group] = GroupChange(
+                removed, added.cast(PARTITION_SCHEMA), PARTITION_SCHEMA.empty_table()
+            )
+            if pc.sum(added["rows"]).as_py() != pc.sum(removed["rows"]).as_py():
+                raise VerificationError(
+                    f"column group {group!r}: {pc.sum(removed['rows'])} rows went in and "
+                    f"{pc.sum(added['rows'])} came out; nothing is published. Run Catalog.verify()"
+                )
+        with phases("commit"):
+            delete_temporary_files(catalog, write.id, 0, recursive=True)  # of task attempts that were killed
+            committed = None
+            try:
+                committed = commit_next(
+                    catalog, write.heartbeat, lambda: _draft(frozen, catalog, changes, write.id)
+                )
+            except ConflictError as conflict:
+                log.info("Others have committed first: %s", conflict)
+    if committed is None:
+        give_up(catalog, write.id)
+    return committed, CompactReport(
+        rows_in=rows,
+        rows_out=rows,
+        bytes=pc.sum(files["bytes"]).as_py(),
+        files=files.num_rows,
+        removed_files=sum(table.num_rows for table in work.values()),
+        leaves=sum(len(Standing.of(table).tree) for table in work.values()),
+        catalog_uri=catalog.uri(),
+    )
+
+
+def _draft(
+    frozen: FrozenRun, catalog: Storage, changes: dict[str, GroupChange], write_id: str
+) -> CatalogMetadata:
+    """The newest version with other files for the same rows."""
+    newest = newest_version(catalog)
+    assert newest is not None  # versions do not go away
+    spec = CatalogSpec.model_validate(newest.spec)
+    groups = tuple(
+        changed_group(
+            group,
+            changes[group.name],
+            spec=spec,
+            name=group.name,
+            schema=group.to_arrow(),
+            storage=catalog,
+            write_id=write_id,
+        )
+        if group.name in changes
+        else group
+        for group in newest.groups
+    )
+    return newest.followed_by(
+        write_id,
+        library_version=frozen.library_version,
+        total_bytes=sum(group.bytes for group in groups),
+        groups=groups,
+    )
+
+
+@dataclass(frozen=True)
+class CompactTask:
+    """Merges the files of the leaves of each task.
+
+    Attributes
+    ----------
+    run_uri, write_id : str
+        The run, and the attempt in it whose leaves are merged.
+    task_bytes : int
+        Bytes of leaf files that one task reads, about.
+    done : Counter
+        Rows merged so far.
+    """
+
+    run_uri: str
+    write_id: str
+    task_bytes: int
+    done: Counter
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return int(_load(self.run_uri, self.write_id, self.task_bytes).numbers[-1]) + 1
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Merge the leaves of a task; give the files that were written."""
+        work = _load(self.run_uri, self.write_id, self.task_bytes)
+        for group, schema in work.schemas.items():
+            with LeafWriter(work.catalog, self.write_id, work.spec, group, schema) as writer:
+                for (name, leaf), number in zip(work.leaves, work.numbers, strict=True):
+                    if number == task and name == group:
+                        standing = work.standing[group]
+                        rows = sorted_rows(work.catalog, standing.files(leaf), schema, standing.tree[leaf])
+                        writer.write(standing.tree[leaf], rows)
+                        self.done.add(sum(batch.num_rows for batch in rows))
+            yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The leaves of an attempt, and the task of each."""
+
+    catalog: Storage
+    spec: CatalogSpec
+    schemas: dict[str, pa.Schema]
+    standing: dict[str, Standing]
+    leaves: list[tuple[str, int]]  # column group, and the place of the leaf in its tree
+    numbers: list[int]
+
+
+@lru_cache(maxsize=2)
+def _load(run_uri: str, write_id: str, task_bytes: int) -> _Work:
+    storage = RunFolder(run_uri).storage
+    base = CatalogMetadata.from_json(storage.read(f"{COMPACTIONS}/{write_id}/base.json"))
+    table = read_table(storage, f"{COMPACTIONS}/{write_id}/files.parquet")
+    groups = pc.unique(table["group"]).to_pylist()
+    standing = {group: Standing.of(table.filter(pc.equal(table["group"], group))) for group in groups}
+    leaves = [(group, leaf) for group in groups for leaf in range(len(standing[group].tree))]
+    sizes = [pc.sum(standing[group].files(leaf)["bytes"]).as_py() for group, leaf in leaves]
+    return _Work(
+        Storage.at(RunFolder(run_uri).run().catalog_uri),
+        CatalogSpec.model_validate(base.spec),
+        {group: base.schema_of(group) for group in groups},
+        standing,
+        leaves,
+        assign_targets(np.array(sizes), task_bytes).tolist(),
+    )

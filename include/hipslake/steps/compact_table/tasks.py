@@ -1,0 +1,239 @@
+"""The new files of a compaction: rows are routed to them, written, and read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.clustering.placement import Placement, row_numbers
+from hipslake.clustering.planning import ClusterMark
+from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
+from hipslake.compaction.stored_values import RowSum
+from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.reordering import in_order
+from hipslake.engine.scratch import block_bytes, blocks_in_folder
+from hipslake.errors import VerificationError
+from hipslake.specs.compaction import CompactionSpec
+from hipslake.sphere.curve import curve_order
+from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
+from hipslake.steps.compact_table.rewrite_reads import Parts, gathered, parts_of, read_rows
+
+_RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
+"""Of what was read, without a file; and of each file that was written, as it was read again."""
+
+_KEY_COLUMN = "_key"
+_NARROW_BITS = 32
+
+_READ = pa.schema([("rows", pa.int64()), ("checksum", pa.int64())])
+
+
+def write_files(
+    spec: CompactionSpec,
+    engine: Engine,
+    table: CompactedTable,
+    plan: Plan,
+    rewrite: Rewrite,
+    placements: tuple[Placement, ...] | None,
+) -> tuple[list[NewFile], int]:
+    """Route all rows, write the files, and check that they hold what was read.
+
+    Parameters
+    ----------
+    spec : CompactionSpec
+    engine : Engine
+    table : CompactedTable
+    plan : Plan
+    rewrite : Rewrite
+        The change that is under way.
+    placements : tuple of Placement, optional
+        Per group; without them a group becomes one file.
+
+    Returns
+    -------
+    list of NewFile
+    int
+        Checksum of all rows.
+
+    Raises
+    ------
+    VerificationError
+        The rows that were written are not those that were read.
+    """
+    groups = plan.groups
+    first = np.cumsum([0, *[group.num_files for group in groups]]).tolist()
+    parts = parts_of(groups, engine.cores)
+    targets = [
+        (group.partition, f"group-{number:05d}-{at:05d}-{rewrite.write_id}", number)
+        for number, group in enumerate(groups)
+        for at in range(group.num_files)
+    ]
+    columns = tuple(table.schema.names)
+    by_key = placements is not None and spec.sort_within_files
+    mapper = MoveRows(rewrite.access, parts, tuple(first), columns, placements, by_key, len(targets))
+    reducer = WriteFiles(
+        rewrite.access,
+        tuple(targets),
+        columns,
+        by_key,
+        tuple(mark_of(spec, f"{rewrite.write_id}/{number:05d}") for number in range(len(groups))),
+        engine.counter(),
+    )
+    rows = sum(group.rows for group in groups)
+    size = block_bytes(table.schema, rows, sum(group.bytes for group in groups))
+    with engine.progress("compact", rows=rows, done=reducer.done):
+        found = engine.exchange(
+            sources=len(parts),
+            mapper=mapper,
+            targets=len(targets) + 1,
+            reducer=reducer,
+            result=_RESULT,
+            scratch=blocks_in_folder(rewrite.work, "exchange-rows", size),
+        )
+    return _checked(table.name, found, rows)
+
+
+def _checked(name: str, found: pa.Table, rows: int) -> tuple[list[NewFile], int]:
+    """The files, if they hold the rows that were read, and these are as many as there should be."""
+    told = found.to_pylist()
+    read = [row for row in told if row["file"] is None]
+    written = [row for row in told if row["file"] is not None]
+    before = (sum(row["rows"] for row in read), sum(row["checksum"] for row in read) % 2**64)
+    after = (sum(row["rows"] for row in written), sum(row["checksum"] for row in written) % 2**64)
+    if before != after or before[0] != rows:
+        raise VerificationError(
+            f"{name}: of {rows} rows, {before[0]} were read (checksum {before[1]:016x}) and "
+            f"{after[0]} written (checksum {after[1]:016x}); nothing is changed. Run it again; if it "
+            "happens twice, report it as a bug"
+        )
+    files = [NewFile.model_validate_json(row["file"]) for row in written]
+    return sorted(files, key=lambda file: file.path), after[1]
+
+
+@dataclass(frozen=True)
+class MoveRows:
+    """Reads files, and sends their rows to the new ones.
+
+    Attributes
+    ----------
+    access : FileAccess
+    parts : tuple of tuple of Part
+        Those of each task.
+    first : tuple of int
+        The first target of each group.
+    columns : tuple of str
+    placements : tuple of Placement, optional
+        Per group; without them a group has one target.
+    by_key : bool
+        Rows are sorted along the curve. Each takes its key along, as one column more, behind all others.
+    ledger : int
+        The target that hears how many rows were read, and their checksum.
+    """
+
+    access: FileAccess
+    parts: Parts
+    first: tuple[int, ...]
+    columns: tuple[str, ...]
+    placements: tuple[Placement, ...] | None
+    by_key: bool
+    ledger: int
+
+    def __call__(self, task: int) -> Iterator[Routed]:
+        """Yield targets with rows for them, and what was read."""
+        read = RowSum(0, 0)
+        for part in self.parts[task]:
+            read = read.plus(self.access.checksum(part.path, self.columns, part.share))
+        for held in gathered(read_rows(self.access, self.parts[task], self.columns)):
+            batch = _together([each.rows for each in held])
+            group = held[0].part.group
+            if self.placements is None:
+                yield self.first[group], batch
+            else:
+                numbers = [row_numbers(each.part.number, each.first, each.rows.num_rows) for each in held]
+                yield from self._placed(self.placements[group], self.first[group], batch, numbers)
+        yield self.ledger, pa.record_batch([[read.rows], [_signed(read.checksum)]], schema=_READ)
+
+    def _placed(
+        self, placement: Placement, first: int, batch: pa.RecordBatch, numbers: list[NDArray[np.int64]]
+    ) -> Iterator[Routed]:
+        files, keys = placement.place(batch, np.concatenate(numbers))
+        if self.by_key:
+            order = placement.order(files, keys)
+            batch = _with_keys(batch.take(pa.array(order)), keys[order], placement.key_bits)
+        else:
+            order = curve_order(files)
+            batch = batch.take(pa.array(order))
+        files = files[order]
+        starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
+        for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
+            yield first + int(files[start]), batch.slice(start, stop - start)
+
+
+@dataclass(frozen=True)
+class WriteFiles:
+    """Writes a file of the rows that were sent to it, and reads it again.
+
+    Attributes
+    ----------
+    access : FileAccess
+    targets : tuple of (str, str, int)
+        Per file: its partition, its name and its group. The target behind them is the ledger.
+    columns : tuple of str
+    by_key : bool
+        Rows are sorted by the last column of what comes, which does not belong to them.
+    marks : tuple of ClusterMark or None
+        Per group.
+    done : Counter
+    """
+
+    access: FileAccess
+    targets: tuple[tuple[str, str, int], ...]
+    columns: tuple[str, ...]
+    by_key: bool
+    marks: tuple[ClusterMark | None, ...]
+    done: Counter
+
+    def __call__(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Write the file of a target, and say what it holds."""
+        if target == len(self.targets):
+            told = pa.Table.from_batches([block.rows for block in blocks])
+            checksum = sum(told["checksum"].to_pylist()) % 2**64
+            yield _result(sum(told["rows"].to_pylist()), checksum, None)
+            return
+        partition, name, group = self.targets[target]
+        rows = pa.Table.from_batches([block.rows for block in blocks])
+        blocks.clear()
+        if self.by_key:
+            keys = rows.column(rows.num_columns - 1).to_numpy().astype(np.int64)
+            rows = in_order(rows.remove_column(rows.num_columns - 1), curve_order(keys))
+        file = self.access.write(rows, partition, name, self.marks[group])
+        self.done.add(rows.num_rows)
+        found = self.access.checksum(file.path, self.columns)
+        yield _result(found.rows, found.checksum, file.model_dump_json())
+
+
+def _together(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole[0] if whole else batches[0]
+
+
+def _with_keys(rows: pa.RecordBatch, keys: NDArray[np.uint64], bits: int) -> pa.RecordBatch:
+    kind = pa.uint32() if bits <= _NARROW_BITS else pa.uint64()
+    field = pa.field(_KEY_COLUMN, kind, nullable=False)
+    narrow = pa.array(keys.astype(kind.to_pandas_dtype(), copy=False))
+    return pa.RecordBatch.from_arrays([*rows.columns, narrow], schema=rows.schema.append(field))
+
+
+def _result(rows: int, checksum: int, file: str | None) -> pa.RecordBatch:
+    return pa.record_batch([[rows], [_signed(checksum)], [file]], schema=_RESULT)
+
+
+def _signed(checksum: int) -> int:
+    """Of 64 bits, as engines know them: with a sign."""
+    checksum %= 2**64
+    return checksum - 2**64 if checksum >= 2**63 else checksum

@@ -1,0 +1,1 @@
+"""The steps of cubes: build, query, copy, remove, clean up."""

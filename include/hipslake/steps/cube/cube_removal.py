@@ -1,0 +1,218 @@
+"""What takes away from a cube: some of its partitions, some datasets, or all of it.
+
+Runs of their own in one step each, so their requests hold all that they depend on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pyarrow.compute as pc
+from pydantic import Field
+
+from hipslake.cube.keys import bounds_of
+from hipslake.cube.store.committing import committed_before, known_datasets, read_version
+from hipslake.cube.store.files import BYTES, ROWS
+from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.cube.store.removal import (
+    delete_datasets,
+    delete_files,
+    files_of_partitions,
+    remove_partitions,
+)
+from hipslake.cube.store.upkeep import stats
+from hipslake.errors import ConflictError, CubeError, SpecError
+from hipslake.predicates.condition_text import MAX_LENGTH
+from hipslake.specs.base import Frozen
+from hipslake.steps.cube.cube_place import changed_root, name_of
+from hipslake.steps.cube.cube_report import CubeReport, CubeRequest
+from hipslake.steps.report import Phases
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+STARTED = "cube_delete/started"
+"""In the run folder: the write id of the version that was the newest when the cube began to be deleted."""
+
+
+class RemovalRequest(CubeRequest):
+    """What requests to take something away share."""
+
+    datasets: tuple[str, ...] | None = None
+    dry_run: bool = True
+
+    @property
+    def root(self) -> Storage:
+        """The storage at the cube's root, where something may be removed."""
+        return changed_root(self.warehouse, self.cube)
+
+
+class RemovePartitionsRequest(RemovalRequest):
+    """Remove the partitions that meet some conditions."""
+
+    step: ClassVar[str] = "cube_remove_partitions"
+
+    conditions: str = Field(max_length=MAX_LENGTH)
+
+
+class DeleteCubeRequest(RemovalRequest):
+    """Delete some datasets of a cube, or all of it."""
+
+    step: ClassVar[str] = "cube_delete"
+
+    confirm: str  # the name of the cube once more
+
+
+class Gone(Frozen):
+    """What goes of one dataset."""
+
+    dataset: str
+    partitions: int
+    files: int
+    rows: int
+    bytes: int
+
+
+class RemovalReport(CubeReport):
+    """Files and bytes: those that go; in a dry run, those that would. Rows in and out: theirs."""
+
+    step: str = "cube_removal"
+    dry_run: bool = True
+    gone: tuple[Gone, ...] = ()
+
+
+def remove(request: RemovePartitionsRequest) -> RemovalReport:
+    """Remove partitions, as one version; a retry finds the version that was committed.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        There is no such cube.
+    CubeError, ConditionError
+        As of `hipslake.cube.store.removal.remove_partitions`; the cube is as it was.
+    """
+    phases, root = Phases(), request.root
+    done = committed_before(root, request.run_uri)
+    with phases("plan"):
+        base = read_version(root, None if done is None else done.parent)
+        files = files_of_partitions(root, base, request.conditions, request.datasets)
+    gone = tuple(
+        Gone(
+            dataset=name,
+            partitions=len(bounds_of(table, base.dataset(name).partition_columns)) - 1,
+            files=table.num_rows,
+            rows=pc.sum(table[ROWS]).as_py() or 0,
+            bytes=pc.sum(table[BYTES]).as_py() or 0,
+        )
+        for name, table in sorted(files.items())
+    )
+    if done is None and not request.dry_run and any(each.files for each in gone):
+        with phases("commit"):
+            done = remove_partitions(
+                root, request.conditions, datasets=request.datasets, mark=request.run_uri
+            )
+    return _report(request, root, base, done, gone, phases)
+
+
+def delete(request: DeleteCubeRequest) -> RemovalReport:
+    """Delete datasets, as one version, or the cube; a retry goes on where an attempt ended.
+
+    Raises
+    ------
+    SpecError
+        The name that confirms is another.
+    CatalogNotFoundError
+        There is no such cube.
+    CubeError
+        There is no such dataset, or it is the seed.
+    ConflictError
+        The cube was built anew since an attempt began to delete it.
+    """
+    phases, root = Phases(), request.root
+    if request.confirm.strip() != name_of(root):
+        raise SpecError(
+            f"confirm: {request.confirm!r} is not {name_of(root)!r}, the name of the cube that is to be "
+            "deleted; type it once more"
+        )
+    root.refuse_web_server("metadata.json")
+    if request.datasets is None:
+        return _delete_all(request, root, phases)
+    done = committed_before(root, request.run_uri)
+    base = read_version(root, None if done is None else done.parent)
+    known_datasets(base, request.datasets)
+    if base.roles.seed in request.datasets:
+        raise CubeError(
+            f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; leave the "
+            "datasets empty to delete the cube"
+        )
+    if done is None and not request.dry_run:
+        with phases("commit"):
+            done = delete_datasets(root, request.datasets, mark=request.run_uri)
+    return _report(request, root, base, done, _whole(root, base, request.datasets), phases)
+
+
+def _delete_all(request: DeleteCubeRequest, root: Storage, phases: Phases) -> RemovalReport:
+    folder = request.folder.storage
+    begun = folder.read(STARTED).decode() if folder.is_file(STARTED) else None
+    if begun is not None and VersionLog(root).newest() is None:
+        with phases("delete"):
+            delete_files(root)
+        return RemovalReport(
+            step=request.step,
+            dry_run=False,
+            cube=name_of(root),
+            cube_uri=root.uri(),
+            text="Deleted the cube.",
+        )
+    base = read_version(root)
+    if begun is not None and begun != base.write_id:
+        raise ConflictError(
+            f"{root.uri()}: version {base.version} was committed since this run began to delete the cube; "
+            "nothing more is deleted. Start a new run if it is to go"
+        )
+    gone = _whole(root, base, base.names)
+    report = _report(request, root, base, None, gone, phases)
+    if not request.dry_run:
+        folder.write(STARTED, base.write_id.encode())
+        with phases("delete"):
+            delete_files(root)
+    return report.model_copy(update={"seconds": phases.seconds})
+
+
+def _whole(root: Storage, base: CubeMetadata, datasets: tuple[str, ...] | list[str]) -> tuple[Gone, ...]:
+    weights = stats(root, base.version)
+    return tuple(
+        Gone(dataset=name, **weights[name].model_dump(include={"partitions", "files", "rows", "bytes"}))
+        for name in sorted(datasets)
+    )
+
+
+def _report(
+    request: RemovalRequest,
+    root: Storage,
+    base: CubeMetadata,
+    done: CubeMetadata | None,
+    gone: tuple[Gone, ...],
+    phases: Phases,
+) -> RemovalReport:
+    rows = sum(each.rows for each in gone)
+    verb = "Would remove" if request.dry_run else "Removed"
+    lines = [
+        f"  {each.dataset}: {each.partitions} partitions, {each.files} files, {each.rows} rows, "
+        f"{each.bytes} bytes"
+        for each in gone
+    ]
+    return RemovalReport(
+        step=request.step,
+        rows_in=rows,
+        rows_out=rows,
+        files=sum(each.files for each in gone),
+        bytes=sum(each.bytes for each in gone),
+        cube=base.cube,
+        cube_uri=root.uri(),
+        version=None if done is None else done.version,
+        parent=None if done is None else done.parent,
+        dry_run=request.dry_run,
+        gone=gone,
+        text="\n".join([f"{verb} of version {base.version} of {base.cube}:", *lines]),
+        seconds=phases.seconds,
+    )

@@ -1,0 +1,113 @@
+"""The cleanup of a cube, and what it weighs. One step, one run each."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from hipslake.cube.store.committing import point_at_newest_cube, read_version
+from hipslake.cube.store.upkeep import DatasetStats, cleanup, stats
+from hipslake.specs.base import Frozen
+from hipslake.steps.cube.cube_place import name_of
+from hipslake.steps.cube.cube_report import CubeRequest
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.upkeep.old_runs import old_runs_of_cube
+from hipslake.steps.upkeep.retention import RetentionReport, RetentionRequest
+
+
+class CleanUpCubeRequest(RetentionRequest, CubeRequest):
+    """Clean a cube up."""
+
+    step: ClassVar[str] = "cube_cleanup"
+
+
+class CleanUpCubeReport(RetentionReport):
+    """What a cleanup did; in a dry run, what it would have done."""
+
+    step: str = CleanUpCubeRequest.step
+    cube_uri: str = ""
+
+
+class CubeStatsRequest(CubeRequest):
+    """Weigh a cube."""
+
+    step: ClassVar[str] = "cube_stats"
+
+    version: int | None = Field(default=None, ge=1)  # None: the newest
+
+
+class NamedStats(Frozen):
+    """What one dataset weighs."""
+
+    dataset: str
+    weight: DatasetStats
+
+
+class CubeStatsReport(Report):
+    """Rows, files and bytes: those of all datasets."""
+
+    step: str = CubeStatsRequest.step
+    cube: str = ""
+    cube_uri: str = ""
+    version: int | None = None
+    datasets: tuple[NamedStats, ...] = ()
+    text: str = ""
+
+
+def clean_up(request: CleanUpCubeRequest) -> CleanUpCubeReport:
+    """Mend the pointers, and remove what no version that stays needs, and what died.
+
+    Raises
+    ------
+    SpecError
+        The retention makes no sense.
+    CatalogNotFoundError
+        There is no such cube.
+    """
+    phases, root, retention = Phases(), request.root, request.retention()
+    if not request.dry_run:
+        with phases("pointers"):
+            point_at_newest_cube(root)
+    with phases("cleanup"):
+        outcome = cleanup(root, retention, now=request.created, dry_run=request.dry_run)
+    with phases("runs"):
+        folders = old_runs_of_cube(request.warehouse, name_of(root), request.runs_before)
+        request.remove_runs(folders)
+    return CleanUpCubeReport.of(outcome, folders, phases.seconds, cube_uri=root.uri())
+
+
+def weigh(request: CubeStatsRequest) -> CubeStatsReport:
+    """Weigh the datasets of a version, by its metadata.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        There is no such cube, or version.
+    """
+    phases, root = Phases(), request.root
+    with phases("read"):
+        metadata = read_version(root, request.version)
+        found = stats(root, metadata.version)
+    rows = sum(each.rows for each in found.values())
+    return CubeStatsReport(
+        rows_in=rows,
+        rows_out=rows,
+        files=sum(each.files for each in found.values()),
+        bytes=sum(each.bytes for each in found.values()),
+        cube=metadata.cube,
+        cube_uri=root.uri(),
+        version=metadata.version,
+        datasets=tuple(NamedStats(dataset=name, weight=found[name]) for name in sorted(found)),
+        text="\n".join(
+            [
+                f"Version {metadata.version} of {metadata.cube}:",
+                *(
+                    f"  {name}: {each.partitions} partitions, {each.files} files, {each.rows} rows, "
+                    f"{each.bytes} bytes"
+                    for name, each in sorted(found.items())
+                ),
+            ]
+        ),
+        seconds=phases.seconds,
+    )

@@ -1,0 +1,180 @@
+"""Resolve a run that makes a version of a cube: freeze the spec, and the version of every source.
+
+Level-triggered: whatever event woke the run, it compares what the sources hold now with what the newest
+version of the cube was made of. So a run that finds nothing new does nothing, and events may coalesce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import ClassVar
+
+from hipslake import __version__
+from hipslake.cube.store.assembling import is_aligned
+from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
+from hipslake.cube.store.catalog_rows import CatalogRows
+from hipslake.cube.store.committing import newest
+from hipslake.cube.store.layout import cube_uri
+from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.cube.store.sources import SourceNow, source_now
+from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.predicates.condition_text import check_conditions
+from hipslake.specs.cube import CubeSpec
+from hipslake.specs.yaml_file import load_cube_spec
+from hipslake.steps.cube.build_request import FrozenCube
+from hipslake.steps.first import check_free_space
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import RunFolder, now_utc
+from hipslake.steps.upkeep.old_runs import old_runs_of_dag
+from hipslake.storage import Storage
+from hipslake.versions.orphans import sweep_orphans
+from hipslake.versions.write_id import new_write_id
+
+RUN_DAYS = 30
+"""So long the run folders of a cube stay, with the reports in them."""
+
+
+class ResolveCubeRequest(Request):
+    """Start a run of a cube spec."""
+
+    step: ClassVar[str] = "resolve"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
+    reusable: ClassVar[bool] = False  # who clears the first task wants spec and sources looked up again
+
+    dag_id: str
+    run_id: str
+    warehouse: str
+    spec_file: str
+    mode: BuildMode = BuildMode.ALIGN
+    datasets: tuple[str, ...] = ()  # those that the mode is about; none: all
+    overwrite: bool = False
+    force: bool = False
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request; there are no inputs yet."""
+        return self.digest()
+
+
+class ResolveCubeReport(Report):
+    """What the run froze. Bytes: those that it will read, about."""
+
+    step: str = ResolveCubeRequest.step
+    cube: str = ""
+    mode: str = ""
+    nothing: str = ""  # why there is nothing to do
+    swept: tuple[str, ...] = ()  # of dead writes of the cube, relative to its root
+    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
+
+
+def run(request: ResolveCubeRequest) -> ResolveCubeReport:
+    """Freeze the run.
+
+    Raises
+    ------
+    SpecError
+        If the spec is wrong, or has no dataset of a name that is given.
+    CubeError, CubeRowsError, FilterError
+        If the datasets are no cube together, or what is asked for does not go with what stands.
+    CatalogNotFoundError, SourceNotFoundError, VersionNotFoundError
+        If a source is not there, unless the run only aligns.
+    NoSpaceError
+        If the warehouse cannot take any more.
+    """
+    phases = Phases()
+    with phases("spec"):
+        spec = load_cube_spec(Path(request.spec_file))
+        named = _named(spec, request.datasets)
+        check_conditions(spec.conditions or "")
+    place = Storage.at(cube_uri(request.warehouse, spec.name))
+    check_free_space(Storage.at(request.warehouse))
+    with phases("sources"):
+        found, missing = _sources(spec, named, request)
+    frozen = FrozenCube(
+        dag_id=request.dag_id,
+        run_id=request.run_id,
+        run_uri=request.run_uri,
+        warehouse=request.warehouse,
+        cube=spec.name,
+        spec=spec,
+        spec_file=request.spec_file,
+        mode=request.mode,
+        datasets=tuple(request.datasets),
+        sources={name: each.source for name, each in found.items()},
+        overwrite=request.overwrite,
+        force=request.force,
+        write_id=new_write_id(now_utc()),
+        created=now_utc(),
+        library_version=__version__,
+    )
+    nothing, size = missing, 0
+    if not missing:
+        with phases("changes"):
+            nothing, size = _asked(frozen.assembly, newest(place), found)
+    request.folder.write(RunFolder.RUN, frozen.model_copy(update={"nothing": nothing, "total_bytes": size}))
+    with phases("sweep"):
+        swept = sweep_orphans(place)
+        removed = _removed_runs(request.run_uri)
+    return ResolveCubeReport(
+        bytes=size,
+        cube=spec.name,
+        mode=request.mode.value,
+        nothing=nothing,
+        swept=tuple(swept),
+        removed=tuple(removed),
+        seconds=phases.seconds,
+    )
+
+
+def _named(spec: CubeSpec, datasets: Sequence[str]) -> list[str]:
+    strange = sorted(set(datasets) - set(spec.datasets))
+    if strange:
+        raise SpecError(
+            f"{spec.name}: there is no dataset {', '.join(map(repr, strange))}; there is "
+            f"{', '.join(sorted(spec.datasets))}"
+        )
+    return sorted(datasets or spec.datasets)
+
+
+def _sources(
+    spec: CubeSpec, named: Sequence[str], request: ResolveCubeRequest
+) -> tuple[dict[str, SourceNow], str]:
+    """What the datasets are read from now; and which is missing, where the run may wait for it."""
+    found = {}
+    for name in named:
+        try:
+            found[name] = source_now(spec.datasets[name], request.warehouse)
+        except (CatalogNotFoundError, SourceNotFoundError) as error:
+            if request.mode is not BuildMode.ALIGN:
+                raise
+            return {}, f"Dataset {name!r} has no source yet: {error}"
+    return found, ""
+
+
+def _asked(assembly: Assembly, base: CubeMetadata | None, found: dict[str, SourceNow]) -> tuple[str, int]:
+    """Why there is nothing to do, if so; and about how many bytes are to be read."""
+    changes = changes_of(assembly, base)
+    size = sum(_bytes(each, found[each.offer.name]) for each in changes)
+    if base is None or is_aligned(assembly.spec, base):
+        told = (
+            "" if changes else f"Version {base.version if base else 0} was made of what the sources hold now."
+        )
+        return told, size
+    return "", size + sum(each.bytes for each in base.datasets)
+
+
+def _bytes(change: Change, source: SourceNow) -> int:
+    rows = change.offer.source
+    if change.within is None or not isinstance(rows, CatalogRows):
+        return source.bytes
+    leaves = CatalogRows.of(rows.uri, rows.version).parts
+    return round(source.bytes * rows.parts / max(1, leaves))
+
+
+def _removed_runs(run_uri: str) -> list[str]:
+    parent = Storage.at(run_uri.rstrip("/").rpartition("/")[0])
+    folders = old_runs_of_dag(run_uri, now_utc() - timedelta(days=RUN_DAYS))
+    for folder in folders:
+        parent.delete_tree(folder)
+    return folders

@@ -1,0 +1,1 @@
+"""The export step: rows of a catalog as one file."""

@@ -1,0 +1,1 @@
+"""The index step: where the values of columns lie."""

@@ -1,0 +1,200 @@
+"""The histogram step: one pass over the positions, and more over crowded pixels only.
+
+Every task counts its splits and leaves a part (a sparse histogram) in the run folder; only a few numbers per
+split pass through Spark. The driver adds the parts up. Pixels over a threshold are counted again at deeper
+orders in the same session, so that planning needs no Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.catalog.placement import Placer
+from hipslake.catalog.schema import check_columns
+from hipslake.engine.model import Engine
+from hipslake.errors import EmptySourceError
+from hipslake.planning.histogram import Histogram, coarser_orders
+from hipslake.sources import Source, check_names, open_source
+from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.steps.ingest.bad_rows import check_bad_rows, examples, rejected_by_reason
+from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
+from hipslake.steps.ingest.gather_objects import gather_object_pixels
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitCount
+from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
+from hipslake.steps.ingest.row_bytes import sampled_row_bytes
+from hipslake.steps.ingest.split_rows import runs_of_splits
+from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.report import Phases
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import write_table
+
+log = logging.getLogger(__name__)
+
+_PARTS = "histogram/parts"
+
+
+def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
+    """Count the rows of a run's files per pixel, and find their schema and their rows on the way.
+
+    Raises
+    ------
+    EmptySourceError, CorruptFileError, SchemaMismatchError, ReservedColumnError
+        If the files are not what a catalog can be made of.
+    BadRowsError
+        If more rows have no place on the sky than the spec allows.
+    """
+    phases = Phases()
+    folder, storage = request.folder, request.folder.storage
+    spec, source_spec, inputs = folder.run().spec, folder.run().source, folder.inputs()
+    source = open_source(source_spec)
+    storage.delete_tree(_PARTS)
+    parts = f"{_PARTS}/{secrets.token_hex(4)}"  # an attempt that was given up may still be running
+    with phases("splits"):
+        splits = tuple(source.splits(inputs.files, request.split_target_bytes))
+        schema = source.schema(inputs.files)
+        if schema is not None:
+            _check(schema, spec)
+    if not splits:
+        return _nothing(folder, schema)
+    placer = Placer(spec)
+    if spec.position_from is not None:
+        with phases("objects"):
+            placer = Placer(spec, gather_object_pixels(folder, source, splits, schema, engine))
+    log.info("Counting the rows of %d files in %d splits.", len(inputs.files), len(splits))
+    tasks = runs_of_splits(len(splits), engine.cores)
+    task = CountTask(
+        folder=storage,
+        parts=f"{parts}/0",
+        source=source,
+        spec=spec,
+        splits=splits,
+        placer=placer,
+        tasks=tasks,
+        schema=schema,
+        order=max(spec.mapping_order, spec.lowest_order),
+        max_examples=request.max_examples,
+        done=engine.counter(),
+    )
+    with ThreadPoolExecutor(1) as pool:  # the driver weighs rows while the tasks count them
+        weighing = (
+            pool.submit(sampled_row_bytes, source, inputs.files, schema, spec) if schema is not None else None
+        )
+        with phases("count"):
+            counts, reports = _count(engine, task)
+    if schema is None:
+        schema = _inferred(source, task, reports)
+        _check(schema, spec)
+        placer.check(schema)
+    table = SplitTable(
+        splits=splits,
+        rows=np.array([report.rows for report in reports], np.int64),
+        rejected=np.array([sum(report.rejected.values()) for report in reports], np.int64),
+    )
+    rows, rejected = int(table.rows.sum()), rejected_by_reason(reports)
+    if rows == 0:
+        return _nothing(folder, schema)
+    shown = examples(reports, table, request.max_examples)
+    check_bad_rows(spec, rows=rows, rejected=rejected, shown=shown)
+    if sum(rejected.values()) == rows:
+        raise EmptySourceError(
+            f"{source_spec.uri}: of {rows} rows not one is on the sky. First: " + "; ".join(shown)
+        )
+    with phases("weigh"):
+        weights = weighing.result() if weighing else sampled_row_bytes(source, inputs.files, schema, spec)
+    with phases("deepen"):
+        histogram = Histogram.from_counts(counts.order, *counts.total())
+        row_bytes = {group: weight.disk for group, weight in weights.items()}
+        deepened: dict[int, int] = {}
+        while (crowded := crowded_pixels(histogram, spec, row_bytes)).any():
+            histogram = _deepened(engine, task, schema, histogram, crowded, parts)
+            order = int(histogram.order.max())
+            deepened[order] = int(crowded.sum())
+            log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
+    with phases("store"):
+        table.write(storage, RunFolder.SPLITS)
+        storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
+        with ThreadPoolExecutor(1) as pool:
+            summed = pool.submit(
+                lambda: write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
+            )
+            write_table(storage, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
+            summed.result()
+    storage.delete_tree(parts)
+    bad = sum(rejected.values())
+    return HistogramReport(
+        files=len(inputs.files),
+        rows_in=rows,
+        rows_out=rows - bad,
+        rows_rejected=bad,
+        bytes=inputs.total_bytes,
+        splits=len(splits),
+        cells=len(histogram),
+        highest_order=int(histogram.order.max()),
+        crowded=deepened,
+        rejected=rejected,
+        unmatched=sum(report.unmatched for report in reports),
+        examples=shown,
+        group_bytes={group: int(weight.disk * (rows - bad)) for group, weight in weights.items()},
+        row_bytes=weights,
+        seconds=phases.seconds,
+    )
+
+
+def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
+    check_names(schema, spec)
+    check_columns(spec, schema)
+
+
+def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
+    """What is left of files without rows: for an increment that is an empty night, else an error."""
+    run, inputs, storage = folder.run(), folder.inputs(), folder.storage
+    if run.spec.mode is Mode.REPLACE:
+        raise EmptySourceError(
+            f"{run.source.uri}: {len(inputs.files)} files match, but they hold not one row; put files with "
+            "rows there"
+        )
+    none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
+    SplitTable((), np.empty(0, np.int64), np.empty(0, np.int64)).write(storage, RunFolder.SPLITS)
+    storage.write(RunFolder.SCHEMA, (schema or pa.schema([])).serialize().to_pybytes())
+    write_table(storage, RunFolder.HISTOGRAM, none.to_table({}))
+    write_table(storage, RunFolder.PER_ORDER, coarser_orders(none, {}))
+    return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)
+
+
+def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:
+    """Run the tasks; give the sum of their parts, and what they met in each split, in source order."""
+    with engine.progress("histogram", done=task.done):
+        texts = engine.run(task, tasks=len(task.tasks), result=RESULT).column(0).to_pylist()
+    reports = sorted(
+        (SplitCount.model_validate_json(text) for text in texts), key=lambda report: report.split
+    )
+    parts = [task.part_path(number) for number in range(len(task.tasks))]
+    return sum_parts(task.folder, parts, task.order), reports
+
+
+def _inferred(source: Source, task: CountTask, reports: list[SplitCount]) -> pa.Schema:
+    found = [(task.splits[report.split].file.uri, report.arrow_schema()) for report in reports]
+    return source.unify([(uri, schema) for uri, schema in found if schema is not None])
+
+
+def _deepened(
+    engine: Engine,
+    first: CountTask,
+    schema: pa.Schema,
+    histogram: Histogram,
+    crowded: NDArray[np.bool_],
+    parts: str,
+) -> Histogram:
+    """Count crowded cells again, some orders deeper. They all lie at one order: the deepest."""
+    cells = histogram.select(crowded)
+    order, deeper = int(cells.order.max()), deeper_order(cells, first.spec)
+    task = first.deeper(deeper, (order, cells.npix.astype(np.int64)), schema, f"{parts}/{deeper}")
+    counts, _ = _count(engine, task)
+    return histogram.refined(crowded, Histogram.from_counts(counts.order, *counts.total()))

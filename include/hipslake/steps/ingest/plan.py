@@ -1,0 +1,140 @@
+"""Plan: the leaves of every column group, each group on its own threshold. Needs no Spark."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pydantic import Field
+
+from hipslake.errors import PlanError, VerificationError
+from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.planning.splits import plan_leaves
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.threshold import ThresholdUnit
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest, RowBytes
+from hipslake.steps.ingest.plan_table import plan_of_group
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import read_table, write_table
+
+
+class PlanRequest(Request):
+    """Plan the leaves of a counted run."""
+
+    step: ClassVar[str] = "plan"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.PLAN, RunFolder.PLAN_SUMMARY)
+
+
+class PlanReport(Report):
+    """Rows in: the rows of the histogram. Rows out: the rows of the leaves, the same for every group."""
+
+    step: str = PlanRequest.step
+    leaves: dict[str, int] = Field(default_factory=dict)  # column group -> leaves
+    per_order: dict[str, dict[int, int]] = Field(default_factory=dict)  # column group -> order -> leaves
+    text: str = ""  # the same for people
+
+
+def run(request: PlanRequest) -> PlanReport:
+    """Plan.
+
+    Raises
+    ------
+    PlanError
+        If no plan can keep a threshold.
+    """
+    phases = Phases()
+    folder = request.folder
+    spec = folder.run().spec
+    with phases("read"):
+        counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+        histogram = Histogram.from_table(read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS))
+    if histogram.total_rows != counted.rows_out:
+        raise VerificationError(
+            f"{folder.uri_of(RunFolder.HISTOGRAM)} holds {histogram.total_rows} rows, but its report counts "
+            f"{counted.rows_out}; start a new run"
+        )
+    with phases("plan"):
+        tables = [
+            plan_group(spec, group.name, histogram, counted.row_bytes[group.name])
+            for group in spec.column_groups
+        ]
+    for table in tables:
+        planned = int(table["rows"].to_numpy().sum())
+        if planned != histogram.total_rows:
+            raise VerificationError(
+                f"{planned} of {histogram.total_rows} rows are in planned leaves; report a bug"
+            )
+    per_order = {
+        group.name: _leaves_per_order(table) for group, table in zip(spec.column_groups, tables, strict=True)
+    }
+    plan = pa.concat_tables(tables)
+    text = _text(spec, per_order, tables)
+    with phases("store"):
+        write_table(folder.storage, RunFolder.PLAN, plan)
+        folder.storage.write(RunFolder.PLAN_SUMMARY, text.encode())
+    return PlanReport(
+        rows_in=histogram.total_rows,
+        rows_out=histogram.total_rows,
+        bytes=int(plan["bytes"].to_numpy().sum()),
+        files=plan.num_rows,
+        leaves={name: sum(orders.values()) for name, orders in per_order.items()},
+        per_order=per_order,
+        text=text,
+        seconds=phases.seconds,
+    )
+
+
+def plan_group(spec: CatalogSpec, group: str, histogram: Histogram, weight: RowBytes) -> pa.Table:
+    """Return the plan of one column group, as `PLAN_SCHEMA`."""
+    counted, limit = rows_and_limit(spec, group, histogram, weight)
+    leaves = plan_leaves(
+        histogram, counted, limit, lowest_order=spec.lowest_order, highest_order=spec.highest_order
+    )
+    return plan_of_group(group, leaves, np.ceil(leaves.rows * weight.disk).astype(np.int64) + weight.footer)
+
+
+def rows_and_limit(
+    spec: CatalogSpec, group: str, histogram: Histogram, weight: RowBytes
+) -> tuple[NDArray[np.int64], int]:
+    """Return the rows of every cell, as far as they count, and the most rows of a leaf of a group.
+
+    With a threshold in bytes, what a file takes beside its rows is taken off, and the rest is held in rows of
+    the mean size. That is an estimate, and the write splits again what comes out too large; so a cell that is
+    over it by itself does not fail the plan here, but is a leaf for the write to judge by the real file.
+
+    Raises
+    ------
+    PlanError
+        If the threshold is below the file of a single row.
+    """
+    threshold = spec.threshold_of(group)
+    if threshold.unit is ThresholdUnit.ROWS:
+        return histogram.rows, threshold.value
+    if threshold.value < weight.footer:
+        raise PlanError(
+            f"column group {group!r}: a file with one row takes {weight.footer} bytes, more than the "
+            f"threshold of {threshold}; raise the threshold to several times that"
+        )
+    most = 1 + int((threshold.value - weight.footer) / max(weight.disk, 1e-3))
+    return np.minimum(histogram.rows, most), most
+
+
+def _leaves_per_order(table: pa.Table) -> dict[int, int]:
+    orders, counts = np.unique(table["order"].to_numpy(), return_counts=True)
+    return dict(zip(orders.tolist(), counts.tolist(), strict=True))
+
+
+def _text(spec: CatalogSpec, per_order: dict[str, dict[int, int]], tables: list[pa.Table]) -> str:
+    lines = []
+    for group, table in zip(spec.column_groups, tables, strict=True):
+        rows = table["rows"].to_numpy()
+        orders = ", ".join(f"order {order}: {count}" for order, count in per_order[group.name].items())
+        lines.append(
+            f"{group.name}: {table.num_rows} leaves of at most {spec.threshold_of(group.name)} ({orders}); "
+            f"rows per leaf {rows.min() if len(rows) else 0} to {rows.max(initial=0)}, "
+            f"about {int(table['bytes'].to_numpy().sum()) / 1e6:.1f} MB on disk"
+        )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,123 @@
+"""Publish: commit what a run wrote as the catalog's next version. Until then no reader sees any of it."""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+from hipslake.catalog.committing import commit_next, committed_before
+from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.layouts import skymap_path
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.errors import VerificationError
+from hipslake.specs.catalog import Layout
+from hipslake.steps.ingest.coverage import coverage_of
+from hipslake.steps.ingest.draft import draft_version
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import RunFolder
+from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
+from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files
+
+log = logging.getLogger(__name__)
+
+
+class PublishRequest(Request):
+    """Publish a verified run."""
+
+    step: ClassVar[str] = "publish"
+
+
+class PublishReport(Report):
+    """Rows in and out: the rows of the version."""
+
+    step: str = PublishRequest.step
+    version: int | None = None
+    parent: int | None = None
+    catalog_uri: str = ""
+    skymaps: tuple[str, ...] = ()
+
+
+def run(request: PublishRequest) -> PublishReport:
+    """Commit.
+
+    Run again, also after it was killed between the commit and its report, it finds the version that its write
+    id stands for and only mends the pointers.
+
+    Raises
+    ------
+    VerificationError
+        If the run was not verified.
+    ConflictError
+        If others kept committing first.
+    """
+    phases = Phases()
+    folder = request.folder
+    frozen = folder.run()
+    catalog = Storage.at(frozen.catalog_uri)
+    seen = VersionLog(catalog).newest() or 0
+    metadata = committed_before(catalog, [frozen.write_id])
+    if metadata is None:
+        _check_verified(folder)
+        with Heartbeat(catalog, frozen.write_id, rest=False) as heartbeat:
+            with phases("files"):
+                _write_files(folder, catalog)
+                delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of killed attempts
+            with phases("commit"):
+                metadata = commit_next(catalog, heartbeat, lambda: _next_version(folder, catalog), seen=seen)
+    else:  # an attempt was killed after its commit; its heart beats no more
+        catalog.delete(catalog.join(frozen.write_id, HEARTBEAT))
+    with phases("pointers"):
+        newest = point_at_newest(catalog)
+    log.info("Version %d of %s is published; the newest is %d.", metadata.version, frozen.catalog_uri, newest)
+    return PublishReport(
+        rows_in=metadata.rows_read,
+        rows_out=metadata.total_rows,
+        rows_rejected=metadata.rows_rejected,
+        bytes=metadata.total_bytes,
+        files=sum(group.files for group in metadata.groups),
+        version=metadata.version,
+        parent=metadata.parent,
+        catalog_uri=frozen.catalog_uri,
+        skymaps=tuple(catalog.uri(skymap_path(frozen.write_id, group.name)) for group in metadata.groups),
+        seconds=phases.seconds,
+    )
+
+
+def _check_verified(folder: RunFolder) -> None:
+    """Check that the files of this very write were verified: the fingerprint covers the write id."""
+    path = RunFolder.report_path(VerifyRequest.step)
+    verified = folder.read(path, VerifyReport) if folder.storage.is_file(path) else VerifyReport(ok=False)
+    if not verified.ok or verified.fingerprint != VerifyRequest(run_uri=folder.uri).fingerprint():
+        raise VerificationError(f"{folder.uri} was not verified, or not well; clear its verify task")
+
+
+def _write_files(folder: RunFolder, catalog: Storage) -> None:
+    """Write what goes with the leaf files, into the folder that nobody looks into yet."""
+    metadata = draft_version(folder, version=1, parent=None)
+    with ThreadPoolExecutor(1) as pool:
+        view = pool.submit(_write_hats_files, folder, catalog, metadata)
+        for group in metadata.groups:
+            write_skymap(catalog, metadata, group.name)
+        view.result()
+
+
+def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
+    if metadata.layout is not Layout.HATS:
+        return
+    point_map = coverage_of(folder, folder.run().spec)
+    for group in metadata.groups:
+        write_hats_group(catalog, metadata, group.name, point_map)
+    for margin in metadata.margins:
+        write_hats_margin(catalog, metadata, margin)
+
+
+def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:
+    """As it is built from the source alone, what others commit only moves its number."""
+    newest = VersionLog(catalog).newest()
+    return draft_version(folder, version=(newest or 0) + 1, parent=newest)

@@ -1,0 +1,147 @@
+"""Resolve: freeze everything that a run depends on into `run.json`, and make the place ready."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import AwareDatetime
+
+from hipslake.catalog.committing import newest_version
+from hipslake.catalog.evolution import as_it_stands
+from hipslake.catalog.metadata import Owner
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import Mode
+from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
+from hipslake.steps.ingest.frozen_objects import freeze_objects
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.run import RunFolder, Window, catalog_uri
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+
+class ResolveRequest(FirstRequest):
+    """Start a run of a catalog spec."""
+
+    layout: str | None = None  # overrides the spec's
+    wait_minutes: float = 60.0
+    window: Window = Window()
+
+
+class ResolveReport(Report):
+    """What the run froze, and what earlier runs had left behind."""
+
+    step: str = ResolveRequest.step
+    catalog: str = ""
+    write_id: str = ""
+    version: int | None = None  # the newest published version when the run began
+    swept: tuple[str, ...] = ()  # folders of dead runs that were removed
+
+
+def run(request: ResolveRequest) -> ResolveReport:
+    """Freeze the run.
+
+    The write id is chosen once: a retry keeps it. Only when the run starts over with another spec, or when it
+    has committed a version already, a new one is taken: so no published file is ever written again, and what
+    the run did then does not stand for what it is to do now.
+
+    Raises
+    ------
+    SpecError
+        If the spec or an override of it is wrong.
+    NotWritableError, NoSpaceError
+        If the warehouse cannot take a catalog.
+    """
+    phases = Phases()
+    with phases("spec"):
+        spec = load_catalog_spec(Path(request.spec_file)).with_overrides(
+            threshold=request.threshold, layout=request.layout
+        )
+    catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
+    with phases("warehouse"):
+        catalog.check_writable()
+        check_free_space(catalog)
+        version = VersionLog(catalog).newest()
+        if version and spec.mode is Mode.APPEND and (standing := newest_version(catalog)) is not None:
+            spec = as_it_stands(standing, spec)
+    frozen = request.frozen(spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
+        update={
+            "window": request.window,
+            "objects": freeze_objects(spec, request.warehouse),
+            "wait_minutes": request.wait_minutes,
+        }
+    )
+    request.folder.write(RunFolder.RUN, frozen)
+    with phases("sweep"):
+        swept = swept_orphans(catalog, frozen.write_id)
+    return ResolveReport(
+        catalog=spec.name,
+        write_id=frozen.write_id,
+        version=version,
+        swept=tuple(swept),
+        seconds=phases.seconds,
+    )
+
+
+def resolve_window(
+    *,
+    partition_key: str | None = None,
+    interval: tuple[datetime | None, datetime | None] = (None, None),
+    given: tuple[str | None, str | None] = (None, None),
+) -> Window:
+    """Return the time that a run stands for: its partition key, else its data interval, else its params.
+
+    A data interval without width says only when the run was asked for, so params go before it.
+
+    Parameters
+    ----------
+    partition_key : str, optional
+        An ISO 8601 date or time, as partitioned DAG runs have.
+    interval : tuple of datetime
+        Start and end of the data interval.
+    given : tuple of str
+        Start and end as typed by the user, ISO 8601; UTC where no offset is given.
+
+    Raises
+    ------
+    SpecError
+        If a text is no time, the end is not after the start, or there is an end alone.
+
+    Examples
+    --------
+    >>> resolve_window(given=("2026-11-20", "2026-11-21")).start
+    datetime.datetime(2026, 11, 20, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    start, end = interval
+    if partition_key is not None:
+        return Window(start=_time(partition_key, "partition key"), origin="partition_key")
+    if given[1] and not given[0]:
+        raise SpecError(f"window_end {given[1]!r} has no window_start; give both, or neither")
+    if start is not None and end is not None and start < end:
+        return Window(start=_utc(start), end=_utc(end), origin="data_interval")
+    if given[0]:
+        first = _time(given[0], "window_start")
+        last = _time(given[1], "window_end") if given[1] else None
+        if last is not None and last <= first:
+            raise SpecError(
+                f"window_end {given[1]!r} is not after window_start {given[0]!r}; give a later end"
+            )
+        return Window(start=first, end=last, origin="params")
+    if start is not None:
+        return Window(start=_utc(start), end=_utc(end or start), origin="data_interval")
+    return Window()
+
+
+def _time(text: str, what: str) -> AwareDatetime:
+    try:
+        return _utc(datetime.fromisoformat(text))
+    except ValueError:
+        raise SpecError(
+            f"{what} {text!r} is not a time; write it as 2026-11-20 or 2026-11-20T03:30:00"
+        ) from None
+
+
+def _utc(moment: datetime) -> datetime:
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return datetime.fromtimestamp(aware.timestamp(), UTC)

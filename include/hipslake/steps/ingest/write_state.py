@@ -1,0 +1,182 @@
+"""What the tasks of the write step know: loaded from the run folder once per worker process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.catalog.placement import Placer
+from hipslake.catalog.schema import check_columns
+from hipslake.planning.splits import assign_targets
+from hipslake.sources import Source, open_source
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.sphere.pixels import starts, stops
+from hipslake.steps.ingest.frozen_objects import load_object_pixels
+from hipslake.steps.ingest.split_table import SplitTable
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import read_table
+from hipslake.storage import Storage
+
+
+@dataclass(frozen=True)
+class GroupPlan:
+    """The leaves of one column group along the curve, and the reduce task of each.
+
+    Attributes
+    ----------
+    order, npix, rows : int64[n]
+    start, stop : int64[n]
+        The order-29 pixels of each leaf, [start, stop).
+    target : int32[n]
+        Reduce task; tasks are numbered over all groups.
+    """
+
+    group: str
+    schema: pa.Schema
+    order: NDArray[np.int64]
+    npix: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    start: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    target: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls,
+        group: str,
+        schema: pa.Schema,
+        plan: pa.Table,
+        *,
+        row_bytes: float,
+        target_bytes: int,
+        first_target: int = 0,
+    ) -> GroupPlan:
+        """Number the reduce tasks of a group.
+
+        Parameters
+        ----------
+        group, schema
+            Its name, and what its leaf files hold.
+        plan : pyarrow.Table
+            The plan of all groups, as the plan step left it.
+        row_bytes : float
+            Bytes in memory of a row.
+        target_bytes : int
+            Bytes in memory that one reduce task gathers, about.
+        first_target : int
+            Number of the first task.
+        """
+        mine = plan.filter(pc.equal(plan["group"], group))
+        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
+        sizes = (rows * row_bytes).astype(np.int64)
+        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
+        return cls(group, schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
+
+    def leaves_of(self, target: int) -> range:
+        """The places of a reduce task's leaves."""
+        first, last = np.searchsorted(self.target, [target, target + 1])
+        return range(int(first), int(last))
+
+    def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The reduce tasks, and the order-29 pixel at which the first leaf of each starts."""
+        if not len(self.target):
+            return self.target, self.start
+        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0))
+        return self.target[first], self.start[first]
+
+
+@dataclass(frozen=True)
+class WriteState:
+    """A run's frozen inputs, plan and places, as the tasks that write leaves need them.
+
+    Attributes
+    ----------
+    run : FrozenRun
+    write_id : str
+        The folder that is written into.
+    ordinal : int
+        Of the increment that the rows are.
+    source : Source
+    schema : pyarrow.Schema
+        What the source is read as.
+    splits : SplitTable
+    plans : tuple of GroupPlan
+    placer : Placer
+        Tells where each row lies.
+    """
+
+    run: FrozenRun
+    write_id: str
+    ordinal: int
+    source: Source
+    schema: pa.Schema
+    splits: SplitTable
+    plans: tuple[GroupPlan, ...]
+    placer: Placer
+
+    @property
+    def spec(self) -> CatalogSpec:
+        return self.run.spec
+
+    @property
+    def catalog(self) -> Storage:
+        """The storage at the catalog's root."""
+        return Storage.at(self.run.catalog_uri)
+
+    @property
+    def schemas(self) -> dict[str, pa.Schema]:
+        """Per column group, the schema of its leaf files."""
+        return {plan.group: plan.schema for plan in self.plans}
+
+    @property
+    def targets(self) -> int:
+        """Number of reduce tasks."""
+        return sum(int(plan.target[-1]) - int(plan.target[0]) + 1 for plan in self.plans if len(plan.target))
+
+    def plan_of(self, target: int) -> GroupPlan:
+        """The plan that a reduce task belongs to."""
+        return next(plan for plan in self.plans if len(plan.target) and target <= int(plan.target[-1]))
+
+
+@lru_cache(maxsize=2)
+def load_write_state(
+    run_uri: str, attempt: str, target_bytes: int, row_bytes: tuple[tuple[str, float], ...]
+) -> WriteState:
+    """Load the state of a run. The same arguments give the same numbering of reduce tasks, in every process.
+
+    Parameters
+    ----------
+    run_uri : str
+    attempt : str
+        Of one write only: processes that outlive it keep its plan, and the next write may have another.
+    target_bytes : int
+        Bytes in memory that one reduce task gathers.
+    row_bytes : tuple of (str, float)
+        Bytes in memory of a row, per column group.
+    """
+    folder = RunFolder(run_uri)
+    run = folder.run()
+    schema = folder.schema()
+    schemas = check_columns(run.spec, schema)
+    table = read_table(folder.storage, RunFolder.PLAN)
+    weights = dict(row_bytes)
+    plans, first_target = [], 0
+    for group, group_schema in schemas.items():
+        plan = GroupPlan.of(
+            group,
+            group_schema,
+            table,
+            row_bytes=weights.get(group, 64.0),
+            target_bytes=target_bytes,
+            first_target=first_target,
+        )
+        first_target = int(plan.target[-1]) + 1 if len(plan.target) else first_target
+        plans.append(plan)
+    splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
+    placer = Placer(run.spec, load_object_pixels(folder, run))
+    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans), placer)

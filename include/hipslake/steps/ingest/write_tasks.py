@@ -1,0 +1,264 @@
+"""The tasks of the write step: map tasks index, sort and route rows; reduce tasks write leaf files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.catalog.layouts import layout_paths
+from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.row_sets import ORDINAL_SHIFT
+from hipslake.catalog.rows import in_curve_order
+from hipslake.engine.model import Block, Counter, Routed
+from hipslake.errors import PlanError, StorageError
+from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.threshold import ThresholdUnit
+from hipslake.sphere.pixels import MAX_ORDER, Pixel
+from hipslake.steps.ingest.rejected_rows import write_rejects
+from hipslake.steps.ingest.split_rows import CHUNK_BYTES, chunks, runs_of_splits
+from hipslake.steps.ingest.write_state import WriteState, load_write_state
+from hipslake.storage import Storage
+
+MIN_BLOCK_BYTES = 256 << 10
+MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
+
+RESULT_SCHEMA = pa.schema(
+    [
+        ("group", pa.string()),
+        ("order", pa.int32()),
+        ("npix", pa.int64()),
+        ("path", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("sha256", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Both halves of the write step's exchange; small, so that it travels with every task.
+
+    Attributes
+    ----------
+    run_uri, attempt, target_bytes, row_bytes
+        What `load_write_state` takes.
+    cores : int
+        Cores of the cluster, for the number of map tasks.
+    written : Counter
+        Rows written so far, per column group.
+    """
+
+    run_uri: str
+    attempt: str
+    target_bytes: int
+    row_bytes: tuple[tuple[str, float], ...]
+    cores: int
+    written: Counter
+
+    @property
+    def state(self) -> WriteState:
+        """The run, its plan and its splits."""
+        return load_write_state(self.run_uri, self.attempt, self.target_bytes, self.row_bytes)
+
+    @property
+    def sources(self) -> tuple[tuple[int, int], ...]:
+        """The splits that each map task reads."""
+        return runs_of_splits(len(self.state.splits.splits), self.cores)
+
+    def route(self, number: int) -> Iterator[Routed]:
+        """Read splits, and send each reduce task its rows: indexed, in curve order, per column group."""
+        for split in range(*self.sources[number]):
+            yield from route_split(self.state, split)
+
+    def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Write the leaf files of a reduce task; give a row for each."""
+        state = self.state
+        plan = state.plan_of(target)
+        batches = [block.rows for block in blocks]
+        blocks.clear()
+        with LeafWriter(state.catalog, state.write_id, state.spec, plan.group, plan.schema) as writer:
+            for leaf in plan.leaves_of(target):
+                pixel = Pixel(int(plan.order[leaf]), int(plan.npix[leaf]))
+                mine = [within(batch, int(plan.start[leaf]), int(plan.stop[leaf])) for batch in batches]
+                writer.write(pixel, mine)
+                self.written.add(int(plan.rows[leaf]))
+        yield pa.RecordBatch.from_pylist(writer.files, schema=RESULT_SCHEMA)
+
+
+def route_split(state: WriteState, number: int) -> Iterator[Routed]:
+    """The rows of a split for every reduce task: indexed, in curve order, per column group."""
+    split = state.splits.splits[number]
+    row_start = (state.ordinal << ORDINAL_SHIFT) + int(state.splits.row_starts[number])
+    # The more reduce tasks, the more rows at a time, so that a block is worth its envelope.
+    chunk_bytes = min(max(CHUNK_BYTES, state.targets * MIN_BLOCK_BYTES), MAX_CHUNK_BYTES)
+    for chunk in chunks(state.source, split, state.schema, state.placer, chunk_bytes=chunk_bytes):
+        if chunk.placed.reasons is not None:
+            write_rejects(state, number, chunk)
+        keys, groups = in_curve_order(
+            chunk.rows,
+            chunk.placed,
+            position=state.spec.position,
+            schemas=state.schemas,
+            row_start=row_start + chunk.first,
+        )
+        for plan in state.plans:
+            targets, starts = plan.target_starts()
+            cuts = np.append(np.searchsorted(keys, starts), len(keys)).tolist()
+            batch = groups[plan.group]
+            for target, first, last in zip(targets.tolist(), cuts[:-1], cuts[1:], strict=True):
+                if last > first:
+                    yield target, batch.slice(first, last - first)
+
+
+class LeafWriter:
+    """Writes leaf files of one column group; splits what comes out over the threshold.
+
+    A file is stored and read back while the next one is encoded: the store makes the task wait, but not the
+    core. Errors of it are raised by the next `write`, or at the end of the block.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    write_id : str
+        The folder that is written into.
+    spec : CatalogSpec
+    group : str
+    schema : pyarrow.Schema
+        Of the group's leaf files.
+    splits : bool
+        Whether the group has a threshold. A margin has none: its pixels are what they are.
+
+    Attributes
+    ----------
+    files : list of dict
+        What lies there, as `RESULT_SCHEMA`; complete after the block.
+    """
+
+    def __init__(
+        self,
+        catalog: Storage,
+        write_id: str,
+        spec: CatalogSpec,
+        group: str,
+        schema: pa.Schema,
+        *,
+        splits: bool = True,
+    ) -> None:
+        self.files: list[dict[str, object]] = []
+        self._pool = ThreadPoolExecutor(1)
+        self._stored: Future[dict[str, object]] | None = None
+        self._spec, self._catalog, self._write_id = spec, catalog, write_id
+        self._group, self._schema = group, schema
+        self._layout = layout_paths(spec.layout, gathers=spec.gathers)
+        self._options = write_options(spec.parquet, schema)
+        self._most_bytes: int | None = None
+        self._most_rows: int | None = None
+        if splits:
+            threshold = spec.threshold_of(group)
+            in_bytes = threshold.unit is ThresholdUnit.BYTES
+            self._most_bytes = threshold.value if in_bytes else None
+            self._most_rows = None if in_bytes else threshold.value
+
+    def __enter__(self) -> LeafWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._collect()
+        finally:
+            self._pool.shutdown()
+
+    def write(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
+        """Write the leaf of a pixel, or those of its children.
+
+        Raises
+        ------
+        PlanError
+            If the file is over the threshold and the pixel cannot be split.
+        """
+        rows = sum(batch.num_rows for batch in batches)
+        if rows == 0:
+            return
+        if self._most_rows is not None and rows > self._most_rows:
+            self._check_order(pixel, f"{rows} rows, over the threshold of {self._most_rows} rows")
+            self._split(pixel, batches)
+            return
+        content = self._encoded(batches)
+        if self._most_bytes is not None and content.size > self._most_bytes:
+            self._check_can_split(pixel, rows, content.size)
+            del content
+            self._split(pixel, batches)
+            return
+        self._hand_over(pixel, rows, content)
+
+    def write_if_fits(self, pixel: Pixel, batches: list[pa.RecordBatch], room: int) -> bool:
+        """Write a file if it takes no more than the room, in the unit of the threshold; whether it did."""
+        rows = sum(batch.num_rows for batch in batches)
+        if self._most_rows is not None and rows > room:
+            return False
+        content = self._encoded(batches)
+        if self._most_bytes is not None and content.size > room:
+            return False
+        self._hand_over(pixel, rows, content)
+        return True
+
+    def _encoded(self, batches: list[pa.RecordBatch]) -> pa.Buffer:
+        row_groups = merged_row_groups(batches, self._spec.parquet.row_group_rows)
+        return encode_leaf(row_groups, self._schema, self._options)
+
+    def _hand_over(self, pixel: Pixel, rows: int, content: pa.Buffer) -> None:
+        self._collect()  # one file at a time is held beside the one that is encoded
+        self._stored = self._pool.submit(self._store, pixel, rows, content)
+
+    def _split(self, pixel: Pixel, batches: list[pa.RecordBatch]) -> None:
+        for child in pixel.children():
+            self.write(child, [within(batch, *child.interval) for batch in batches])
+
+    def _collect(self) -> None:
+        if self._stored is not None:
+            self.files.append(self._stored.result())
+            self._stored = None
+
+    def _store(self, pixel: Pixel, rows: int, content: pa.Buffer) -> dict[str, object]:
+        path = self._layout.partition_path(self._write_id, self._group, pixel)
+        self._catalog.write(path, content)
+        found = read_footer(self._catalog, path, content.size).num_rows
+        if found != rows:
+            raise StorageError(
+                f"{self._catalog.uri(path)}: {rows} rows were written, but its footer says {found}"
+            )
+        return {
+            "group": self._group,
+            "order": pixel.order,
+            "npix": pixel.npix,
+            "path": path,
+            "rows": rows,
+            "bytes": content.size,
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+
+    def _check_can_split(self, pixel: Pixel, rows: int, size: int) -> None:
+        excess = f"{rows} rows make a file of {size} bytes, over the threshold of {self._most_bytes} bytes"
+        if rows == 1:
+            raise PlanError(
+                f"column group {self._group!r}, {pixel}: {excess}; a file of one row cannot be split: "
+                "raise the threshold above it"
+            )
+        self._check_order(pixel, excess)
+
+    def _check_order(self, pixel: Pixel, excess: str) -> None:
+        highest = min(self._spec.highest_order, MAX_ORDER)
+        if pixel.order >= highest:
+            raise PlanError(
+                f"column group {self._group!r}, {pixel}: {excess}, and it may not be split below order "
+                f"{highest}; raise the threshold" + ("" if highest == MAX_ORDER else " or highest_order")
+            )

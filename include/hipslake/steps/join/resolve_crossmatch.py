@@ -1,0 +1,142 @@
+"""Resolve a cross-match: freeze the spec and the versions of both catalogs, and what the outcome will be."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.metadata import Association
+from hipslake.catalog.moc_files import region_of
+from hipslake.errors import SpecError
+from hipslake.specs.catalog import PositionSpec
+from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.yaml_file import load_crossmatch_spec
+from hipslake.steps.given_files import check_region
+from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
+from hipslake.steps.join.request import FrozenSide
+from hipslake.steps.join.resolve_join import (
+    ResolveJoinReport,
+    ResolveJoinRequest,
+    freeze,
+    opened_sides,
+    outcome_spec,
+)
+from hipslake.steps.report import Phases
+
+
+class ResolveCrossmatchRequest(ResolveJoinRequest):
+    """Start a run of a cross-match spec."""
+
+    radius_arcsec: float | None = None  # overrides the spec's
+    region: str | None = None  # only left rows in it are matched
+
+
+class ResolveCrossmatchReport(ResolveJoinReport):
+    """What the run froze."""
+
+    reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
+
+
+def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
+    """Freeze the run.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        If a side is not published.
+    RegionError
+        If the region is none.
+    SpecError, SchemaMismatchError, FilterError
+        If the spec, an override of it, a column or a filter is wrong, or the right side has no sufficient
+        margin.
+    NotWritableError, NoSpaceError
+        If the warehouse cannot take a catalog.
+    """
+    phases = Phases()
+    with phases("spec"):
+        spec = load_crossmatch_spec(Path(request.spec_file)).with_overrides(
+            radius_arcsec=request.radius_arcsec, threshold=request.threshold
+        )
+    check_region(request.region, request.warehouse)
+    region = None if request.region is None else region_of(request.region)
+    with phases("catalogs"):
+        left, right = opened_sides(request, spec)
+        match = Crossmatch.of(
+            (left.storage, left.metadata),
+            (right.storage, right.metadata),
+            spec.options,
+            columns=(spec.left.columns, spec.right.columns),
+            motions=(spec.left.motion, spec.right.motion),
+            region=region,
+            filters=(spec.left.filters, spec.right.filters),
+        )
+
+    told = None if region is None else str(region)  # a MOC file may change
+    report = freeze(
+        request,
+        spec,
+        (left, right),
+        outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
+        match.columns.schema,
+        partial(_frozen, spec, match, told),
+        phases,
+        association=_association(spec, match),
+        region=told,
+    )
+    return ResolveCrossmatchReport(**report.model_dump(), reach_arcsec=match.reach_arcsec)
+
+
+def _frozen(
+    spec: CrossmatchSpec, match: Crossmatch, region: str | None, left: FrozenSide, right: FrozenSide
+) -> FrozenCrossmatch:
+    return FrozenCrossmatch(spec=spec, left=left, right=right, region=region, shift_arcsec=match.shift_arcsec)
+
+
+def _place(match: Crossmatch) -> PositionSpec:
+    """Return where rows of the outcome lie: where the left ones do, or by what an outer match adds."""
+    left, right = match.left.position, match.right.position
+    if (columns := match.options.placed_by) is not None:
+        epoch = left.epoch if left.epoch == right.epoch else None
+        return PositionSpec(ra=columns[0], dec=columns[1], epoch=epoch)
+    kept = match.columns.left
+    return left.model_copy(update={"ra": kept[left.ra], "dec": kept[left.dec]})
+
+
+def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
+    """Return by which columns the outcome joins its two sides, if it is to say so."""
+    if spec.association is None:
+        return None
+    told, columns = spec.association, match.columns
+    for side, name, kept in (
+        (match.left, told.left, columns.left),
+        (match.right, told.right, columns.right),
+    ):
+        if name not in kept:
+            raise SpecError(
+                f"association: the outcome keeps no column {name!r} of {side.metadata.catalog}; it keeps "
+                f"{', '.join(kept)}"
+            )
+    return Association(
+        primary_uri=match.left.storage.uri(),
+        primary_column=told.left,
+        primary_column_here=columns.left[told.left],
+        join_uri=match.right.storage.uri(),
+        join_column=told.right,
+        join_column_here=columns.right[told.right],
+        max_separation_arcsec=spec.radius_arcsec,
+    )
+
+
+def _described(spec: CrossmatchSpec, match: Crossmatch) -> str:
+    left = spec.left.described(match.left.metadata.catalog)
+    right = spec.right.described(match.right.metadata.catalog)
+    kinds = {
+        "inner": "with",
+        "left": "and, where there is one,",
+        "anti": "without",
+        "outer": "and, side by side where they match,",
+    }
+    epoch = f" at J{spec.epoch:g}" if spec.epoch is not None else ""
+    where = f", {match.cut.region}" if match.cut is not None else ""
+    return f"{left} {kinds[spec.how]} {right} within {spec.radius_arcsec:g} arcsec{epoch}{where}"

@@ -1,0 +1,84 @@
+"""Resolve an equi-join: freeze the spec and the versions of both catalogs, and what the outcome will be."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from hipslake.api.catalog import Catalog
+from hipslake.catalog.placement import icrs_position
+from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.yaml_file import load_equijoin_spec
+from hipslake.steps.join.equijoin_request import FrozenEquijoin, join_of
+from hipslake.steps.join.request import FrozenSide
+from hipslake.steps.join.resolve_join import (
+    ResolveJoinReport,
+    ResolveJoinRequest,
+    freeze,
+    opened_sides,
+    outcome_spec,
+)
+from hipslake.steps.report import Phases
+
+
+class ResolveEquijoinRequest(ResolveJoinRequest):
+    """Start a run of an equi-join spec."""
+
+
+class ResolveEquijoinReport(ResolveJoinReport):
+    """What the run froze."""
+
+
+def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
+    """Freeze the run.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        If a side is not published.
+    CoPartitionError
+        If the keys are not known to share their pixels.
+    SpecError, SchemaMismatchError, FilterError
+        If the spec, an override of it, a column or a filter is wrong.
+    NotWritableError, NoSpaceError
+        If the warehouse cannot take a catalog.
+    """
+    phases = Phases()
+    with phases("spec"):
+        spec = load_equijoin_spec(Path(request.spec_file)).with_overrides(threshold=request.threshold)
+    with phases("catalogs"):
+        left, right = opened_sides(request, spec)
+        columns = _with_place(spec.left.columns, left)
+        join = join_of(spec, left, right, columns)
+    place, kept = icrs_position(left.metadata), join.columns.left
+    place = place.model_copy(update={"ra": kept[place.ra], "dec": kept[place.dec]})
+    report = freeze(
+        request,
+        spec,
+        (left, right),
+        outcome_spec(spec, (left, right), place, _described(spec, left, right)),
+        join.columns.schema,
+        partial(_frozen, spec, columns),
+        phases,
+    )
+    return ResolveEquijoinReport(**report.model_dump())
+
+
+def _frozen(
+    spec: EquijoinSpec, columns: tuple[str, ...] | None, left: FrozenSide, right: FrozenSide
+) -> FrozenEquijoin:
+    return FrozenEquijoin(spec=spec, left=left, right=right, left_columns=columns)
+
+
+def _described(spec: EquijoinSpec, left: Catalog, right: Catalog) -> str:
+    kinds = {"inner": "with", "left": "and, where there are any,", "anti": "without"}
+    kind = "with nested" if spec.nested else kinds[spec.how]
+    return f"{spec.left.described(left.name)} {kind} {spec.right.described(right.name)}"
+
+
+def _with_place(columns: tuple[str, ...] | None, left: Catalog) -> tuple[str, ...] | None:
+    """The columns that are kept of the left side, and those that say where its rows lie."""
+    if columns is None:
+        return None
+    place = icrs_position(left.metadata)
+    return tuple(dict.fromkeys([*columns, place.ra, place.dec]))

@@ -1,0 +1,176 @@
+"""Resolve a join: what freezing the spec and the versions of two catalogs is for joins of every kind."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hipslake import __version__
+from hipslake.api.catalog import Catalog
+from hipslake.catalog.metadata import Association, Owner
+from hipslake.catalog.schema import check_columns
+from hipslake.errors import SpecError
+from hipslake.sources.model import SourceFile
+from hipslake.specs.catalog import CatalogSpec, PositionSpec
+from hipslake.specs.environment import expand
+from hipslake.specs.join import JoinSpec, SideSpec
+from hipslake.specs.source import SourceSpec
+from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
+from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
+from hipslake.steps.join.equijoin_request import FrozenEquijoin
+from hipslake.steps.join.request import FROZEN, FrozenSide
+from hipslake.steps.published import version_made_of
+from hipslake.steps.report import Phases, Report
+from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
+from hipslake.storage import Storage
+from hipslake.versions.files import version_path
+from hipslake.versions.heartbeat import abandon
+
+
+class ResolveJoinRequest(FirstRequest):
+    """Start a run of a join spec."""
+
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
+
+
+class ResolveJoinReport(Report):
+    """What the run froze."""
+
+    step: str = ResolveJoinRequest.step
+    catalog: str = ""
+    write_id: str = ""
+    left_version: int = 0
+    right_version: int = 0
+    unchanged_version: int | None = None  # not None: there is nothing to do
+
+
+def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[Catalog, Catalog]:
+    """Open both sides: a catalog of the warehouse by its name, any other by its URI."""
+    outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
+    left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
+    return left, right
+
+
+def outcome_spec(
+    spec: JoinSpec, sides: tuple[Catalog, Catalog], place: PositionSpec, described: str
+) -> CatalogSpec:
+    """Return the spec of the catalog that a join becomes: its rows lie where the left rows lie.
+
+    Parameters
+    ----------
+    spec : JoinSpec
+    sides : (Catalog, Catalog)
+    place : PositionSpec
+        Of the left side, with the names that the outcome gives its columns.
+    described : str
+        The join in words, where the spec says none.
+    """
+    credits = [side.metadata.attribution for side in sides if side.metadata.attribution]
+    return CatalogSpec(
+        name=spec.name,
+        description=spec.description or described,
+        attribution="; ".join(dict.fromkeys(credits)),
+        source=SourceSpec(uri=sides[0].uri, format="parquet"),
+        position=place,
+        threshold=spec.threshold,
+        layout=spec.layout,
+        parquet=spec.parquet,
+        margin=spec.margin,
+        index=spec.index,
+        vacuum=spec.vacuum,
+    )
+
+
+def freeze(
+    request: ResolveJoinRequest,
+    spec: JoinSpec,
+    sides: tuple[Catalog, Catalog],
+    outcome: CatalogSpec,
+    schema: pa.Schema,
+    frozen_join: Callable[[FrozenSide, FrozenSide], FrozenCrossmatch | FrozenEquijoin],
+    phases: Phases,
+    *,
+    association: Association | None = None,
+    region: str | None = None,
+) -> ResolveJoinReport:
+    """Freeze the run, and say what it froze.
+
+    Parameters
+    ----------
+    request : ResolveJoinRequest
+    spec : JoinSpec
+        With the overrides of the request.
+    sides : (Catalog, Catalog)
+    outcome : CatalogSpec
+        As `outcome_spec` gives it.
+    schema : pyarrow.Schema
+        The columns of the outcome, without those that a catalog adds.
+    frozen_join : callable
+        Gives what the run remembers of the join, from the versions of both sides.
+    phases : Phases
+        Of the step; those of this function are added.
+    association : Association, optional
+        Published with the outcome.
+    region : str, optional
+        Where left rows are joined; they are joined everywhere if not given.
+
+    Raises
+    ------
+    SpecError, SchemaMismatchError
+        If the outcome cannot be a catalog.
+    NotWritableError, NoSpaceError
+        If the warehouse cannot take it.
+    """
+    folder, catalog = request.folder, Storage.at(catalog_uri(request.warehouse, spec.name))
+    check_columns(outcome, schema)
+    with phases("warehouse"):
+        catalog.check_writable()
+        check_free_space(catalog)
+    owner = Owner(kind="join", name=spec.name)
+    frozen = request.frozen(outcome, catalog, owner).model_copy(update={"association": association})
+    inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
+    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
+    folder.write(RunFolder.RUN, frozen)
+    folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
+    left, right = (FrozenSide(uri=side.uri, version=side.version) for side in sides)
+    folder.write(FROZEN, frozen_join(left, right))
+    with phases("sweep"):
+        swept_orphans(catalog, frozen.write_id)
+    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
+        abandon(catalog, frozen.write_id)
+    return ResolveJoinReport(
+        catalog=spec.name,
+        write_id=frozen.write_id,
+        left_version=left.version,
+        right_version=right.version,
+        unchanged_version=unchanged,
+        seconds=phases.seconds,
+    )
+
+
+def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
+    uri = catalog_uri(warehouse, side.catalog) if side.is_named else expand(side.catalog)
+    catalog = Catalog.open(uri, side.version)
+    if catalog.storage.is_same_place(outcome):
+        raise SpecError(f"{catalog.uri} is a side of the join and its outcome; give the outcome another name")
+    return catalog
+
+
+def _inputs(spec_text: str, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
+    """Return what the outcome is made of: a version of either catalog."""
+    files = tuple(
+        SourceFile(
+            ordinal=at,
+            uri=side.storage.uri(version_path(side.version)),
+            size=side.metadata.total_bytes,
+            stamp=side.metadata.write_id,
+        )
+        for at, side in enumerate(sides)
+    )
+    listing = [[file.uri, file.size, file.stamp] for file in files]
+    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
+    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())

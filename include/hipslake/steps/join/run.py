@@ -1,0 +1,142 @@
+"""Joins of two catalogs: tasks join stretches of the curve, and others write the leaves of the outcome.
+
+Nothing is shuffled. The outcome lies where the left rows lie, and a task joins the left rows of one
+stretch: so what it leaves is a stretch of the outcome, sorted. Once all are counted, the leaves are planned
+as those of any catalog, and each is written from the slices of a few neighbouring stretches.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from contextlib import ExitStack, suppress
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.layouts import exchange_root
+from hipslake.engine.model import Engine
+from hipslake.errors import NotWritableError, StepError, VerificationError
+from hipslake.sphere.pixels import starts
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
+from hipslake.steps.join.frozen_join import frozen_join
+from hipslake.steps.join.outcome_plan import plan_outcome
+from hipslake.steps.join.request import JoinReport, JoinRequest
+from hipslake.steps.join.state import load_outcome, only_group, store_stretches
+from hipslake.steps.join.tasks import MATCHED, JoinTask, WriteOutcomeTask
+from hipslake.steps.published import names_write
+from hipslake.steps.report import Phases
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import write_table
+from hipslake.storage import Storage
+from hipslake.versions.heartbeat import Heartbeat
+from hipslake.versions.orphans import delete_temporary_files
+from hipslake.versions.pins import pinning
+
+log = logging.getLogger(__name__)
+
+
+def join(request: JoinRequest, engine: Engine) -> JoinReport:
+    """Join, and write the leaves of the outcome into the write folder of the run, which starts empty.
+
+    Raises
+    ------
+    EmptySourceError
+        If the outcome has no row.
+    PlanError
+        If no plan of leaves keeps the threshold.
+    VerificationError
+        If the rows written are not the rows matched.
+    """
+    phases = Phases()
+    folder = request.folder
+    frozen = folder.run()
+    catalog = Storage.at(frozen.catalog_uri)
+    told = frozen_join(folder)
+    if names_write(catalog, frozen.write_id):
+        raise StepError(
+            f"{catalog.uri(frozen.write_id)} is published; clear the run from its first task to write anew"
+        )
+    with ExitStack() as stack:
+        stack.enter_context(Heartbeat(catalog, frozen.write_id))
+        for side in (told.left, told.right):
+            _keep(stack, Storage.at(side.uri), side.version)
+        with phases("clear"):
+            for name in (exchange_root(frozen.write_id), f"{frozen.write_id}/{only_group(frozen.spec)}"):
+                catalog.delete_tree(name)
+        with phases("align"):
+            match = told.open()
+            stretches = match.stretches(request.task_rows or match.task_rows)
+            store_stretches(folder, stretches)
+        attempt = f"{exchange_root(frozen.write_id)}/{secrets.token_hex(4)}"  # another may still be running
+        task = JoinTask(request.run_uri, attempt, engine.counter())
+        left_rows = int(stretches.rows.sum())
+        log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
+        with (
+            phases("match"),
+            engine.progress("match", rows=left_rows, done=task.done),
+        ):
+            found = engine.run(task, tasks=len(stretches), result=MATCHED)
+        with phases("plan"):
+            rows = plan_outcome(folder, frozen, match, attempt, found)
+            state = load_outcome(request.run_uri, attempt, request.target_bytes, engine.cores)
+        log.info("Writing %d rows into %d leaves, %d tasks.", rows, len(state.plan.npix), state.tasks)
+        writing = WriteOutcomeTask(
+            request.run_uri, attempt, request.target_bytes, engine.cores, engine.counter()
+        )
+        with (
+            phases("write"),
+            engine.progress("write", rows=rows, done=writing.written),
+        ):
+            files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
+        with phases("store"):
+            catalog.delete_tree(exchange_root(frozen.write_id))
+            files = _store_written(folder, frozen, rows, files, state.tasks)
+    return JoinReport(
+        step=request.step,
+        rows_in=rows,
+        rows_out=rows,
+        bytes=pc.sum(files["bytes"]).as_py(),
+        files=files.num_rows,
+        left_rows=left_rows,
+        leaves=files.num_rows,
+        tasks=len(stretches),
+        seconds=phases.seconds,
+    )
+
+
+def _keep(stack: ExitStack, catalog: Storage, version: int) -> None:
+    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
+    with suppress(NotWritableError):
+        catalog.check_writable()
+        stack.enter_context(pinning(catalog)).hold(version)
+
+
+def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int) -> pa.Table:
+    """Leave in the run folder what the write step of an ingest leaves; return the files along the curve."""
+    written = pc.sum(files["rows"]).as_py()
+    if written != rows:
+        raise VerificationError(
+            f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if "
+            "it happens twice, report it as a bug"
+        )
+    along = np.argsort(starts(files["order"].to_numpy(), files["npix"].to_numpy()))
+    files = files.take(pa.array(along))
+    write_table(folder.storage, RunFolder.PARTITIONS, files)
+    catalog = Storage.at(frozen.catalog_uri)
+    delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of task attempts that were killed
+    group = only_group(frozen.spec)
+    size = pc.sum(files["bytes"]).as_py()
+    report = WriteReport(
+        rows_in=rows,
+        rows_out=rows,
+        bytes=size,
+        files=files.num_rows,
+        partitions={group: files.num_rows},
+        group_bytes={group: size},
+        tasks=tasks,
+    )
+    folder.write(RunFolder.report_path(WriteRequest.step), report)
+    return files

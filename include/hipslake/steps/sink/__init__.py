@@ -1,0 +1,1 @@
+"""The sink step: rows go into an Iceberg table."""

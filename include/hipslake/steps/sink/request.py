@@ -1,0 +1,171 @@
+"""Sink: the rows of a run go into an Iceberg table. The request, the report, and what a run froze of it.
+
+The work is in `hipslake.steps.sink.run`, upon `hipslake.steps.sink.table_sink`. A run has one order for each
+interval that it sinks, in the order of time; each is a commit of its own, and one that stands already is left
+alone. So a run that died is taken up where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import AwareDatetime
+
+from hipslake.specs.base import Frozen
+from hipslake.specs.source import SourceSpec
+from hipslake.specs.table import FileRowsSpec, TableSpec
+from hipslake.steps.report import Report, Request
+from hipslake.steps.run import RunFolder, Window
+from hipslake.tables.order import SinkOrder
+
+ORDERS = RunFolder.ORDERS
+"""What a run sinks, in the run folder."""
+
+
+class FrozenSink(Frozen):
+    """Everything that a run of a table spec depends on, resolved once; what it sinks is in `FrozenOrders`."""
+
+    dag_id: str
+    run_id: str
+    run_uri: str
+    warehouse: str
+    table: str  # name of the spec
+    spec: TableSpec
+    spec_file: str
+    write_id: str  # of the run
+    window: Window = Window()
+    wait_minutes: float = 60.0
+    allow_empty: bool = False  # an interval may have no files: it is then empty
+    force: bool = False
+    created: AwareDatetime
+    library_version: str
+
+    @property
+    def source(self) -> SourceSpec:
+        """The files of the run, with the window put into their URI; only of a spec that sinks files."""
+        assert isinstance(self.spec.source, FileRowsSpec)
+        files = self.spec.source.files
+        if not self.spec.needs_interval or self.window.start is None:
+            return files
+        return files.of_interval(self.window.start, self.window.end)
+
+
+class FrozenOrders(Frozen):
+    """What a run sinks: one order per interval, in the order of time; none: there is nothing to do."""
+
+    orders: tuple[SinkOrder, ...] = ()
+    why_none: str = ""
+    total_bytes: int = 0  # about: of what is sunk
+    fingerprint: str
+
+    @classmethod
+    def of(
+        cls, orders: Sequence[SinkOrder], *, library_version: str, total_bytes: int = 0, why_none: str = ""
+    ) -> FrozenOrders:
+        """Freeze orders, with the fingerprint that they give."""
+        text = json.dumps([library_version, *(order.fingerprint for order in orders)], separators=(",", ":"))
+        return cls(
+            orders=tuple(orders),
+            why_none=why_none,
+            total_bytes=total_bytes,
+            fingerprint=hashlib.sha256(text.encode()).hexdigest(),
+        )
+
+
+class SinkRequest(Request):
+    """Sink what a run froze."""
+
+    step: ClassVar[str] = "sink"
+    outputs: ClassVar[tuple[str, ...]] = (ORDERS,)
+
+    def frozen(self) -> FrozenSink:
+        """Return what the run froze at its start."""
+        return self.folder.read(RunFolder.RUN, FrozenSink)
+
+    def orders(self) -> FrozenOrders:
+        """Return what the run sinks."""
+        return self.folder.read(ORDERS, FrozenOrders)
+
+    def fingerprint(self) -> str:
+        """Return the digest of all that the outcome depends on."""
+        text = "\n".join([self.orders().fingerprint, self.frozen().write_id, self.step])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class SunkInterval(Frozen):
+    """One commit of a sink, or that there was none to make."""
+
+    key: str  # what the rows are of
+    start: AwareDatetime | None = None
+    end: AwareDatetime | None = None
+    skipped: bool = False  # these very rows were in the table already
+    snapshot_id: int | None = None  # that has the rows
+    rows: int = 0  # that are in the table now
+    rows_left_out: int = 0  # of the source, since another row of the same key came later
+    rows_updated: int = 0  # of the table, that were replaced
+    rows_rewritten: int = 0  # that lay in the same files, and stayed as they were
+    case: int = 0  # of the shuffle plan
+    plan: str = ""  # in words
+    expected_files: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    bytes: int = 0  # of the files added
+    attempts: int = 0  # at the commit
+
+
+class RefusedInterval(Frozen):
+    """An interval that did not come into the table, though others of its run may have."""
+
+    key: str
+    start: AwareDatetime | None = None
+    end: AwareDatetime | None = None
+    kind: str = ""  # class name of the error; "": it was not tried, since one before it was refused
+    message: str = ""
+
+
+class SinkReport(Report):
+    """Rows in: of the source. Rows out: those that the table has now. Rejected: those whose place another row
+    of the same key took. Files and bytes: those that were added.
+    """
+
+    step: str = SinkRequest.step
+    table: str = ""  # namespace.table
+    location: str = ""
+    snapshot_id: int | None = None  # the last one of these rows; None: there was nothing to do
+    rows_in_table: int = 0  # of these intervals, also of those that an earlier attempt has sunk
+    created: bool = False  # the table
+    columns_added: str = ""
+    commits: int = 0
+    expected_files: int = 0
+    files_removed: int = 0
+    rows_updated: int = 0
+    rows_rewritten: int = 0
+    intervals: tuple[SunkInterval, ...] = ()
+    refused: tuple[RefusedInterval, ...] = ()
+    refusals: int = 0
+    swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
+    text: str = ""  # in words: the plans, and what was refused
+
+
+def told_of_landed(landed: Sequence[SunkInterval]) -> str:
+    """The plan of each interval that is in the table, in words."""
+    return "\n".join(
+        f"{each.key}: these rows are in the table already." if each.skipped else f"{each.key}: {each.plan}"
+        for each in landed
+    )
+
+
+def told_of_refused(landed: Sequence[SunkInterval], refused: Sequence[RefusedInterval]) -> str:
+    """Which intervals of a run are not in the table, why, and what to do next."""
+    lines = [
+        f"Of {len(landed) + len(refused)} intervals, {len(landed)} are in the table, and these are not: "
+        f"{', '.join(each.key for each in refused)}."
+    ]
+    lines += [f"{each.key}: {each.kind}: {each.message}" for each in refused if each.kind]
+    if any(not each.kind for each in refused):
+        lines.append("In mode upsert those behind a refused one wait, since the later has the last word.")
+    lines.append("Mend the rows in the catalog, or the spec; the next run sinks whatever is missing.")
+    return "\n".join(lines)

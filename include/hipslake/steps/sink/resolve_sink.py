@@ -1,0 +1,257 @@
+"""Resolve a sink: freeze the spec, the window, and which rows of a catalog the table does not have yet.
+
+What was sunk is kept by the table itself, set by each commit. So a run takes up whatever is missing, not only
+what came last: a night that was published late, or again, is sunk by the next run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import ClassVar
+
+from pyiceberg.table import Table
+
+from hipslake import __version__
+from hipslake.api.catalog import Catalog
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.errors import SpecError
+from hipslake.specs.environment import expand
+from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.yaml_file import load_table_spec
+from hipslake.steps.first import check_free_space
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
+from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
+from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
+from hipslake.storage import Storage
+from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.older_sinks import same_digest
+from hipslake.tables.order import CatalogRows, SinkOrder
+from hipslake.tables.rows import content_of
+from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
+from hipslake.tables.writes import sweep_writes
+from hipslake.versions.write_id import new_write_id
+
+log = logging.getLogger(__name__)
+
+
+class ResolveSinkRequest(Request):
+    """Start a run of a table spec."""
+
+    step: ClassVar[str] = "resolve"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
+    reusable: ClassVar[bool] = False  # who clears the first task wants spec, catalog and table read again
+
+    dag_id: str
+    run_id: str
+    warehouse: str
+    spec_file: str
+    window: Window = Window()
+    wait_minutes: float = 60.0
+    allow_empty: bool = False
+    force: bool = False
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request; there are no inputs yet."""
+        return self.digest()
+
+
+class ResolveSinkReport(Report):
+    """What the run froze."""
+
+    step: str = ResolveSinkRequest.step
+    table: str = ""
+    write_id: str = ""
+    version: int | None = None  # of the catalog that rows are taken from
+    intervals: int = 0  # to be sunk; of files, that is not known yet
+    nothing: str = ""  # why there is nothing to do
+    swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
+    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
+
+
+def run(request: ResolveSinkRequest) -> ResolveSinkReport:
+    """Freeze the run.
+
+    Raises
+    ------
+    SpecError
+        If the spec is wrong, an interval is needed and the run has none, or the catalog has no increments.
+    CatalogNotFoundError, VersionNotFoundError
+        If the catalog, or that version of it, is not published.
+    StorageError
+        If the Iceberg catalog does not answer.
+    NoSpaceError
+        If the warehouse cannot take any more.
+    """
+    phases = Phases()
+    with phases("spec"):
+        spec = load_table_spec(Path(request.spec_file))
+    check_free_space(Storage.at(request.warehouse))
+    frozen = FrozenSink(
+        **dict(request),
+        table=spec.name,
+        spec=spec,
+        write_id=new_write_id(now_utc()),
+        created=now_utc(),
+        library_version=__version__,
+    )
+    if not isinstance(spec.source, CatalogRowsSpec) and spec.needs_interval and request.window.start is None:
+        raise SpecError(
+            f"{spec.name}: the files are those of an interval, and this run has none; give window_start and "
+            "window_end in the form, or trigger it with a logical date"
+        )
+    with phases("table"), closing(open_catalog(spec.iceberg, request.warehouse)) as iceberg:
+        table = find_table(iceberg, spec.table)
+        swept = sweep_writes(iceberg, spec.table) if table is not None else []
+    version, orders = None, None
+    if isinstance(spec.source, CatalogRowsSpec):
+        with phases("catalog"):
+            catalog = _opened(spec.source, request.warehouse)
+            version = catalog.version
+            orders = orders_of_catalog(frozen, catalog, table)
+    storage = request.folder.storage
+    storage.delete(ORDERS)
+    request.folder.write(RunFolder.RUN, frozen)
+    if orders is not None:
+        request.folder.write(ORDERS, orders)
+    with phases("runs"):
+        removed = remove_old_runs_of_dag(request.run_uri)
+    return ResolveSinkReport(
+        table=spec.table,
+        write_id=frozen.write_id,
+        version=version,
+        intervals=len(orders.orders) if orders is not None else 0,
+        nothing=orders.why_none if orders is not None else "",
+        swept=tuple(swept),
+        removed=tuple(removed),
+        seconds=phases.seconds,
+    )
+
+
+def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None) -> FrozenOrders:
+    """What a table lacks of a catalog.
+
+    Parameters
+    ----------
+    frozen : FrozenSink
+    catalog : Catalog
+        The version that rows are taken from.
+    table : pyiceberg.table.Table or None
+        None: there is none yet.
+
+    Raises
+    ------
+    SpecError
+        If increments are asked for and the catalog has none, or it is not known where one ends.
+    """
+    metadata, source = catalog.metadata, frozen.spec.source
+    assert isinstance(source, CatalogRowsSpec)
+    whole = source.rows == "all"
+    some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(catalog, frozen.spec))
+    orders = [(_order(frozen, catalog, increment), increment) for increment in some]
+    standing = None if table is None else StandingSinks(table)
+    wanted = [each for each in orders if frozen.force or not _stands(table, standing, each[0])]
+    rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
+    size = round(metadata.total_bytes * rows / max(metadata.total_rows, 1))
+    return FrozenOrders.of(
+        [order for order, _ in wanted],
+        library_version=frozen.library_version,
+        total_bytes=size,
+        why_none="" if wanted else _why_none(frozen, metadata, len(orders)),
+    )
+
+
+def _opened(source: CatalogRowsSpec, warehouse: str) -> Catalog:
+    named = "/" not in source.catalog
+    uri = catalog_uri(warehouse, source.catalog) if named else expand(source.catalog)
+    return Catalog.open(uri, source.version)
+
+
+def _nights(catalog: Catalog, spec: TableSpec) -> list[Increment]:
+    """The increments that are of an interval, in the order of time."""
+    nights = [each for each in catalog.increments if each.key is not None]
+    if not nights:
+        raise SpecError(
+            f"{spec.name}: source: catalog {catalog.name} has no increments, as its spec is of mode "
+            "replace; write 'rows: all'"
+        )
+    return sorted(nights, key=_start)
+
+
+def _in_window(frozen: FrozenSink, nights: list[Increment]) -> list[Increment]:
+    """Those that a run is to look at: of the window asked for, or all until the end of its interval."""
+    window = frozen.window
+    if window.origin == "none" or window.start is None:
+        return nights
+    if window.origin == "data_interval":
+        return [each for each in nights if window.end is None or _start(each) < window.end]
+    if window.end is None:
+        return [each for each in nights if _start(each) == window.start]
+    return [each for each in nights if window.start <= _start(each) < window.end]
+
+
+def _order(frozen: FrozenSink, catalog: Catalog, increment: Increment | None) -> SinkOrder:
+    source = frozen.spec.source
+    assert isinstance(source, CatalogRowsSpec)
+    content = increment.write_id if increment is not None else content_of(catalog.metadata)
+    return SinkOrder(
+        spec=frozen.spec,
+        warehouse=frozen.warehouse,
+        rows=CatalogRows(
+            uri=catalog.uri,
+            version=catalog.version,
+            increment=increment.key if increment is not None else None,
+            content=content,
+            columns=source.columns,
+            filters=source.filters,
+        ),
+        start=_start(increment) if increment is not None else None,
+        end=_end(frozen, catalog.metadata, increment) if increment is not None else None,
+        whole=increment is None,
+        write_id=frozen.write_id,
+        force=frozen.force,
+    )
+
+
+def _stands(table: Table | None, standing: StandingSinks | None, order: SinkOrder) -> bool:
+    """Whether a table has the rows of an order, sunk by this spec or an earlier form of it."""
+    if table is None or standing is None:
+        return False
+    known = standing.of(order.key)
+    if known is None:  # of very old ones, it is known that they were sunk
+        return was_sunk_earlier(table, order.key, order.start)
+    return same_digest(known.content, order.rows.content)
+
+
+def _start(increment: Increment) -> datetime:
+    assert increment.key is not None
+    return datetime.fromisoformat(increment.key)
+
+
+def _end(frozen: FrozenSink, metadata: CatalogMetadata, increment: Increment) -> datetime | None:
+    """The end of an increment's interval; needed where the interval is replaced."""
+    if increment.end is not None:
+        return datetime.fromisoformat(increment.end)
+    if frozen.window.start == _start(increment):
+        return frozen.window.end
+    if frozen.spec.mode is TableMode.OVERWRITE_INTERVAL:
+        raise SpecError(
+            f"{frozen.spec.name}: mode overwrite-interval replaces the rows of an interval, and catalog "
+            f"{metadata.catalog} does not know where the one from {increment.key} ends; give window_start "
+            "and window_end in the form, or ingest it again with a window_end"
+        )
+    return None
+
+
+def _why_none(frozen: FrozenSink, metadata: CatalogMetadata, looked_at: int) -> str:
+    have = f"version {metadata.version} of {metadata.catalog}"
+    if not looked_at:
+        return f"{have} has no increment in the window of this run."
+    return (
+        f"The table has what {have} holds. Set force to sink it again"
+        + (", with a window for a part of it." if frozen.spec.needs_interval else ".")
+    )  # fmt: skip

@@ -1,0 +1,221 @@
+"""The data files of a sink: rows go to the task of their file, which sorts and writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.reordering import in_order
+from hipslake.engine.scratch import block_bytes, blocks_in_folder
+from hipslake.errors import VerificationError
+from hipslake.specs.partitioning import PartitionField
+from hipslake.sphere.curve import curve_order
+from hipslake.steps.sink.file_plan import OldFile
+from hipslake.steps.sink.sink_rows import NewRows, runs_of, without
+from hipslake.storage import Storage
+from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.positions import Positions
+from hipslake.tables.shuffle import ShufflePlan
+from hipslake.tables.values import PartitionValues, value_columns
+from hipslake.tables.writing import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
+
+FILE_COLUMN = "_file"
+"""The column that rows bear on their way to their task: the number of their file."""
+
+
+def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenFile]:
+    """Write the data files of a plan.
+
+    Parameters
+    ----------
+    task : WriteTask
+    engine : Engine
+    work : Storage
+        At the folder of the write, where blocks may wait.
+    """
+    plan = task.plan
+    sources = len(task.old) + task.new.rows.tasks
+    rows = int(plan.counts.totals.sum())
+    if not rows:
+        return []
+    with engine.progress("write", rows=rows, done=task.written):
+        if not plan.shuffled:
+            found = engine.run(task.write_directly, tasks=sources, result=FILES_SCHEMA)
+        else:
+            found = engine.exchange(
+                sources=sources,
+                mapper=task.route,
+                targets=plan.tasks,
+                reducer=task.write,
+                result=FILES_SCHEMA,
+                scratch=blocks_in_folder(
+                    work, "exchange-rows", block_bytes(task.new.schema, rows, rows * plan.row_bytes)
+                ),
+            )
+    return undescribed(found)
+
+
+def check_files(name: str, files: Sequence[WrittenFile], plan: ShufflePlan, rows: int) -> None:
+    """Check the files of a table `name` against the plan, and against the rows that there are.
+
+    Raises
+    ------
+    VerificationError
+        There are other files than planned, or rows are missing or too many.
+    """
+    written = sum(file.rows for file in files)
+    if written != rows or len(files) != plan.expected_files:
+        raise VerificationError(
+            f"table {name}: {plan.expected_files} files with {rows} rows were to be written, and "
+            f"{len(files)} with {written} were; nothing is committed. Did a source file change in mid-run? "
+            "Run it again"
+        )
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """Both halves of the exchange that writes data files, and the task that writes them without one.
+
+    Sources are the old files, then the parts of the new rows.
+
+    Attributes
+    ----------
+    new : NewRows
+    old : tuple of OldFile
+    dropped : Positions
+        Rows of each part that are left out.
+    gone : Positions
+        Rows of each old file that are.
+    fields : tuple of PartitionField
+        Of the table's columns.
+    values : PartitionValues
+    plan : ShufflePlan
+    writer : FileWriter
+    written : Counter
+        Rows written so far.
+    """
+
+    new: NewRows
+    old: tuple[OldFile, ...]
+    dropped: Positions
+    gone: Positions
+    fields: tuple[PartitionField, ...]
+    values: PartitionValues
+    plan: ShufflePlan
+    writer: FileWriter
+    written: Counter
+
+    def route(self, number: int) -> Iterator[Routed]:
+        """Send the rows of a source to the tasks of their files."""
+        schema = self.new.schema.append(pa.field(FILE_COLUMN, pa.int64()))
+        for batch, value, rank in self._ranked(number):
+            file = self.plan.file_of(value, rank)
+            target = self.plan.task[file]
+            if not (_ascends(file) and _ascends(target)):
+                order = curve_order(target * (int(file.max()) + 1) + file)
+                batch, file, target = batch.take(pa.array(order)), file[order], target[order]
+            marked = pa.RecordBatch.from_arrays([*batch.columns, pa.array(file)], schema=schema)
+            for first, last in runs_of(target):
+                yield int(target[first]), marked.slice(first, last - first)
+
+    def write(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        """Write the files of a task."""
+        batches = [block.rows for block in blocks]
+        blocks.clear()
+        numbers = [batch.column(batch.num_columns - 1).to_numpy() for batch in batches]
+        written = []
+        for file in np.unique(np.concatenate(numbers)).tolist():
+            parts = []
+            for batch, number in zip(batches, numbers, strict=True):
+                first, last = np.searchsorted(number, [file, file + 1]).tolist()
+                if last > first:
+                    parts.append(batch.slice(first, last - first))
+            rows = pa.Table.from_batches(parts).drop_columns([FILE_COLUMN])
+            value = int(np.searchsorted(self.plan.first_file, file, side="right")) - 1
+            written.append(self._write(rows, value, f"{file:06d}"))
+        yield described(written)
+
+    def write_directly(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Write the rows of a part without an exchange: per value as many files as the plan says."""
+        found = list(self._ranked(number))
+        if not found:
+            return
+        rows = pa.Table.from_batches([batch for batch, _, _ in found])
+        values = np.concatenate([value for _, value, _ in found])
+        order = curve_order(values)
+        rows, values = in_order(rows, order), values[order]
+        written = []
+        for first, last in runs_of(values):
+            value = int(values[first])
+            files = self.plan.files_apart(last - first)
+            for file in range(files):
+                start, stop = (first + (last - first) * at // files for at in (file, file + 1))
+                name = f"{number:05d}-{value:06d}-{file:04d}"
+                written.append(self._write(rows.slice(start, stop - start), value, name))
+        yield described(written)
+
+    def bytes_by_task(self, files: Sequence[WrittenFile]) -> tuple[int, ...]:
+        """The bytes that each task has written, told by the names of its files."""
+        total = [0] * self.plan.tasks
+        for file in files:
+            number = int(file.path.rpartition("/")[2].split("-")[0].removesuffix(".parquet"))
+            total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
+        return tuple(total)
+
+    def _write(self, rows: pa.Table, value: int, name: str) -> WrittenFile:
+        written = self.writer.write(rows, self._records[value], name)
+        self.written.add(rows.num_rows)
+        return written
+
+    def _ranked(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64], NDArray[np.int64]]]:
+        """The rows of a source, the value of each, and its rank among all rows of that value."""
+        ranks = self._first_ranks(number)
+        for batch, value in self._valued(number):
+            if not batch.num_rows:
+                continue
+            distinct, rows = np.unique(value, return_counts=True)
+            if len(distinct) == 1:
+                yield batch, value, np.arange(ranks[value[0]], ranks[value[0]] + len(value))
+            else:
+                order = curve_order(value)
+                rank = np.empty(len(value), np.int64)
+                rank[order] = np.arange(len(value)) - np.repeat(np.cumsum(rows) - rows, rows)
+                yield batch, value, rank + ranks[value]
+            ranks[distinct] += rows
+
+    def _valued(self, number: int) -> Iterator[tuple[pa.RecordBatch, NDArray[np.int64]]]:
+        names = self.new.schema.names
+        if number < len(self.old):
+            file = self.old[number]
+            for batch in without(read_data_file(file.stored, self.new.schema, names), self.gone.of(number)):
+                yield batch, np.full(batch.num_rows, file.value, np.int64)
+            return
+        part = number - len(self.old)
+        for batch in without(self.new.read(part, names), self.dropped.of(part)):
+            columns = value_columns(self.fields, batch)
+            yield batch, self.values.numbers(columns, batch.num_rows)
+
+    def _first_ranks(self, number: int) -> NDArray[np.int64]:
+        ranks = np.zeros(self.plan.counts.values, np.int64)
+        mine = self.plan.counts.source == number
+        ranks[self.plan.counts.value[mine]] = self._starts[mine]
+        return ranks
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        return self.plan.counts.first_ranks()
+
+    @cached_property
+    def _records(self) -> list[tuple[Any, ...]]:
+        return self.values.records()
+
+
+def _ascends(numbers: NDArray[np.int64]) -> bool:
+    return bool((numbers[1:] >= numbers[:-1]).all())

@@ -1,0 +1,1 @@
+"""The upkeep of catalogs and tables: verify, repair, views, rollback, vacuum."""

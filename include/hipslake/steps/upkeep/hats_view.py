@@ -1,0 +1,189 @@
+"""View: bring the tree of the newest version together, show it to readers, and mend all pointers.
+
+A version that was made by one run has its tree from the start. A version that was appended to names files of
+older writes; here they get a second name in the newest write, where readers look for them: those that go by
+`current`, and in layout hats those that go by collection.properties.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import ClassVar
+
+import pyarrow as pa
+
+from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
+from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.catalog.tree import has_tree, marker_text, wants_tree
+from hipslake.engine.progress import Progress
+from hipslake.errors import VersionNotFoundError
+from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import Pin, pinning
+
+log = logging.getLogger(__name__)
+
+_THREADS = 16
+
+
+class HatsViewRequest(Request):
+    """Show the newest version of a run's catalog to readers that go by folders."""
+
+    step: ClassVar[str] = "view"
+    reusable: ClassVar[bool] = False  # another run may have published since
+    reads_sources: ClassVar[bool] = False
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request: it is about the catalog, also after a run that had no input."""
+        return self.digest()
+
+
+class HatsViewReport(Report):
+    """The version that such readers now open; None: none has a tree."""
+
+    step: str = HatsViewRequest.step
+    version: int | None = None
+    catalog_uri: str = ""
+    linked: int = 0  # files of older writes that got a name in the tree
+    copied: int = 0  # those of them that had to be copied
+
+
+def run(request: HatsViewRequest) -> HatsViewReport:
+    """Complete the tree, and then replace `current` and collection.properties."""
+    frozen = request.folder.run()
+    return show_newest(Storage.at(frozen.catalog_uri), frozen.spec.unchanged)
+
+
+def show_newest(catalog: Storage, unchanged: Unchanged) -> HatsViewReport:
+    """Let readers that go by folders read the newest version of a catalog.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    unchanged : Unchanged
+        How files of older writes get into the tree.
+    """
+    phases = Phases()
+    versions = VersionLog(catalog)
+    if versions.newest() is None:  # an append that found no row for the first version
+        return HatsViewReport(catalog_uri=catalog.uri())
+    with pinning(catalog) as pin:
+        metadata, shown = _hold_shown(catalog, versions, pin)
+        linked = copied = 0
+        if not metadata.total_rows:
+            log.info("Version %d has no row, and so no tree.", metadata.version)
+        elif shown != metadata and wants_tree(catalog, metadata, unchanged):
+            with phases("tree"):
+                linked, copied = _build_tree(catalog, metadata, shown, unchanged)
+            shown = metadata
+        elif shown == metadata and metadata.layout is not Layout.HATS and catalog.is_local:
+            _draw(catalog, metadata)  # of a tree that a night or a compaction has made at once
+        with phases("pointers"):
+            point_at_newest(catalog, hats_view=True, unchanged=unchanged)
+    return HatsViewReport(
+        rows_in=metadata.total_rows,
+        rows_out=metadata.total_rows,
+        version=shown.version if shown else None,
+        catalog_uri=catalog.uri(),
+        linked=linked,
+        copied=copied,
+        seconds=phases.seconds,
+    )
+
+
+def _hold_shown(
+    catalog: Storage, versions: VersionLog, pin: Pin
+) -> tuple[CatalogMetadata, CatalogMetadata | None]:
+    """The newest version, and the one whose tree readers have by now; no vacuum takes them away."""
+    while True:
+        metadata = CatalogMetadata.from_json(pin.hold_newest())
+        if metadata.layout is not Layout.HATS:  # whose trees are built of nothing but leaves
+            return metadata, metadata if has_tree(catalog, metadata) else None
+        shown = newest_with_tree(catalog, versions, metadata)
+        with suppress(VersionNotFoundError):  # vacuumed since it was found
+            if shown is not None:
+                pin.hold(shown.version)
+            return metadata, shown
+
+
+def _build_tree(
+    catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None, unchanged: Unchanged
+) -> tuple[int, int]:
+    """Name all leaves in the version's own write; returns how many came from others, and were copied."""
+    linked = copied = 0
+    for group in metadata.with_files:
+        pairs = _elsewhere(metadata, group.table(catalog))
+        made, progress = [], Progress("view", total=len(pairs), unit="files")
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for one in pool.map(lambda pair: second_name(catalog, pair, unchanged), pairs):
+                made.append(one)
+                progress.tell(len(made))
+        linked += len(made)
+        copied += made.count(False)
+    _draw(catalog, metadata)
+    if metadata.layout is Layout.HATS:
+        _write_hats_files(catalog, metadata, older)
+    else:
+        catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
+    log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
+    return linked, copied
+
+
+def _draw(catalog: Storage, metadata: CatalogMetadata) -> None:
+    """Draw the pictures of the column groups that nobody has drawn."""
+    for group in metadata.groups:
+        if not catalog.is_file(skymap_path(metadata.write_id, group.name)):
+            write_skymap(catalog, metadata, group.name)
+
+
+def _write_hats_files(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> None:
+    """Write what HATS readers want beside the leaves; with the last file of each group it is whole."""
+    point_map = point_map_of(catalog, metadata, older)
+    for group in metadata.groups:
+        write_hats_group(catalog, metadata, group.name, point_map)
+    for margin in metadata.margins:
+        write_hats_margin(catalog, metadata, margin)
+
+
+def _elsewhere(metadata: CatalogMetadata, table: pa.Table) -> list[tuple[str, str]]:
+    """The leaf files of other writes, each with its path in the tree of this one."""
+    paths, targets = metadata.paths.of_other_writes(metadata.write_id, table["path"])
+    return list(zip(paths.to_pylist(), targets.to_pylist(), strict=True))
+
+
+def second_name(catalog: Storage, pair: tuple[str, str], unchanged: Unchanged) -> bool:
+    """Put a file into the tree; True if it is linked there."""
+    path, target = pair
+    if catalog.is_file(target):  # by an earlier attempt; names are made in one step
+        return True
+    if unchanged is Unchanged.COPY:
+        catalog.copy(path, target, durable=False)
+        return False
+    return catalog.link(path, target, durable=False)
+
+
+def point_map_of(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> PointMap:
+    """Rows per pixel: those of an older version, with what has changed since."""
+    now, before = set(metadata.increment_writes), set(older.increment_writes if older else ())
+    came = [_coverage(catalog, each) for each in metadata.increments_of(now - before, catalog)]
+    start, went = [], []
+    if older is not None:
+        went = [_coverage(catalog, each) for each in older.increments_of(before - now, catalog)]
+        name = HATS.view_file(older.write_id, older.groups[0].name, "point_map.fits")
+        start = [PointMap.from_fits(catalog.read(name))]
+    maps = start + came
+    return maps[0].plus(*maps[1:]).plus(*went, sign=-1)
+
+
+def _coverage(catalog: Storage, increment: Increment) -> PointMap:
+    table = increment.cells(catalog)
+    return PointMap.from_cells(*(table[name].to_numpy() for name in ("order", "npix", "rows")))

@@ -1,0 +1,294 @@
+"""Repair: what other files of a catalog say is written anew; data and versions are never touched.
+
+That is: pointers and the list of checksums, the view of readers that go by folders, coverages of increments,
+the HATS files of indices, the note of tombstones, and the newest version's file where `metadata.json` is a
+copy of it.
+
+Runs may work beside it. Whatever belongs to a version is written while that is pinned, so no vacuum takes it
+away meanwhile; pointers are published as by any run, and never go back; all other files say the same whoever
+writes them, and are replaced whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from hipslake.catalog.checks.findings import Problem
+from hipslake.catalog.checks.kept import problems_beside
+from hipslake.catalog.checks.whole_log import WholeLog, read_whole_log, readable_increments
+from hipslake.catalog.coverage import count_anew
+from hipslake.catalog.hats.files import hats_index_files
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.tree import tree_markers
+from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
+from hipslake.specs.base import Frozen
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import catalog_uri
+from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest
+from hipslake.steps.upkeep.trees_anew import build_anew
+from hipslake.steps.upkeep.verify import problems_around
+from hipslake.storage import Storage
+from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_number, version_path
+from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.notes import note, noted
+from hipslake.versions.ordinals import ORDINALS, claim_text
+from hipslake.versions.pins import Pin, pinning
+
+log = logging.getLogger(__name__)
+
+_FAILURES = (HipslakeError, FileNotFoundError, pa.ArrowException)
+
+
+class RepairOutcome(Frozen):
+    """What a repair mended, or in a dry run would try to mend; and what is wrong that it cannot mend."""
+
+    dry_run: bool
+    mended: tuple[Problem, ...]
+    left: tuple[Problem, ...]
+
+
+class RepairRequest(Request):
+    """Mend what can be derived of a catalog."""
+
+    step: ClassVar[str] = "repair"
+    reads_sources: ClassVar[bool] = False
+    reusable: ClassVar[bool] = False  # what there is to do changes by the hour
+
+    warehouse: str
+    catalog: str
+    dry_run: bool = True
+
+    def fingerprint(self) -> str:
+        """Return the digest of the request; there is nothing else."""
+        return self.digest()
+
+
+class RepairReport(Report):
+    """What a repair did; files: how many it wrote anew, or would."""
+
+    step: str = RepairRequest.step
+    dry_run: bool = True
+    mended: tuple[Problem, ...] = ()
+    left: tuple[Problem, ...] = ()
+    problems_left: int = 0
+    catalog_uri: str = ""
+    text: str = ""
+
+
+def run(request: RepairRequest) -> RepairReport:
+    """Mend.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        If nothing is published.
+    """
+    phases = Phases()
+    catalog = Storage.at(catalog_uri(request.warehouse, request.catalog))
+    with phases("repair"):
+        outcome = repair_catalog(catalog, dry_run=request.dry_run)
+    return RepairReport(
+        files=len(outcome.mended),
+        dry_run=outcome.dry_run,
+        mended=outcome.mended,
+        left=outcome.left,
+        problems_left=len(outcome.left),
+        catalog_uri=catalog.uri(),
+        text=told(outcome),
+        seconds=phases.seconds,
+    )
+
+
+def told(outcome: RepairOutcome) -> str:
+    """Return an outcome in words."""
+    lines = [f"{'Would mend' if outcome.dry_run else 'Mended'} {len(outcome.mended)} files."]
+    lines += [f"  {problem.path}: {problem.message}" for problem in outcome.mended]
+    if outcome.left:
+        lines.append(f"{len(outcome.left)} problems are left, which no other file can mend:")
+        lines += [f"  {problem}" for problem in outcome.left]
+    lines.append("Leaf files were not read: that is what `verify` does.")
+    return "\n".join(lines)
+
+
+def repair_catalog(catalog: Storage, *, dry_run: bool = True) -> RepairOutcome:
+    """Mend what other files of a catalog say; leaf files and older versions are never touched.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    dry_run : bool
+        Only say what would be mended, as things stand; nothing is written.
+
+    Raises
+    ------
+    CatalogNotFoundError
+        Nothing was ever committed here.
+    StorageError
+        The store did not answer.
+    """
+    if VersionLog(catalog).newest() is None:
+        raise CatalogNotFoundError(f"{catalog.uri()}: nothing is published here; check the path")
+    found = _Found.of(catalog)
+    wrong = [problem for problem in found.problems if problem.repairable]
+    if dry_run:
+        left = tuple(problem for problem in found.problems if not problem.repairable)
+        return RepairOutcome(dry_run=True, mended=tuple(wrong), left=left)
+    if wrong:
+        _mend(catalog, found, {problem.path for problem in wrong})
+        found = _Found.of(catalog)
+    left = tuple(found.problems)
+    still = {problem.path for problem in left}
+    mended = tuple(problem for problem in wrong if problem.path not in still)
+    return RepairOutcome(dry_run=False, mended=mended, left=left)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The log, and what is wrong with a catalog, but for its leaf files."""
+
+    log: WholeLog
+    problems: list[Problem]
+
+    @classmethod
+    def of(cls, catalog: Storage) -> _Found:
+        whole = read_whole_log(catalog)
+        problems = [*whole.problems, *problems_beside(catalog, whole)]
+        newest = whole.kept.get(whole.newest)
+        if newest is None:
+            with suppress(HipslakeError):
+                newest = CatalogMetadata.from_json(VersionLog(catalog).read())
+        if newest is not None:
+            problems += problems_around(catalog, newest, problems)
+        once: dict[str, Problem] = {}
+        for problem in problems:  # a file is named once, by what can be mended if anything can
+            key = problem.path or problem.message
+            if key not in once or problem.repairable:
+                once[key] = problem
+        return cls(whole, list(once.values()))
+
+
+def _mend(catalog: Storage, found: _Found, paths: Collection[str]) -> None:
+    """Write anew what is wrong, in such an order that each finds what it is derived from."""
+    _mend_log(catalog, found.log, paths)
+    whole = read_whole_log(catalog)
+    with pinning(catalog) as pin:
+        kept = _held(pin, whole.kept.values())
+        _mend_coverages(catalog, kept, paths)
+        _mend_indices(catalog, kept, paths)
+        for metadata in kept:
+            mine = {path for path in paths if path.startswith(f"{metadata.write_id}/")}
+            if mine:
+                _trying(f"The view of version {metadata.version}", build_anew, catalog, metadata, mine)
+        _trying("Pointers", _point, catalog)
+
+
+def _trying(what: str, act: Callable[..., None], *given: Any) -> None:
+    """Do what may fail, as other files are damaged too: then it is left, and the others are mended."""
+    try:
+        act(*given)
+    except _FAILURES as error:
+        log.warning("%s cannot be mended: %s", what, error)
+
+
+def _held(pin: Pin, versions: Iterable[CatalogMetadata]) -> list[CatalogMetadata]:
+    """Those of some versions that no vacuum has taken away, and none will; the newest first."""
+    held = []
+    for metadata in sorted(versions, key=lambda each: each.version, reverse=True):
+        with suppress(VersionNotFoundError):
+            pin.hold(metadata.version)
+            held.append(metadata)
+    return held
+
+
+def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None:
+    """Tombstones from the note, the note from tombstones, the newest version from its copy."""
+    known = noted(catalog).vacuumed
+    for path in paths:
+        number = version_number(path)
+        if number is None:
+            continue
+        if number in known and number < whole.newest:  # a tombstone stays one
+            catalog.write(path, tombstone(number, known[number]))
+        elif number == whole.newest:
+            _restore(catalog, number)
+    if TOMBSTONES in paths:
+        stones = {number: stone.write_id for number, stone in whole.entombed.items() if stone.sound}
+        note(catalog, {**known, **stones})
+    for path in paths:
+        if path.startswith(f"{ORDINALS}/"):
+            _claim(catalog, path, whole)
+
+
+def _restore(catalog: Storage, number: int) -> None:
+    """Write the newest version's file from `metadata.json`, which was found to be a copy of it.
+
+    No vacuum takes the newest version away; and none takes any while this file cannot be read.
+    """
+    copy = catalog.read(POINTER)
+    if not catalog.create(version_path(number), copy) and VersionLog(catalog).newest() == number:
+        catalog.write(version_path(number), copy)
+
+
+def _claim(catalog: Storage, path: str, whole: WholeLog) -> None:
+    """Claim an ordinal that an increment has; a claim of none is taken back, as by a run that died."""
+    number = int(path.rpartition("/")[2].removesuffix(".json"))
+    versions = whole.kept.values()
+    known = (each for metadata in versions for each in readable_increments(metadata, catalog))
+    owners = {each.ordinal: each.write_id for each in known}
+    catalog.write(path, claim_text(number, owners.get(number, "unknown")))
+
+
+def _mend_coverages(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Collection[str]) -> None:
+    """Count rows anew, for all lost coverages of a version in one pass."""
+    todo = set(paths)
+    for metadata in kept:
+        increments = readable_increments(metadata, catalog)
+        lost = [each for each in increments if each.coverage is not None and each.coverage.path in todo]
+        if lost:
+            try:
+                for sidecar, data in count_anew(catalog, metadata, lost):
+                    catalog.write(sidecar.path, data)
+                    todo.discard(sidecar.path)
+            except _FAILURES as error:
+                log.warning("Rows of version %d cannot be counted: %s", metadata.version, error)
+
+
+def _mend_indices(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Collection[str]) -> None:
+    todo = set(paths)
+    for metadata in kept:
+        for index in metadata.indices:
+            if todo.isdisjoint(index.others):
+                continue
+            write = index.others[0].partition("/")[0]
+            try:
+                files = hats_index_files(catalog, metadata, index, write)
+            except _FAILURES as error:
+                log.warning("The HATS files of the index of %s are left: %s", index.column, error)
+                continue
+            for path in index.others:
+                catalog.write(path, files[path])
+            todo.difference_update(index.others)
+
+
+def _point(catalog: Storage) -> None:
+    """Publish the pointers; those to trees only where that of the newest version is not damaged still."""
+    newest = CatalogMetadata.from_json(VersionLog(catalog).read())
+    around = {problem.path for problem in problems_beside_newest(catalog, newest)}
+    if around & set(tree_markers(newest)):
+        VersionLog(catalog).publish_pointers(
+            lambda data: Pointers(files={SHA256SUMS: checksums(CatalogMetadata.from_json(data))})
+        )
+    else:
+        point_at_newest(catalog, hats_view=True)
+
+
+def problems_beside_newest(catalog: Storage, newest: CatalogMetadata) -> list[Problem]:
+    """Return what is wrong with what lies beside the leaf files of the newest version."""
+    return list(problems_beside(catalog, WholeLog(newest=newest.version, kept={newest.version: newest})))

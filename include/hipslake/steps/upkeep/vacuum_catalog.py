@@ -1,0 +1,53 @@
+"""Vacuum: old versions of a catalog go, what only they needed, and what dead runs have left."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+from hipslake.steps.report import Phases
+from hipslake.steps.run import catalog_uri
+from hipslake.steps.upkeep.old_runs import old_runs
+from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.steps.upkeep.retention import RetentionReport, RetentionRequest
+from hipslake.storage import Storage
+
+
+class VacuumRequest(RetentionRequest):
+    """Vacuum a catalog."""
+
+    step: ClassVar[str] = "vacuum"
+
+    catalog: str
+
+
+class VacuumReport(RetentionReport):
+    """What a vacuum did; in a dry run, what it would have done."""
+
+    step: str = VacuumRequest.step
+    catalog_uri: str = ""
+
+
+def run(request: VacuumRequest) -> VacuumReport:
+    """Mend the pointers, and vacuum.
+
+    Raises
+    ------
+    SpecError
+        If the retention makes no sense.
+    CatalogNotFoundError
+        If nothing is published.
+    CatalogFormatError
+        If it is not known what a version needs, as it cannot be read; nothing is deleted.
+    """
+    phases, retention = Phases(), request.retention()
+    catalog = Storage.at(catalog_uri(request.warehouse, request.catalog))
+    if not request.dry_run:
+        with phases("pointers"):
+            point_at_newest(catalog, hats_view=True)
+    with phases("vacuum"):
+        outcome = vacuum_catalog(catalog, retention, now=request.created, dry_run=request.dry_run)
+    with phases("runs"):
+        folders = old_runs(request.warehouse, request.catalog, request.runs_before)
+        request.remove_runs(folders)
+    return VacuumReport.of(outcome, folders, phases.seconds, catalog_uri=catalog.uri())

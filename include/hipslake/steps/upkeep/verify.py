@@ -1,0 +1,208 @@
+"""Verify: read back what a run wrote, before it is published, or any published version. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import ClassVar
+
+from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind, VerificationReport
+from hipslake.catalog.checks.surroundings import surrounding_problems
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.tree import tree_markers, writes_of_pointers
+from hipslake.catalog.verification import SeenFiles, Verification, verify_catalog, verify_log
+from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
+from hipslake.steps.ingest.draft import draft_version
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.run import RunFolder
+from hipslake.steps.upkeep.pointers import TREE_POINTERS, WHERE_TO_LOOK, pointers_of
+from hipslake.storage import Storage
+from hipslake.versions.log import VersionLog
+
+
+class VerifyRequest(Request):
+    """Verify what the run wrote; or, where a catalog is given, a published version of it."""
+
+    step: ClassVar[str] = "verify"
+    reusable: ClassVar[bool] = False  # files can be damaged after they were verified
+
+    catalog_uri: str | None = None
+    version: int | None = None  # None: the newest
+    all_versions: bool = False  # of the published catalog, and its log
+
+    def fingerprint(self) -> str:
+        """Return the run's fingerprint, or, for a published version, that of the request itself."""
+        if self.catalog_uri is None:
+            return super().fingerprint()
+        return self.digest()
+
+
+class VerifyReport(Report):
+    """Rows in: the rows that the metadata promises. Rows out: the rows found."""
+
+    step: str = VerifyRequest.step
+    version: int | None = None  # None: a run that is not published yet
+    versions: tuple[int, ...] = ()  # all that were looked at
+    catalog_uri: str = ""
+
+
+def run(request: VerifyRequest) -> VerifyReport:
+    """Verify in this process.
+
+    Raises
+    ------
+    VerificationError
+        If anything is not as it should be; the message lists what.
+    """
+    phases = Phases()
+    catalog, metadata = subject(request)
+    if request.catalog_uri is None:
+        with phases("verify"):
+            found = verify_catalog(catalog, metadata, expected=expected_totals(request))
+    else:
+        with phases("verify"):
+            found = verify_published(catalog, metadata, all_versions=request.all_versions)
+    return conclude(request, metadata, found, phases)
+
+
+def verify_published(
+    catalog: Storage, metadata: CatalogMetadata, *, all_versions: bool = False, workers: int | None = None
+) -> VerificationReport:
+    """Verify a published version in threads of this process, and what stands around it.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        Of a version. If it is the newest, all that names it is looked at too.
+    all_versions : bool
+        Also the whole log, and every version that can be opened; each file is read once.
+    workers : int, optional
+        Leaves that are looked at at once; one per core if not given.
+
+    Returns
+    -------
+    VerificationReport
+        All problems; `problem.readers` says whether readers are affected, `problem.mend` what to do.
+    """
+    seen = SeenFiles() if all_versions else None
+    found = verify_catalog(catalog, metadata, workers=workers, seen=seen)
+    found = found.with_problems(problems_around(catalog, metadata, found.problems))
+    return found if seen is None else verify_log(catalog, found, seen, workers=workers)
+
+
+def problems_around(
+    catalog: Storage, metadata: CatalogMetadata, found: Iterable[Problem] = ()
+) -> list[Problem]:
+    """Return what is wrong with the file of a published version, and with what names it if it is the newest.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    found : iterable of Problem
+        What is wrong with its own files. Where a tree lost its last file, it cannot be told what names it.
+    """
+    shown = _shown_before(catalog, metadata)
+    views = [] if shown is None else _view_problems(catalog, shown)
+    lost = {problem.path for problem in (*found, *views) if problem.kind is ProblemKind.VIEW}
+    marks = {mark for each in (metadata, shown) if each is not None for mark in tree_markers(each)}
+    not_judged = TREE_POINTERS if lost & marks else ()
+    if not catalog.is_local:  # there a commit does not ask for trees: what it says comes with the step `view`
+        not_judged = (*not_judged, WHERE_TO_LOOK)
+    around = surrounding_problems(
+        catalog,
+        metadata,
+        lambda newest: pointers_of(catalog, newest),
+        not_judged=not_judged,
+    )
+    return [*around, *views]
+
+
+def _shown_before(catalog: Storage, metadata: CatalogMetadata) -> CatalogMetadata | None:
+    """The version before the newest one whose tree readers are led to, if it is another's."""
+    log = VersionLog(catalog)
+    if log.newest() != metadata.version:
+        return None
+    for write_id in sorted(writes_of_pointers(catalog) - {metadata.write_id}):
+        number = log.find(write_id)
+        if number is not None:
+            with suppress(VersionNotFoundError, CatalogFormatError):
+                return CatalogMetadata.from_json(log.read(number))
+    return None
+
+
+def _view_problems(catalog: Storage, shown: CatalogMetadata) -> list[Problem]:
+    """What is wrong with the tree of a version that is not the newest."""
+    return [each for each in Verification(catalog, shown).beside if each.kind is ProblemKind.VIEW]
+
+
+def subject(request: VerifyRequest) -> tuple[Storage, CatalogMetadata]:
+    """Return the root of the catalog to verify, and the metadata to hold its files against."""
+    if request.catalog_uri is None:
+        return Storage.at(request.folder.run().catalog_uri), draft_version(
+            request.folder, version=1, parent=None
+        )
+    catalog = Storage.at(request.catalog_uri)
+    data = VersionLog(catalog).read(request.version)
+    return catalog, CatalogMetadata.from_json(data, where=catalog.uri())
+
+
+def expected_totals(request: VerifyRequest) -> ExpectedTotals | None:
+    """Return what the run read from its source; None for a published version, which says so itself."""
+    if request.catalog_uri is not None:
+        return None
+    counted = request.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+    return ExpectedTotals(rows_read=counted.rows_in, rows_rejected=counted.rows_rejected)
+
+
+def conclude(
+    request: VerifyRequest, metadata: CatalogMetadata, found: VerificationReport, phases: Phases
+) -> VerifyReport:
+    """Return the report of a verification that found nothing wrong; raise what another found.
+
+    All problems are kept in the run folder. What a run wrote is then not taken over by a later attempt: its
+    write step has to write again.
+
+    Raises
+    ------
+    VerificationError
+        If anything is wrong; the message lists the first problems.
+    """
+    folder = request.folder
+    catalog_uri = request.catalog_uri or folder.run().catalog_uri
+    folder.write(RunFolder.FINDINGS, found)
+    if not found.ok:
+        mend = "restore the files, or ingest again with `force`"
+        if all(problem.repairable for problem in found.problems):
+            mend = "start the repair of the catalog"
+        if request.catalog_uri is None:
+            folder.storage.delete(RunFolder.report_path(WriteRequest.step))
+            mend = "nothing is published; clear the write task to write again"
+        try:
+            found.raise_if_failed()
+        except VerificationError as error:
+            raise VerificationError(
+                f"{error}\n{mend}. All problems: {folder.uri_of(RunFolder.FINDINGS)}"
+            ) from None
+    return VerifyReport(
+        rows_in=metadata.total_rows,
+        rows_out=found.rows,
+        bytes=found.bytes,
+        files=found.files,
+        version=metadata.version if request.catalog_uri is not None else None,
+        versions=found.versions,
+        catalog_uri=catalog_uri,
+        seconds=phases.seconds,
+    )
+
+
+def bytes_to_read(request: VerifyRequest) -> int:
+    """Return how many bytes a verification reads; who asks decides where it runs."""
+    if request.catalog_uri is None:
+        return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
+    return subject(request)[1].total_bytes
