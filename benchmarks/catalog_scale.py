@@ -31,7 +31,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, starts, stops
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.ingest.version_metadata import with_increment
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from benchmarks.plan_scale import ROWS_PER_LEAF, simulate
 

@@ -35,7 +35,7 @@ from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from benchmarks import machine
 from benchmarks.processes import ROOT, environment

@@ -19,7 +19,7 @@ from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube import CubeColumns
 from hipslake.steps.cube import query_cube
 from hipslake.steps.cube.query_request import CubeQueryRequest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from benchmarks import cube_task as task
 from benchmarks.stopwatch import Stopwatch

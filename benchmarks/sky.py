@@ -23,7 +23,7 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.cells import MOST_CELLS, Footprint, gather
 from hipslake.sphere.pixels import Pixel
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from playwright.sync_api import Browser
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hypothesis import HealthCheck, settings
 
 from tests import airflow_home

@@ -24,7 +24,6 @@ IO = {
     "s3fs",
     "requests",
     "hipslake.storage",
-    "hipslake.files",
     "hipslake.sources",
     "hipslake.catalog",
     "hipslake.versions",
@@ -115,7 +114,7 @@ def test_what_dag_files_import_is_light(path: Path) -> None:
         "pandas",
         "astropy",
         "matplotlib",
-        "hipslake.storage",
+        "hipslake.storage.folder",
         "hipslake.steps",
     )
     assert [name for name in at_module_level(path) if under(name, *heavy)] == []

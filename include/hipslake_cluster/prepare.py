@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import fsspec
-from hipslake.files.access import StoreAccess
+from hipslake.storage.access import StoreAccess
 
 
 def write_login(path: Path, password: str) -> None:

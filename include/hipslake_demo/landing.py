@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from hipslake.errors import HipslakeError, InputError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from hipslake_demo.hipparcos import hipparcos_table
 

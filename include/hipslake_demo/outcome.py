@@ -13,7 +13,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.steps.report import Report
 from hipslake.steps.run import RUNS, FrozenRun, RunFolder, catalog_uri, parse
 from hipslake.steps.signing import without_signature
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 STEPS = (

@@ -16,7 +16,7 @@ from hipslake.cube.fates import INCLUDED
 from hipslake.cube.store.operations import build
 from hipslake.specs.cube import CubeColumns
 from hipslake.sphere.pixels import coarsen, order29
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake_demo.hipparcos import hipparcos_table
 
 from hipslake_docs.svg import EMPTY, LEAF, SPLIT, picture, rectangle, text

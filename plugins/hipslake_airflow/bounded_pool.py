@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from hipslake.files.timeouts import Deadline
+    from hipslake.storage.timeouts import Deadline
 
 Result = TypeVar("Result")
 
@@ -57,7 +57,7 @@ class BoundedPool:
             It was not done by then, or no thread was free.
         """
         from hipslake.errors import StoreTimeoutError
-        from hipslake.files.timeouts import Deadline, within
+        from hipslake.storage.timeouts import Deadline, within
 
         with self._lock:
             if self._taken >= self._most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hipslake.files.access import StoreAccess
+    from hipslake.storage.access import StoreAccess
 
 
 def count_files(source: dict[str, Any], access: StoreAccess | None = None) -> int:
@@ -19,9 +19,9 @@ def count_files(source: dict[str, Any], access: StoreAccess | None = None) -> in
         How its store is reached, if not as this process reaches stores.
     """
     from hipslake.errors import SourceNotFoundError
-    from hipslake.files.access import asked_as
     from hipslake.sources import open_source
     from hipslake.specs.source import SourceSpec
+    from hipslake.storage.access import asked_as
 
     try:
         with asked_as(access):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog import eventful, vacuuming
 from tests.catalog.publishing import SHAPES, Published, publish

@@ -20,7 +20,7 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, Sidec
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 WRITE = "20261121T0330-7f3a"
 

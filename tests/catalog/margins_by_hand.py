@@ -18,7 +18,7 @@ from hipslake.catalog.partitions import pixel_ranges, pixels_in
 from hipslake.catalog.placement import icrs_position
 from hipslake.sphere.coordinates import to_icrs_degrees
 from hipslake.sphere.pixels import Pixel
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def with_margin(storage: Storage, metadata: CatalogMetadata, radius_arcsec: float) -> CatalogMetadata:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from astropy.coordinates import SkyCoord
 from hipslake import Catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import write_little
 from tests.catalog.margins_by_hand import with_margin

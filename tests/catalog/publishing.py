@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.catalog.little import sky, write_little

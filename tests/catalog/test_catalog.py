@@ -20,7 +20,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.sphere.pixels import Pixel
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.publishing import SHAPES, Published, commit, publish
 

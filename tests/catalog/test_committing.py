@@ -9,7 +9,7 @@ import pytest
 from hipslake.catalog.committing import commit_next, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import InputError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions

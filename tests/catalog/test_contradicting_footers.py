@@ -1,7 +1,7 @@
 """Footers that contradict themselves: all that reads leaves refuses them; nothing ends its process or waits.
 
 pyarrow ends the process that asks such a footer for its columns, and a scan with a filter never ends
-(`hipslake.files.column_chunks`), so catalogs are read in a process of their own here.
+(`hipslake.storage.column_chunks`), so catalogs are read in a process of their own here.
 """
 
 from __future__ import annotations

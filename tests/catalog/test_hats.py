@@ -19,7 +19,7 @@ from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.errors import CatalogFormatError, VerificationError
 from hipslake.sphere.pixels import order29
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

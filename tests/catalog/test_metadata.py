@@ -17,7 +17,7 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, pixel_ranges,
 from hipslake.catalog.schema import group_schema
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hypothesis import given
 from hypothesis import strategies as st
 

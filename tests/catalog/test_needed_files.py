@@ -10,7 +10,7 @@ from hipslake.catalog.change import changed_group
 from hipslake.catalog.describe import describe_group
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hypothesis import given
 from hypothesis import strategies as st

@@ -17,7 +17,7 @@ from hipslake.catalog.object_pixels import (
     pieces_for,
 )
 from hipslake.joins.keys import KeyKind, key_codes, plain_keys
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def store(storage: Storage, ids: pa.Array, pieces: int, kind: KeyKind) -> ObjectPixels:

@@ -12,10 +12,10 @@ import pytest
 from astropy.coordinates import SkyCoord
 from hipslake import Catalog
 from hipslake.errors import FilterError, RegionError
-from hipslake.files.ranges import RangedFile
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.sphere.regions import Box, Cone, Moc, PixelList, Polygon, Region
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.ranges import RangedFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

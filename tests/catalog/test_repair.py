@@ -12,7 +12,7 @@ from hipslake.catalog.tree import tree_markers
 from hipslake.errors import CatalogNotFoundError
 from hipslake.steps.upkeep import repair
 from hipslake.steps.upkeep.repair import repair_catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import POINTER, TOMBSTONES, version_path
 
 from tests.catalog.eventful import KEPT, VACUUMED

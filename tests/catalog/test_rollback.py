@@ -10,7 +10,7 @@ from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.upkeep.rollback import roll_back
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions, pinning_writes

@@ -14,7 +14,7 @@ from astropy.wcs import WCS
 from hipslake.catalog.hats.mollweide import forward, inverse
 from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, paint, write_skymap
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE, sky, write_little
 

@@ -16,7 +16,7 @@ from hipslake.catalog.describe import describe_group
 from hipslake.catalog.upkeep.vacuum import vacuum_catalog
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, SpecError, VersionNotFoundError
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog
 

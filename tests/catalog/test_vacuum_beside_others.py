@@ -9,7 +9,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.upkeep.rollback import roll_back
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions

@@ -15,7 +15,7 @@ from hipslake.catalog.metadata import Increment
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.errors import VerificationError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import sky, write_little
 from tests.catalog.publishing import SHAPES, Published, publish

@@ -20,7 +20,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog, verify_partition
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import point_map, sky, write_little
 from tests.catalog.publishing import Published

@@ -10,7 +10,7 @@ from hipslake import Catalog
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.specs.catalog import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.leftovers import missing
 from tests.steps.nights import Survey

@@ -19,7 +19,7 @@ from hipslake.errors import (
 )
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.compact_table.rewrite_plan import open_compacted
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.compaction.compacting import compact, files_in, request, rows_in, stars, write_folder
 

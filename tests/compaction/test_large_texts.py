@@ -14,7 +14,7 @@ from hipslake.cube.store.operations import build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.compaction import iceberg
 from tests.compaction.compacting import compact, files_in, request

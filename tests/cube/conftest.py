@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.cube.store.operations import build
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.cube.small_cube import MORE, ROLES, SEED
 

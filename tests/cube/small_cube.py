@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ROLES = CubeColumns(
     dimension_columns=("x",), partition_columns=("p",), index_columns=("i",), suppress_index_on=("x",)

@@ -13,7 +13,7 @@ from hipslake.cube.store.answers import AnswerTasks
 from hipslake.cube.store.operations import build
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ROLES = CubeColumns(dimension_columns=("x",), partition_columns=("p",), index_columns=("i",))
 

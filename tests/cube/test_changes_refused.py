@@ -19,7 +19,7 @@ from hipslake.errors import (
     CubeRowsError,
 )
 from hipslake.predicates.conditions import C
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.cube.small_cube import MORE, ROLES, SEED, everything, replaced
 

@@ -12,7 +12,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import CubeRowsError, InputError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.cube.small_cube import ROLES
 

@@ -16,7 +16,7 @@ from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.predicates.conditions import C
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.cube.small_cube import MORE, ROLES, everything

@@ -15,7 +15,7 @@ from hipslake.cube.store import operations
 from hipslake.cube.store.metadata import json_schema
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import delete_datasets
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.cube.small_cube import MORE, ROLES, SEED, replaced

@@ -41,7 +41,7 @@ from hipslake.cube.store.removal import remove_partitions
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
 from hipslake.predicates.conditions import C, Condition, Conjunction
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ANSWERS = Path(__file__).parent / "oracle" / "answers.json.gz"
 BROKEN = "not supported between instances of"

@@ -18,7 +18,7 @@ from hipslake.cube.store.operations import build
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.cube.memory import MemoryCube
 

@@ -13,7 +13,7 @@ from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

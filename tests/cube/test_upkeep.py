@@ -21,7 +21,7 @@ from hipslake.errors import (
 )
 from hipslake.predicates.conditions import C
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.pins import pinning
 

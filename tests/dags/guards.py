@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import HipslakeError, RegionError, SpecError
-from hipslake.files.addresses import normal_address
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog import CatalogSpec
@@ -23,7 +22,8 @@ from hipslake.steps.cube.query_request import CubeQueryRequest
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
 from hipslake.steps.ingest.resolve import resolve_window
-from hipslake.storage import Storage
+from hipslake.storage.addresses import normal_address
+from hipslake.storage.folder import Storage
 
 SCHEMA = pa.schema([("mag", pa.float64()), ("name", pa.string())])
 

@@ -12,7 +12,7 @@ from hipslake import Catalog
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep.repair import RepairReport
 from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.steps import in_process

@@ -12,7 +12,7 @@ from hipslake.errors import HipslakeError, RegionError, SpecError
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.dags.guards import catalog_spec
 

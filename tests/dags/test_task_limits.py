@@ -17,7 +17,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.errors import PathError, RegionError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.given_files import check_region
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake_airflow.retries import RETRIES, task_limit
 
 Load = Callable[[], dict[str, Any]]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake_demo.command import exit_code
 
 

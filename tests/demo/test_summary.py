@@ -14,7 +14,7 @@ from hipslake.specs.catalog import CatalogSpec, Layout
 from hipslake.specs.cube import CubeColumns
 from hipslake.steps.report import Report
 from hipslake.steps.run import FrozenRun, RunFolder, run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake_demo.outcome import outcome_of, why_it_failed
 from hipslake_demo.summary import cube_at, how_to_open, reuse, table, table_of_iceberg

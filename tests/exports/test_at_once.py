@@ -16,15 +16,15 @@ from hipslake.exports.folder import MANIFEST, UNFINISHED, NewFolder
 from hipslake.exports.model import Origin
 from hipslake.exports.parquet import ParquetTables
 from hipslake.exports.writing import write_export
-from hipslake.files import atomic
-from hipslake.files.access import StoreAccess, asked_as
-from hipslake.files.objects import ObjectFiles
 from hipslake.specs.export import ExportFormat
 from hipslake.steps.export import request as export_request
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage import atomic
+from hipslake.storage.access import StoreAccess, asked_as
+from hipslake.storage.folder import Storage
+from hipslake.storage.objects import ObjectFiles
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at

@@ -12,7 +12,7 @@ from hipslake.errors import NotWritableError, SchemaMismatchError, SpecError
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import check_export, write_export
 from hipslake.specs.export import ExportFormat
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ORIGIN = Origin("stars", 3, attribution="© Somebody")
 SCHEMA = pa.schema(

@@ -12,7 +12,7 @@ import numpy as np
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import count_pixels
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE, sky, write_little
 from tests.catalog.publishing import stars

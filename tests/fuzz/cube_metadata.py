@@ -11,7 +11,7 @@ import pyarrow as pa
 from hipslake.api.cube import Cube
 from hipslake.catalog.schema import schema_text
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import json_of

@@ -10,7 +10,7 @@ from hipslake.specs.environment import expand
 from hipslake.specs.export import ExportFormat
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.export.outputs import output_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.fuzz.mutation import TEXTS, respelt
 from tests.fuzz.target import Case, Target, refusals

@@ -43,7 +43,7 @@ from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.request import FROZEN
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from pydantic import ValidationError

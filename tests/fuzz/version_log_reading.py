@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hipslake.api.catalog import Catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_signed
 from hipslake.versions.files import POINTER, TOMBSTONES, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path, pulse

@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.digest import UNSIGNED, signed
 from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path

@@ -17,7 +17,7 @@ from hipslake.catalog.metadata.earlier import set_aside
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, read_sidecar
 from hipslake.steps.tables import read_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE
 from tests.fuzz.mutation import spoilt

@@ -10,13 +10,13 @@ import time
 
 import pytest
 from hipslake.errors import StoreTimeoutError
-from hipslake.files.timeouts import Deadline
+from hipslake.storage.timeouts import Deadline
 from hipslake_airflow.bounded_pool import BoundedPool
 
 STUCK = """\
 import asyncio, threading, time
 from hipslake.errors import StoreTimeoutError
-from hipslake.files.timeouts import Deadline
+from hipslake.storage.timeouts import Deadline
 from hipslake_airflow.bounded_pool import BoundedPool
 end = Deadline(time.monotonic() + 0.2, 0.2)
 try:

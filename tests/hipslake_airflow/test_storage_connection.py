@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from hipslake.errors import NotReadableError
-from hipslake.files.access import StoreAccess, for_workers
 from hipslake.steps.report import Failure
+from hipslake.storage.access import StoreAccess, for_workers
 from hipslake_airflow.hooks.storage import storage_access, use_storage_connection
 from hipslake_airflow.operators.partitions import HistogramCatalogOperator
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger

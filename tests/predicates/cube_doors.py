@@ -15,7 +15,7 @@ from hipslake import C, Cube
 from hipslake.cube.store.operations import build, extend
 from hipslake.cube.store.removal import files_of_partitions
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.predicates.catalog_doors import hold
 from tests.predicates.column_kinds import Column, random_column

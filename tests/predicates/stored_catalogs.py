@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.catalog.leaf import encode_leaf
 from hipslake.catalog.metadata import CoPartitioned
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import write_little
 from tests.catalog.margins_by_hand import with_margin

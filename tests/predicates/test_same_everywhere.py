@@ -13,7 +13,7 @@ import pytest
 from hipslake import C, Catalog, Cube
 from hipslake.cube.store.operations import build, extend
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at

@@ -46,7 +46,7 @@ from hipslake.steps.sink import run as sink_run
 from hipslake.steps.sink.request import SinkReport, SinkRequest
 from hipslake.steps.upkeep import hats_view, vacuum_catalog, vacuum_table, verify
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import open_catalog, open_table
 from pyiceberg.catalog import Catalog as IcebergCatalog
 

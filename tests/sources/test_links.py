@@ -16,7 +16,7 @@ from hipslake.sources import open_source
 from hipslake.sources.files import list_files, located
 from hipslake.sources.model import SourceFile
 from hipslake.specs.source import SourceSpec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 SECRET = "the-private-value"
 ENDINGS = {"parquet": "parquet", "csv": "csv", "fits": "fits", "votable": "xml", "ecsv": "ecsv"}

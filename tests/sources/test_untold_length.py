@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.table import Table
 from hipslake.errors import NotReadableError, StorageError
-from hipslake.files import ranges
 from hipslake.sources import open_source
 from hipslake.sources.files import check_unchanged
 from hipslake.specs.source import SourceSpec
-from hipslake.storage import Storage
+from hipslake.storage import ranges
+from hipslake.storage.folder import Storage
 
 ROWS = 5000
 ENDINGS = {"parquet": "parquet", "csv": "csv", "fits": "fits", "votable": "xml", "ecsv": "ecsv"}

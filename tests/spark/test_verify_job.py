@@ -17,7 +17,7 @@ from hipslake.steps.upkeep import verify
 from hipslake.steps.upkeep import verify_tasks as in_spark
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from pyspark.sql import SparkSession
 

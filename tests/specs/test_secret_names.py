@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hipslake.errors import PathError
 from hipslake.specs.secrets import secret_in, secrets_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 SIGNED = [
     *("sig", "Signature", "apikey", "api_key", "key", "auth", "jwt", "access_token", "AccessToken", "sv_sig"),

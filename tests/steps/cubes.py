@@ -9,7 +9,7 @@ import pyarrow as pa
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.operations import build
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ROLES = CubeColumns(
     dimension_columns=("x",), partition_columns=("p",), index_columns=("i", "kind"), suppress_index_on=("x",)

@@ -34,7 +34,7 @@ from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep import hats_view, verify
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 SPEC = """\
 name: stars

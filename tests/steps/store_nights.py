@@ -8,7 +8,7 @@ from datetime import timedelta
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.steps.nights import FIRST, Survey
 

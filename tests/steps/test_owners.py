@@ -17,7 +17,7 @@ from hipslake.steps.join import equijoin_request, resolve_equijoin
 from hipslake.steps.join import run_equijoin as equijoin_work
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 

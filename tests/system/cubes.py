@@ -18,7 +18,7 @@ from hipslake.steps.cube import build_cube, resolve_cube
 from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.system import dying
 

@@ -29,7 +29,7 @@ from hipslake.specs.catalog import CatalogSpec, Unchanged
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans

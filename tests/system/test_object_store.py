@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import s3fs
 from hipslake import Catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.stores.s3_server import S3Server, running_s3
 from tests.system.agreeing import difference, source

@@ -14,7 +14,7 @@ from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import rollback_catalog, vacuum_catalog
 from hipslake.steps.upkeep.hats_view import show_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.leftovers import missing, orphans
 from tests.steps import in_process

@@ -15,7 +15,7 @@ import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.compaction.iceberg_table import IcebergTable
 from hipslake.errors import PlanError, SchemaMismatchError, SpecError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import open_catalog
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec

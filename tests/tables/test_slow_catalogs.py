@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from hipslake.errors import StoreTimeoutError
-from hipslake.files.timeouts import Deadline, limited, within
 from hipslake.specs.table import IcebergSpec
 from hipslake.steps.report import failure_of
+from hipslake.storage.timeouts import Deadline, limited, within
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.rest_catalog import limit_requests
 from requests import Session

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pyarrow.fs as pafs
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake_cluster.cluster import Cluster
 
 from tests.airflow_home import PROJECT

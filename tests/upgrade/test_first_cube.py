@@ -11,7 +11,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, extend
 from hipslake.cube.store.upkeep import cleanup, copy
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.catalog.leftovers import missing

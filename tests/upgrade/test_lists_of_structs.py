@@ -17,7 +17,7 @@ from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
 from tests.steps.join.test_equijoin import publish

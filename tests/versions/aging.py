@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import fsspec
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def set_back(storage: Storage, path: str, seconds: float) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import fsspec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import Pointers, VersionLog
 
 

@@ -4,7 +4,7 @@ import uuid
 
 import fsspec
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.versions.committing import FaultyStore
 

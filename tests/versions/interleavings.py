@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from hipslake.errors import StorageError
-from hipslake.storage import Entry, Storage
+from hipslake.storage.folder import Entry, Storage
 
 Act = Callable[[Storage], object]
 Run = Callable[["World"], None]

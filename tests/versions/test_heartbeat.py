@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError, StorageError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions import heartbeat
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, claim_write, is_live, mark_path
 from hipslake.versions.write_id import is_write_id, new_write_id, write_ids_in, write_time

@@ -23,7 +23,7 @@ from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import vacuum
 from hipslake.errors import HipslakeError
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions import heartbeat, intents, orphans, store_time
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import INTENTS

@@ -15,7 +15,7 @@ from hipslake.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import TOMBSTONES, tombstone, version_path
 from hipslake.versions.log import VersionLog
 

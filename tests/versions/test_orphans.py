@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hipslake.errors import StorageError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions import orphans
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, is_marked, mark_path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, VersionNotFoundError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans

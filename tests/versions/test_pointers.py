@@ -7,7 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import Pointers, VersionLog
 from hypothesis import given
 from hypothesis import strategies as st

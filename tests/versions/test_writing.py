@@ -14,7 +14,7 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans

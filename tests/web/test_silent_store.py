@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from hipslake.files.timeouts import Deadline, within
+from hipslake.storage.timeouts import Deadline, within
 from hipslake_airflow.bounded_pool import BoundedPool
 from hipslake_airflow.web.products import tables
 from hipslake_airflow.web.store import POOL

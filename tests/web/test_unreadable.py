@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake_airflow.web.runs import reports
 
 from tests.steps.nights import Survey

@@ -24,7 +24,7 @@ from hipslake.cube.store.files import planned, read_index, read_rows
 from hipslake.cube.store.joined_rows import read_joined
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.predicates.conditions import Conditions, Conjunction
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     import pandas as pd

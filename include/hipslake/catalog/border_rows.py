@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from hipslake.catalog.leaf_rows import range_of, told
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.conforming import conform
 from hipslake.specs.catalog import PositionSpec
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 
 
 class BorderRows:

@@ -32,7 +32,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixels import starts, stops
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

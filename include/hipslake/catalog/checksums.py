@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 CHECKSUMS = "SHA256SUMS"
 """The name of a list."""

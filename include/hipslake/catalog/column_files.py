@@ -12,7 +12,7 @@ from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PartitionSidecar, read_partition_sidecars
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class ColumnFiles(NamedTuple):

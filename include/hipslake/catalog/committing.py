@@ -11,7 +11,7 @@ from contextlib import suppress
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.ownership import check_owner
 from hipslake.errors import ConflictError, VersionNotFoundError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin

@@ -15,7 +15,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars
 from hipslake.specs.base import Frozen
 from hipslake.sphere.cells import Footprint
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class FilesChanged(Frozen):

@@ -16,7 +16,7 @@ from hipslake.catalog.partitions import COVERAGE_SCHEMA, Sidecar, sidecar_bytes
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def coverage_table(found: PointMap) -> pa.Table:

@@ -27,7 +27,7 @@ from hipslake.catalog.partitions import (
 )
 from hipslake.catalog.schema import hats_position, schema_text
 from hipslake.specs.catalog import CatalogSpec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 MAX_INLINE = 4096  # rows of a table that metadata.json holds itself, or one sidecar of a longer one
 

@@ -9,7 +9,7 @@ from hipslake.catalog.metadata import GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import read_partition_sidecars
 from hipslake.sphere.cells import Footprint
 from hipslake.sphere.pixels import starts
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _COLUMNS = ("order", "npix", "rows", "bytes")
 

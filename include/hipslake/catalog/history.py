@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.specs.base import Frozen
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class VersionKind(StrEnum):

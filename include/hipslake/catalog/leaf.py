@@ -20,7 +20,7 @@ from hipslake.specs.catalog import ParquetSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 if TYPE_CHECKING:
-    from hipslake.storage import Storage
+    from hipslake.storage.folder import Storage
 
 PAGE_BYTES = 128 * 1024
 LEVELS = {"zstd": 3, "gzip": 6}  # where the spec names none; zstd 3 has most of the gain of 15, far faster

@@ -16,14 +16,14 @@ from hipslake.catalog.merging import within
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import StorageError, VerificationError
-from hipslake.files.column_chunks import ColumnChunks, check_chunks
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.pruning import pushed_down
 from hipslake.predicates.tree import Predicate
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks, check_chunks
+from hipslake.storage.folder import Storage
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20

@@ -15,7 +15,7 @@ from hipslake.catalog.metadata import Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import ConflictError
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

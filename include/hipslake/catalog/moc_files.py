@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from hipslake.errors import RegionError
-from hipslake.files.plain_json import plain_json
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Moc, Region, parse_region
 from hipslake.sphere.regions.text import parse_moc
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 
 MOST_BYTES = 64 << 20
 """Of the file of a MOC; one of all surveys together at order 11 has fewer."""

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.joins.keys import KeyKind, key_codes, plain_keys
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 PIECE_ROWS = 4 << 20
 HELD_BYTES = 512 << 20

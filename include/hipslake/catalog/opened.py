@@ -20,7 +20,7 @@ from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.pixels import order29
 from hipslake.sphere.regions import Region
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from hipslake.catalog.metadata import CatalogMetadata, Owner
 from hipslake.errors import CatalogFormatError, SpecError, VersionNotFoundError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import sidecar_path
 from hipslake.errors import CatalogFormatError
-from hipslake.files.damage import damage_told
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.damage import damage_told
+from hipslake.storage.folder import Storage
 
 PARTITION_SCHEMA = pa.schema(
     [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass

@@ -23,7 +23,7 @@ from hipslake.errors import VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def read_parts(

@@ -16,10 +16,10 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import VerificationError
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

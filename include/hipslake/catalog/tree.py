@@ -15,7 +15,7 @@ from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import TreeNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.write_id import write_ids_in
 

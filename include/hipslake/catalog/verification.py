@@ -31,7 +31,7 @@ from hipslake.catalog.row_sets import RowBitmap
 from hipslake.engine.model import Stage
 from hipslake.engine.progress import Progress
 from hipslake.engine.this_process import ThisProcess
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 __all__ = [
     "ExpectedTotals",

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from hipslake.clustering.ranges import RangeBounds
 from hipslake.clustering.skipping import FileBoxes
 from hipslake.compaction.opened_parquet import opened_parquet
-from hipslake.files.column_chunks import ColumnChunks
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 from hipslake.tables.old_rows import names_in_file
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}

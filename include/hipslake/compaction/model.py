@@ -11,7 +11,7 @@ import pyarrow as pa
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.compaction.stored_values import RowSum
 from hipslake.specs.base import Frozen
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class Share(NamedTuple):

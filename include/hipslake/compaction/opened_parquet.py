@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
-from hipslake.files.parquet_failures import parquet_failures
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import parquet_failures
 
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 64 << 20

@@ -26,15 +26,15 @@ from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.compaction.opened_parquet import batch_rows, opened_parquet
 from hipslake.compaction.stored_values import RowSum, StoredRows
 from hipslake.errors import InputError, SpecError
-from hipslake.files.addresses import is_below
-from hipslake.files.atomic import sync_folder
-from hipslake.files.calendars import check_calendar, without_writer
-from hipslake.files.dictionaries import repeating_columns
-from hipslake.files.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
-from hipslake.files.plain_json import plain_json
 from hipslake.sources.links import refuse_links_out
 from hipslake.sources.table_formats import check_plain_folder
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below
+from hipslake.storage.atomic import sync_folder
+from hipslake.storage.calendars import check_calendar, without_writer
+from hipslake.storage.dictionaries import repeating_columns
+from hipslake.storage.folder import Storage
+from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
+from hipslake.storage.plain_json import plain_json
 
 MARK = b"hipslake.clustering"
 """In the key-value metadata of a file: what it was clustered by."""

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import Leaf, row_checksum
 from hipslake.errors import InputError
-from hipslake.files.int96 import NANOS_PER_DAY, StoredTimes, leaf_count
-from hipslake.files.parquet_footer import stored_footer
+from hipslake.storage.int96 import NANOS_PER_DAY, StoredTimes, leaf_count
+from hipslake.storage.parquet_footer import stored_footer
 
 _PER_SECOND = {"milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
 _DECIMAL_BYTES = 32

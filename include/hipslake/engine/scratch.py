@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Scratch
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _GROWTH = 4  # blocks are not encoded as data files are
 

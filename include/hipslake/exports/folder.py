@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from hipslake.errors import NotWritableError
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 
 MANIFEST = "_query.json"
 """What the folder holds, and of what it was made; it is written last."""

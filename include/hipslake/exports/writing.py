@@ -13,7 +13,7 @@ from hipslake.exports.fits import FitsTables
 from hipslake.exports.model import Origin, TableWriter
 from hipslake.exports.parquet import ParquetTables
 from hipslake.specs.export import ExportFormat
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _WRITERS: dict[ExportFormat, type[TableWriter]] = {
     ExportFormat.PARQUET: ParquetTables,

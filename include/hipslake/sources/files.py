@@ -11,7 +11,7 @@ from hipslake.errors import InputError, SourceNotFoundError
 from hipslake.sources.links import LinkBounds, places_of
 from hipslake.sources.model import SourceFile
 from hipslake.specs.environment import expand
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _MAGIC = re.compile(r"[*?\[]")
 _LONGEST_PATTERN = 4096  # PATH_MAX of Linux

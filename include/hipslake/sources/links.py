@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hipslake.errors import InputError
 from hipslake.specs.environment import expand
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 INPUTS = "HIPSLAKE_INPUTS"
 """The variable that lists, between blanks, where else files of forms and of links may lie."""

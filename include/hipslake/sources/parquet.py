@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
-from hipslake.files.calendars import check_calendar
-from hipslake.files.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 from hipslake.sources.conforming import conform
 from hipslake.sources.described import DescribedSource
 from hipslake.sources.files import check_unchanged, located
 from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.parquet_words import Reopen, longest_word
 from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
+from hipslake.storage.calendars import check_calendar
+from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 
 _ROWS_FOR_UNITS = 1 << 20  # of each file, whose INT96 times are looked at for their unit
 _VARIABLE_WIDTH = 64  # bytes assumed for a value whose type has no fixed width

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sources.csv.blocks import LONGEST_ROW
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion, most_bytes
 from hipslake.sources.model import SourceFile
 from hipslake.sources.reader import BATCH_BYTES
+from hipslake.storage.column_chunks import ColumnChunks
 
 _LARGE_DICTIONARY = 4 << 20  # bytes
 _DENSE = 100  # uncompressed bytes per compressed one

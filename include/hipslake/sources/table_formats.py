@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from hipslake.errors import InputError, NotReadableError, SpecError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _THREADS = 16  # folders that are looked into at once
 

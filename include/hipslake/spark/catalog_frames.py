@@ -20,11 +20,11 @@ from hipslake.catalog.parts import parts
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import select
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Region
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     from hipslake.catalog.opened import OpenedCatalog

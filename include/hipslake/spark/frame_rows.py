@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from hipslake.cube.store.row_sources import ParquetRows, parts_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _WRITTEN = "path string"
 _PART_BYTES = 64 << 20

@@ -7,9 +7,9 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from hipslake.files.access import for_workers
-from hipslake.files.timeouts import set_in
 from hipslake.spark.settings import SESSION, door_settings, launch_settings
+from hipslake.storage.access import for_workers
+from hipslake.storage.timeouts import set_in
 
 
 def open_session(name: str) -> SparkSession:

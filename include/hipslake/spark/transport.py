@@ -25,7 +25,7 @@ from hipslake.spark.kernel import start_write_out
 _FREEING_SECONDS = 0.2
 _GROUPS = 16
 _ALIGNMENT = 64  # of blocks in a file: what Arrow asks of buffers
-_PIECE = 64 << 10  # see hipslake.files.local
+_PIECE = 64 << 10  # see hipslake.storage.local
 _WRITTEN_OUT = 4 << 20  # bytes that the kernel is told to write out at once
 
 Pack = Callable[[int, pa.RecordBatch], pa.Buffer]

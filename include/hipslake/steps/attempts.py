@@ -11,7 +11,7 @@ from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.steps.margin.request import MARGINS
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 _FROZEN = "frozen.json"

@@ -17,7 +17,7 @@ from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Request
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_marked
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id

@@ -6,10 +6,10 @@ import os
 
 from hipslake.catalog.moc_files import file_of_region
 from hipslake.errors import RegionError
-from hipslake.files.addresses import is_below
 from hipslake.sources.links import INPUTS
 from hipslake.specs.environment import expand
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below
+from hipslake.storage.folder import Storage
 
 
 def check_region(region: str | None, warehouse: str) -> None:

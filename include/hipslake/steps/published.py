@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.specs.catalog import Mode
 from hipslake.steps.run import FrozenRun
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import head
 from hipslake.versions.intents import may_commit
 from hipslake.versions.log import VersionLog

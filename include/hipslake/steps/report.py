@@ -14,10 +14,10 @@ from typing import ClassVar, TypeVar
 from pydantic import AwareDatetime, Field
 
 from hipslake.errors import HipslakeError, StepError, VerificationError
-from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import RunFolder, now_utc, parse
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from pydantic import AwareDatetime, ValidationError
 
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
-from hipslake.files.addresses import is_below, is_same_address
 from hipslake.sources.model import SourceFile
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.source import SourceSpec
 from hipslake.steps.signing import signed, verified
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below, is_same_address
+from hipslake.storage.folder import Storage
 
 RUNS = "_runs"
 CATALOGS = "catalogs"

@@ -15,8 +15,8 @@ import os
 from typing import Any
 
 from hipslake.errors import StepError
-from hipslake.files.addresses import normal_address
-from hipslake.files.plain_json import plain_json
+from hipslake.storage.addresses import normal_address
+from hipslake.storage.plain_json import plain_json
 
 KEY = "HIPSLAKE_RUN_KEY"
 _FIELD = "signature"

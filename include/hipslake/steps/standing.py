@@ -25,7 +25,7 @@ from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import SinkReport, SinkRequest
 from hipslake.steps.upkeep.rollback_catalog import RollbackReport
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 _OF_CATALOGS = (PublishReport, AppendReport, RollbackReport, CompactReport, MarginReport, BuildIndexReport)

@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 from pyiceberg.table import Table
 
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 
 WRITES = "_writes"
 ATTEMPTS = "_versions/attempts"

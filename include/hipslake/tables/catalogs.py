@@ -18,10 +18,10 @@ from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, Reques
 from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 
 from hipslake.errors import SpecError, StorageError, StoreTimeoutError
-from hipslake.files.timeouts import timeouts
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
 from hipslake.specs.table import IcebergSpec
+from hipslake.storage.timeouts import timeouts
 from hipslake.tables.metadata_failures import metadata_failures
 from hipslake.tables.rest_catalog import LimitedRestCatalog
 

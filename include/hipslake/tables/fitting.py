@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from hipslake.errors import ConflictError
 from hipslake.specs.table import TableSpec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import (
     check_writable,
     find_table,

@@ -14,11 +14,11 @@ from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.table import Table
 
 from hipslake.errors import PlanError, SchemaMismatchError, StorageError
-from hipslake.files.calendars import check_calendar
-from hipslake.files.int96 import Unit, check_int96, int96_columns, unit_for
-from hipslake.files.parquet_failures import parquet_failures
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.calendars import check_calendar
+from hipslake.storage.folder import Storage
+from hipslake.storage.int96 import Unit, check_int96, int96_columns, unit_for
+from hipslake.storage.parquet_failures import parquet_failures
+from hipslake.storage.plain_json import plain_json
 from hipslake.tables.schemas import NAME_MAPPING, null_column
 
 _BATCH_ROWS = 1 << 18

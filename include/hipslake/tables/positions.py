@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from requests.exceptions import ConnectTimeout, ReadTimeout, RequestException
 from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from hipslake.files.timeouts import CONNECT, READ, REQUEST, deadline, timeouts
+from hipslake.storage.timeouts import CONNECT, READ, REQUEST, deadline, timeouts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 class LimitedRestCatalog(RestCatalog):
-    """A REST catalog that is waited for as `hipslake.files.timeouts` says, also for its tokens."""
+    """A REST catalog that is waited for as `hipslake.storage.timeouts` says, also for its tokens."""
 
     def _config_headers(self, session: Session) -> None:
         # The first that is done with a new session, which asks for a token before it is handed out.

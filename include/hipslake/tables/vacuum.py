@@ -21,10 +21,10 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from hipslake.errors import ConflictError, StorageError
-from hipslake.files.addresses import normal_address
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.addresses import normal_address
+from hipslake.storage.folder import Storage
 from hipslake.tables.attempts import announce_attempt, retract_attempt
 from hipslake.tables.catalogs import open_table, told_of, version_of
 from hipslake.tables.commit import asked_once, looked_for

@@ -20,9 +20,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from hipslake.files.addresses import normal_address
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.addresses import normal_address
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.tables.attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
 from hipslake.tables.catalogs import open_table, version_of
 from hipslake.tables.commit import commit_uuid

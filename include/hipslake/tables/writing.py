@@ -31,9 +31,9 @@ from pyiceberg.table import Table
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
 from hipslake.engine.reordering import in_order
-from hipslake.files.dictionaries import repeating_columns
 from hipslake.specs.partitioning import SortField
-from hipslake.storage import Storage
+from hipslake.storage.dictionaries import repeating_columns
+from hipslake.storage.folder import Storage
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.partitioning import sort_order
 from hipslake.tables.schemas import NAME_MAPPING, arrow_schema, with_name_mapping

@@ -12,7 +12,7 @@ from hipslake.errors import (
     NotWritableError,
     StorageError,
 )
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import head, version_path
 from hipslake.versions.heartbeat import refuse_swept
 from hipslake.versions.intents import announce

@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from hipslake.errors import CatalogFormatError
-from hipslake.files.plain_json import plain_json
+from hipslake.storage.plain_json import plain_json
 
 POINTER = "metadata.json"
 """A copy of the newest version: what readers read first."""

@@ -23,9 +23,9 @@ from datetime import datetime
 from types import TracebackType
 
 from hipslake.errors import StorageError
-from hipslake.files.plain_json import plain_json
-from hipslake.files.timeouts import seconds_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
+from hipslake.storage.timeouts import seconds_of
 from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import new_write_id
 

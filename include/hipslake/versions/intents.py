@@ -19,7 +19,7 @@ from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import VERSIONS, version_path
 from hipslake.versions.heartbeat import mark
 

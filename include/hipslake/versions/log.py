@@ -19,7 +19,7 @@ from hipslake.errors import (
     NotReadableError,
     VersionNotFoundError,
 )
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.creating import Outcome, create_version
 from hipslake.versions.digest import is_intact
 from hipslake.versions.files import (

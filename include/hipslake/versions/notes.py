@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hipslake.errors import NotReadableError
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.versions.files import MOST_VERSIONS, TOMBSTONES
 
 _CHECKSUM = "sha256"

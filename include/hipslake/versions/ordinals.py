@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from hipslake.errors import StorageError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ORDINALS = "_versions/ordinals"
 MAX_ORDINAL = (1 << 23) - 1  # with 40 bits for the row, a `_row` stays positive

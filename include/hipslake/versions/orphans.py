@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT, POINTER, TOMBSTONES, VERSIONS
 from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, pulse, stale_seconds
 from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from hipslake.errors import CatalogFormatError, ConflictError, HipslakeError, VersionNotFoundError
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id

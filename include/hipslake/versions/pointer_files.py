@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT, version_path
 
 

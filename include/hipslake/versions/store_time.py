@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from functools import cached_property
 
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import VERSIONS
 
 

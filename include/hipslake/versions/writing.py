@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.intents import fence, may_commit
 from hipslake.versions.log import VersionLog

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
-from hipslake.files.access import CONNECTION, StoreAccess
+from hipslake.storage.access import CONNECTION, StoreAccess
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -16,7 +16,7 @@ from hipslake_airflow.hooks.storage import storage_access
 from hipslake_airflow.source_files import count_files
 
 if TYPE_CHECKING:
-    from hipslake.files.access import StoreAccess
+    from hipslake.storage.access import StoreAccess
 
 LISTING = "HIPSLAKE_LISTING_SECONDS"
 _SECONDS = 120.0
@@ -77,7 +77,7 @@ class SourceFilesTrigger(BaseTrigger):
 
     async def _count(self, access: StoreAccess | None) -> int:
         """Return how many files there are; `StoreTimeoutError` where the store does not tell in time."""
-        from hipslake.files.timeouts import Deadline, seconds_of
+        from hipslake.storage.timeouts import Deadline, seconds_of
 
         seconds = seconds_of(os.environ, LISTING, _SECONDS)
         end = Deadline(time.monotonic() + seconds, seconds, LISTING)

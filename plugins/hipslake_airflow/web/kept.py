@@ -8,7 +8,7 @@ from threading import TIMEOUT_MAX, Lock
 from typing import TypeVar, cast
 
 from hipslake.errors import StoreTimeoutError
-from hipslake.files.timeouts import deadline
+from hipslake.storage.timeouts import deadline
 
 Value = TypeVar("Value")
 

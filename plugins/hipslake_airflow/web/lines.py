@@ -6,7 +6,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.tree import has_tree
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class Line(Frozen):

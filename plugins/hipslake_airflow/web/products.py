@@ -10,7 +10,7 @@ from hipslake.errors import HipslakeError, StoreTimeoutError
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction import COMPACTION
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from hipslake_airflow.web.shown import shown
 

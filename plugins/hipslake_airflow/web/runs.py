@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow.models.dagrun import DagRun
 from hipslake.errors import NotReadableError
-from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 

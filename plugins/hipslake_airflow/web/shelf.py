@@ -12,7 +12,7 @@ from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.cells import Cells, Footprint, gather
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.run import CATALOGS, catalog_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
 from pydantic_core import to_json
 

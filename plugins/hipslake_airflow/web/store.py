@@ -9,8 +9,8 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends
 from hipslake.errors import StorageError
-from hipslake.files.access import CONNECTION, StoreAccess, asked_as
-from hipslake.files.timeouts import Deadline, seconds_of
+from hipslake.storage.access import CONNECTION, StoreAccess, asked_as
+from hipslake.storage.timeouts import Deadline, seconds_of
 
 from hipslake_airflow.bounded_pool import BoundedPool
 from hipslake_airflow.hooks.storage import access_of

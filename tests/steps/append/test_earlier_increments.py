@@ -23,7 +23,7 @@ from hipslake.catalog.partitions import Sidecar
 from hipslake.errors import CatalogFormatError
 from hipslake.steps.ingest import version_metadata
 from hipslake.steps.ingest.version_metadata import with_increment
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.catalog.leftovers import missing, orphans

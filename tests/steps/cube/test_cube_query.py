@@ -35,7 +35,7 @@ from hipslake.steps.cube import query_cube
 from hipslake.steps.cube.query_request import FATES, CubeQueryReport, CubeQueryRequest, bytes_to_read
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from pydantic import ValidationError
 
 from tests.processes import killed

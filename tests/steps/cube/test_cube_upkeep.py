@@ -33,7 +33,7 @@ from hipslake.steps.cube.cube_upkeep import (
 )
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.processes import killed

@@ -31,7 +31,7 @@ from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import now_utc, run_uri
 from hipslake.steps.upkeep.old_runs import old_runs
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.steps.in_process import ingest, start, write_spec
 

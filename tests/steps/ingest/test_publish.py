@@ -13,7 +13,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.errors import CatalogFormatError, ConflictError, SourceNotFoundError, VerificationError
 from hipslake.steps.run import RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.steps.in_process import (

@@ -23,7 +23,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.steps.run import RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations

@@ -16,7 +16,7 @@ from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.write_request import WriteRequest
 from hipslake.steps.margin import state as margin_state
 from hipslake.steps.run import RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.steps import in_process
 from tests.steps.append.test_sources_grow import night

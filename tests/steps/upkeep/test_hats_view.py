@@ -10,7 +10,7 @@ from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Unchanged
 from hipslake.steps.upkeep import hats_view
 from hipslake.steps.upkeep.hats_view import show_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions, pinning_writes
 

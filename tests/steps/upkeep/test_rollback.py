@@ -10,7 +10,7 @@ from hipslake.errors import SpecError, VersionNotFoundError
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import rollback_catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 
 from tests.steps.in_process import freeze, show, start, write_spec

@@ -18,7 +18,7 @@ from hipslake.specs.catalog import Unchanged
 from hipslake.steps.upkeep import hats_view
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.steps.upkeep.pointers import point_at_newest, pointers_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 from tests.catalog.leftovers import missing, orphans
 from tests.readers.outside import (

@@ -12,7 +12,7 @@ from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.steps.upkeep import vacuum_catalog
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 
 from tests.catalog.leftovers import orphans

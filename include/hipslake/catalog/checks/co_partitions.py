@@ -25,7 +25,7 @@ from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import HipslakeError, VersionNotFoundError
 from hipslake.joins.keys import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 PASS_PAIRS = 32 << 20  # pairs that an engine which holds them all is given at once, 20 bytes each

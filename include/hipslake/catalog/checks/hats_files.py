@@ -21,10 +21,10 @@ from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.tree import writes_of_pointers
 from hipslake.errors import CatalogFormatError
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_signed
 from hipslake.versions.files import head, version_path
 from hipslake.versions.log import VersionLog

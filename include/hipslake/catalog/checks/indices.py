@@ -26,7 +26,7 @@ from hipslake.errors import HipslakeError
 from hipslake.joins.keys import key_codes, mixed_bits, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _TASKS_PER_CORE = 4
 _WORD = 1 << 64

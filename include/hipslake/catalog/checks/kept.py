@@ -11,7 +11,7 @@ from hipslake.catalog.checks.seen import SeenFiles
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.checks.whole_log import WholeLog
 from hipslake.engine.model import Engine
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def verify_older(

@@ -18,13 +18,13 @@ from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_sets import RowBitmap
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
-from hipslake.files.column_chunks import ColumnChunks
-from hipslake.files.parquet_footer import FooterError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_footer import FooterError
 
 BATCH_ROWS = 1 << 17
 # What pyarrow raises at damaged files: the last two where a number or a name in the footer is wrong.

@@ -25,7 +25,7 @@ from hipslake.catalog.standing import Standing
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margins import border_of, margin_pairs, rows_within, tiles_near
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _EITHER_WAY = 1e-6  # arcseconds around the limit
 _WHOLE_SKY = Pixel(0, 0).interval[0], Pixel(0, 11).interval[1]

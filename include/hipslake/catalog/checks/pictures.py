@@ -9,7 +9,7 @@ from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checks.version_files import text_of
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _END = b"IEND"

@@ -11,7 +11,7 @@ from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checks.version_files import text_of
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
 from hipslake.catalog.metadata import Rejects
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _MEND = "restore it from a copy, or ingest the rows again; no reader of the catalog needs it"
 

@@ -16,7 +16,7 @@ from hipslake.catalog.layouts import tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.tree import lies_in_own_write, marker_text
 from hipslake.specs.catalog import Layout
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 
 

@@ -20,7 +20,7 @@ from hipslake.catalog.partitions import (
     read_sidecar,
 )
 from hipslake.errors import CatalogFormatError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class _Asked(NamedTuple):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checks.version_files import number_of, text_of, version_problem
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_intact
 from hipslake.versions.files import POINTER, version_path
 from hipslake.versions.log import Pointers, VersionLog

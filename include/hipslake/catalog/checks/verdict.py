@@ -32,7 +32,7 @@ from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import Layout
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups
 _SLICE = 4096  # partitions turned into objects at a time

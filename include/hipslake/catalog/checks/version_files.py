@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import CatalogFormatError, NotReadableError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_intact
 from hipslake.versions.files import head, version_path
 from hipslake.versions.write_id import is_write_id

@@ -12,7 +12,7 @@ from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKin
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
 

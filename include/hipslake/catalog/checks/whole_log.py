@@ -12,8 +12,8 @@ from hipslake.catalog.checks.threads import in_threads
 from hipslake.catalog.checks.version_files import log_problem, text_of, version_problem
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
-from hipslake.files.plain_json import plain_json
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.versions.digest import is_intact, is_signed
 from hipslake.versions.files import (
     TOMBSTONES,

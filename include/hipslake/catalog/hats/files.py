@@ -30,7 +30,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Mar
 from hipslake.errors import VerificationError
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog

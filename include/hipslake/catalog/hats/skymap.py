@@ -23,7 +23,7 @@ from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.sphere.healpix import pixel_functions
 from hipslake.sphere.pixels import MAX_ORDER, order29
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap, LogNorm

@@ -35,7 +35,7 @@ from hipslake.specs.join import MotionColumns
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000

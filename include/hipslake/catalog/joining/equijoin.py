@@ -20,7 +20,7 @@ from hipslake.joins.alignment import overlaps
 from hipslake.joins.columns import MatchColumns
 from hipslake.joins.equijoin import JoinKind, equijoin_columns, equijoined, suffixes_of
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

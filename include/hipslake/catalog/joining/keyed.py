@@ -16,7 +16,7 @@ from hipslake.catalog.selection import joined_schema, select
 from hipslake.joins.keys import key_kind
 from hipslake.predicates.tree import Predicate
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 PIECE_ROWS = 500_000  # of either side that are joined at once, about
 _BATCH_ROWS = 1 << 16

@@ -24,7 +24,7 @@ from hipslake.specs.catalog import PositionSpec
 from hipslake.specs.join import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import summed_by_leaf
-from hipslake.files.column_chunks import ColumnChunks
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from hipslake.catalog.selection import Selection, select
 from hipslake.predicates.tree import Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from hipslake.errors import SpecError
 from hipslake.joins.columns import MatchColumns
 from hipslake.joins.time_series import check_nested_name, nested, nested_field
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _NESTED = " nested"  # columns of the sources stand in a struct: they never meet those of the objects
 

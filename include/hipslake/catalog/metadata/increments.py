@@ -16,7 +16,7 @@ from hipslake.catalog.partitions import (
     table_of,
 )
 from hipslake.specs.base import Frozen
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class SourceEntry(Frozen):

@@ -19,7 +19,7 @@ from hipslake.catalog.schema import schema_of_text
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import ParquetSpec
 from hipslake.specs.threshold import Threshold
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class Column(Frozen):

@@ -21,10 +21,10 @@ from hipslake.catalog.metadata.owner import Owner, likely_owners
 from hipslake.catalog.metadata.text import render
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
-from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog import Layout
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.versions.digest import UNSIGNED, signed
 
 FORMAT: Final = "hipslake"

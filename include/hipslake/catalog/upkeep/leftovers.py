@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.specs.base import Frozen
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import old_temporary_files
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.catalog.partitions import read_partition_sidecars, write_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _AFTER_SLASH = chr(ord("/") + 1)
 

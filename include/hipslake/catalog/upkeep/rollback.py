@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import SpecError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import pin_path

@@ -18,8 +18,8 @@ from hipslake.cube.store.files import PATH, ROWS, encoded
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeAlignment, CubeMetadata, FilesTable
 from hipslake.errors import CatalogFormatError, CubeError
-from hipslake.files.damage import damage_told
-from hipslake.storage import Storage
+from hipslake.storage.damage import damage_told
+from hipslake.storage.folder import Storage
 
 _NAME = "_alignment"  # no dataset is called so
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores, together
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

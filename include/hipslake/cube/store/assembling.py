@@ -28,7 +28,7 @@ from hipslake.engine.model import Engine
 from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
 from hipslake.specs.cube import CubeSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 
 

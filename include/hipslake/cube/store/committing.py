@@ -12,7 +12,7 @@ from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog
 from hipslake.versions.pins import Pin, give_up

@@ -25,7 +25,7 @@ from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIn
 from hipslake.cube.store.offers import Offer
 from hipslake.cube.store.writing import COLUMN, FILE, INDEX, KIND, REMOVED
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.write_id import is_write_id
 
 _MOST_PARTS = 64  # of an index, before they are written as one

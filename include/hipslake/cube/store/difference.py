@@ -11,7 +11,7 @@ from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.files import PATH, ROWS, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.specs.base import Frozen
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class DatasetDifference(Frozen):

@@ -15,11 +15,11 @@ from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
 from hipslake.errors import CatalogFormatError
-from hipslake.files.column_chunks import check_chunks
-from hipslake.files.damage import damage_told
 from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.pruning import pushed_down
-from hipslake.storage import Storage
+from hipslake.storage.column_chunks import check_chunks
+from hipslake.storage.damage import damage_told
+from hipslake.storage.folder import Storage
 
 PATH, ROWS, BYTES, SHA256 = "__path", "__rows", "__bytes", "__sha256"
 ABOUT_FILES = [

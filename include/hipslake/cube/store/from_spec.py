@@ -13,7 +13,7 @@ from hipslake.cube.store.sources import source_now
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube import CubeSpec
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def build_from_spec(

@@ -25,7 +25,7 @@ from hipslake.cube.store.layout import joined_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
 from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores
 from hipslake.engine.model import Engine
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 JOINED = "_joined"  # no dataset is called so
 

@@ -11,7 +11,7 @@ from hipslake.catalog.leaf_rows import told
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.errors import CubeError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def read_joined(cube: Storage, metadata: CubeMetadata, columns: Sequence[str] | None = None) -> pa.Table:

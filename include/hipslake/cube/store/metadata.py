@@ -14,9 +14,9 @@ from pydantic import AwareDatetime, Field, ValidationError
 from hipslake.catalog.schema import schema_of_text
 from hipslake.cube.dataset import listed
 from hipslake.errors import CatalogFormatError, CubeError
-from hipslake.files.plain_json import plain_json
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeColumns
+from hipslake.storage.plain_json import plain_json
 
 FORMAT: Final = "hipslake-cube"
 FORMAT_VERSION: Final = 1

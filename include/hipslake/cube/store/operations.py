@@ -23,7 +23,7 @@ from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeError
 from hipslake.specs.cube import CubeColumns
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 FILE_ROWS = 4_000_000
 

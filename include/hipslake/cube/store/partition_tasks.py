@@ -15,7 +15,7 @@ from hipslake.cube.outcome import read_partition
 from hipslake.cube.plan import PartitionRead, QueryPlan
 from hipslake.cube.store.files import read_rows
 from hipslake.predicates.conditions import Conjunction
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 Shares = tuple[tuple[PartitionRead, ...], ...]
 """What each task reads, in the order of the plan; a group is never in two."""

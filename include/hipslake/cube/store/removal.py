@@ -19,7 +19,7 @@ from hipslake.cube.store.use import check_unused
 from hipslake.errors import CubeError
 from hipslake.predicates.condition_text import parse_conditions
 from hipslake.predicates.conditions import Conditions, Conjunction
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.write_id import is_write_id
 
 

@@ -27,7 +27,7 @@ from hipslake.errors import CubeError
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import write_export
 from hipslake.specs.export import ExportFormat
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _LONGEST_FOLDER = 255  # bytes of a name, on most file systems
 

@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from hipslake.catalog.leaf_rows import told
 from hipslake.cube.dataset import listed
 from hipslake.errors import CubeError, CubeRowsError, SchemaMismatchError, SourceNotFoundError
-from hipslake.files.calendars import check_calendar
-from hipslake.files.entry import Entry
-from hipslake.files.int96 import check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 from hipslake.sources.links import LinkBounds, places_of, refuse_links_out
 from hipslake.sources.plain_types import plain_type, with_plain_types
 from hipslake.sources.table_formats import check_plain_files
-from hipslake.storage import Storage
+from hipslake.storage.calendars import check_calendar
+from hipslake.storage.entry import Entry
+from hipslake.storage.folder import Storage
+from hipslake.storage.int96 import check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 
 PART_ROWS = 1 << 20
 """Of a part, about, where a source can choose."""

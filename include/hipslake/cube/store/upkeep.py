@@ -24,7 +24,7 @@ from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError, VerificationError
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 
 _THREADS = 8

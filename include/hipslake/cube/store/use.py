@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hipslake.cube.dataset import listed
 from hipslake.errors import ConflictError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live
 from hipslake.versions.pins import pinning_writes
 from hipslake.versions.write_id import is_write_id

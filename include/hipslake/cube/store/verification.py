@@ -13,7 +13,7 @@ from hipslake.cube.store.files import PATH, ROWS, SHA256, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import VerificationError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _TASKS_PER_CORE = 4
 _SAID = pa.schema([("problem", pa.string())])

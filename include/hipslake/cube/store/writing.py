@@ -32,7 +32,7 @@ from hipslake.cube.store.row_sources import PART_ROWS
 from hipslake.engine.model import Block, Engine, Routed, Scratch
 from hipslake.engine.narrowing import gathered, narrowed, widened
 from hipslake.errors import VerificationError
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _Made = tuple[pa.Table, pa.Buffer]
 

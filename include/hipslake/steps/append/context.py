@@ -12,7 +12,7 @@ from hipslake.steps.attempts import FrozenState
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class AppendRun:

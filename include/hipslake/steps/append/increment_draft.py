@@ -22,7 +22,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.steps.ingest.histogram_request import HistogramReport
 from hipslake.steps.ingest.version_metadata import assembled, check_total, increment_of
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def changed_groups(

@@ -7,7 +7,7 @@ from datetime import datetime
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import InputError, SpecError
 from hipslake.steps.run import FrozenInputs, FrozenRun
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def check_not_shared(base: CatalogMetadata, run: FrozenRun, inputs: FrozenInputs, catalog: Storage) -> None:

@@ -29,7 +29,7 @@ from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.ingest.write_state import GroupPlan, WriteState
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class Attempt(Frozen):

@@ -17,7 +17,7 @@ from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.sphere.pixels import starts
 from hipslake.steps.report import Report, Request
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 COMPACTIONS = "compact/attempts"
 """The folder of the attempts, in the run folder; each is named by its write id."""

@@ -29,7 +29,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing

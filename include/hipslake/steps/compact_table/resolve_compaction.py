@@ -16,7 +16,7 @@ from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class FrozenCompaction(Frozen):

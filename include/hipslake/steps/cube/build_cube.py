@@ -14,7 +14,7 @@ from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.engine.model import Engine
 from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import Phases
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from hipslake.specs.cube import CubeSpec
 from hipslake.steps.cube.cube_report import CubeReport
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class FrozenCube(Frozen):

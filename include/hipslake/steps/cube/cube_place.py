@@ -6,10 +6,10 @@ import re
 
 from hipslake.cube.store.layout import CUBES, cube_uri
 from hipslake.errors import NotWritableError, SpecError
-from hipslake.files.addresses import is_below, normal_address
 from hipslake.specs.base import NAME_PATTERN
 from hipslake.steps.export.outputs import OUTPUTS, check_allowed, is_listed, refuse_published
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below, normal_address
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.write_id import is_write_id
 

@@ -27,7 +27,7 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.cube.cube_place import changed_root, name_of
 from hipslake.steps.cube.cube_report import CubeReport, CubeRequest
 from hipslake.steps.report import Phases
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 STARTED = "cube_delete/started"

@@ -9,7 +9,7 @@ from pydantic import AwareDatetime, Field
 from hipslake.steps.cube.cube_place import cube_root
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import now_utc
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class CubeRequest(Request):

@@ -30,7 +30,7 @@ from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"

@@ -27,7 +27,7 @@ from hipslake.steps.cube.query_request import (
 )
 from hipslake.steps.report import Phases
 from hipslake.steps.tables import write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 
 _LEAST_TASK_BYTES = 8 << 20

@@ -20,7 +20,6 @@ from hipslake.errors import SpecError
 from hipslake.exports.folder import NewFolder
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import check_format
-from hipslake.files.addresses import is_below
 from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
 from hipslake.specs.export import ExportFormat
@@ -28,6 +27,7 @@ from hipslake.steps.cube.cube_place import cube_root
 from hipslake.steps.export.outputs import output_uri, refuse_published
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import now_utc
+from hipslake.storage.addresses import is_below
 
 FATES = "cube_query/fates.parquet"
 """In the run folder: the partitions of the cube, and what became of each."""

@@ -6,9 +6,9 @@ import os
 from contextlib import suppress
 
 from hipslake.errors import SpecError, StorageError
-from hipslake.files.addresses import is_below, normal_address
 from hipslake.specs.environment import expand
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below, normal_address
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import VERSIONS
 
 EXPORTS = "exports"
@@ -60,7 +60,7 @@ def check_allowed(uri: str, warehouse: str) -> None:
     Parameters
     ----------
     uri, warehouse : str
-        In any form; compared as `hipslake.files.addresses` does.
+        In any form; compared as `hipslake.storage.addresses` does.
 
     Raises
     ------

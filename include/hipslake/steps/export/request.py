@@ -19,7 +19,7 @@ from hipslake.steps.export.outputs import output_uri, refuse_published
 from hipslake.steps.given_files import check_region
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri, now_utc
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import pinning
 

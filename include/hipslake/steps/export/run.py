@@ -27,7 +27,7 @@ from hipslake.steps.export.request import (
 )
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 PIECES = "export/pieces"
 _RESULT = pa.schema([("piece", pa.int64()), ("rows", pa.int64())])

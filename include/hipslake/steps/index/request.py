@@ -16,7 +16,7 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 INDEX_ATTEMPTS = "index/attempts"
 """The folder of the attempts at published versions, in the run folder; each is named by its write id."""

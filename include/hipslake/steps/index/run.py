@@ -30,7 +30,7 @@ from hipslake.steps.ingest.draft import draft_leaves
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.writing import writing

@@ -20,7 +20,7 @@ from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.tree import PixelTree
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 SAMPLE = pa.schema([("rows", pa.binary())])
 WRITTEN = pa.schema([("file", pa.string())])

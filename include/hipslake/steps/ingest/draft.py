@@ -15,7 +15,7 @@ from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.margin.margin_draft import margins_made
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> CatalogMetadata:

@@ -30,7 +30,7 @@ from hipslake.sources import Source, Split
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_rows import runs_of_splits
 from hipslake.steps.run import FrozenObjects, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 
 log = logging.getLogger(__name__)

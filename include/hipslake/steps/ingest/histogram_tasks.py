@@ -20,7 +20,7 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
 from hipslake.steps.ingest.split_rows import Chunk, chunks
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 RESULT = pa.schema([("report", pa.string())])
 

@@ -20,7 +20,7 @@ from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 
 MOST_NAMED = 20

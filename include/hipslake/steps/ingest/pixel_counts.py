@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.planning.histogram import count_pixels, pixel_numbers
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _MERGE_CELLS = 1 << 23
 _DENSE_ORDER = 11  # up to here all pixels of the sky fit into 400 MB

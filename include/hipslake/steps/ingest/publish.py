@@ -19,7 +19,7 @@ from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files

@@ -17,7 +17,7 @@ from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import RunFolder, Window, catalog_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 

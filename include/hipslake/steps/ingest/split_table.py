@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hipslake.sources.model import SourceFile, Split
 from hipslake.steps.tables import read_table, write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _COLUMNS = ("file", "uri", "size", "stamp", "place", "unit", "start", "stop")
 

@@ -30,7 +30,7 @@ from hipslake.steps.ingest.coverage import coverage_of
 from hipslake.steps.ingest.histogram_request import HistogramReport
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def increment_of(

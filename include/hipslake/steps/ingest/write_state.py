@@ -20,7 +20,7 @@ from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.rejected_rows import write_rejects
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, chunks, runs_of_splits
 from hipslake.steps.ingest.write_state import WriteState, load_write_state
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once

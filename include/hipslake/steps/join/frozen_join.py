@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hipslake.files.plain_json import plain_json
 from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
 from hipslake.steps.join.equijoin_request import FrozenEquijoin
 from hipslake.steps.join.request import FROZEN
 from hipslake.steps.run import RunFolder, parse
+from hipslake.storage.plain_json import plain_json
 
 
 def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:

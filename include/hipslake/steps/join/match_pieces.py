@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.merging import keys_of, within
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 BATCH_ROWS = 1 << 17
 

@@ -27,7 +27,7 @@ from hipslake.steps.join.request import COUNTS
 from hipslake.steps.join.state import counts_path, only_group, store_matched
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def plan_outcome(

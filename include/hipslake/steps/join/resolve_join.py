@@ -26,7 +26,7 @@ from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import abandon
 

@@ -30,7 +30,7 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import pinning

@@ -20,7 +20,7 @@ from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _STRETCHES = "join/stretches.parquet"
 _MATCHED_STRETCHES = "join/matched.parquet"

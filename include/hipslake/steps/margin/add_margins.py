@@ -20,7 +20,7 @@ from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.request import missing_margins
 from hipslake.steps.margin.state import MarginOrder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing

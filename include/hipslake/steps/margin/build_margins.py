@@ -21,7 +21,7 @@ from hipslake.sphere.tree import PixelTree
 from hipslake.steps.margin.request import FILES_SCHEMA
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import RESULT_SCHEMA, MarginTask
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _PIXEL_SIDE = np.sqrt(np.pi / 3.0)  # radians, of a base pixel if it were a square
 

@@ -12,7 +12,7 @@ from hipslake.specs.margin import margin_name
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.margin.request import margin_files
 from hipslake.steps.run import FrozenRun, RunFolder
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def margins_made(folder: RunFolder) -> tuple[Margin, ...]:

@@ -29,7 +29,7 @@ from hipslake.steps.ingest.write_request import (
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 MARGIN_FILES = "margin/partitions.parquet"
 """The files of a run's margins, in the run folder."""

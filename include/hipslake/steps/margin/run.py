@@ -18,7 +18,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 
 

@@ -24,7 +24,7 @@ from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.specs.margin import margin_name
 from hipslake.sphere.tree import PixelTree
 from hipslake.steps.tables import read_table, write_table
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 MEMORY_PER_BYTE = 3  # of a leaf file, about
 

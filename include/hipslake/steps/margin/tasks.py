@@ -21,7 +21,7 @@ from hipslake.sphere.margins import MarginPairs, border_of, margin_pairs, rows_w
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.steps.ingest.write_tasks import LeafWriter
 from hipslake.steps.margin.state import MarginWork, load_work
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 ADDED, REMOVED = "added", "removed"
 RESULT_SCHEMA = pa.schema([("margin", pa.string()), ("change", pa.string()), *PARTITION_SCHEMA])

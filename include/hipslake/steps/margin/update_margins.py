@@ -24,7 +24,7 @@ from hipslake.sphere.tree import PixelTree
 from hipslake.steps.margin.build_margins import run_tasks
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import ADDED, REMOVED
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 _TILE_BYTES = 64 << 10  # what is expected to come near a tile
 

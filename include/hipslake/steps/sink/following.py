@@ -21,7 +21,7 @@ from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.steps.sink.sink_rows import NewRows, runs_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.descent import Descent, Rewriting
 from hipslake.tables.old_rows import StoredFile, read_data_file
 

@@ -21,7 +21,7 @@ from hipslake.steps.sink.new_rows import Counted
 from hipslake.steps.sink.sink_rows import Interval, NewRows
 from hipslake.steps.sink.taking_out import follow_sink
 from hipslake.steps.sink.upsert import find_old_versions
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.data_files import check_no_delete_files, live_files
 from hipslake.tables.lineage import files_by_write
 from hipslake.tables.old_rows import StoredFile, read_data_file

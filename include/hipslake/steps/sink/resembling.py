@@ -21,7 +21,7 @@ from hipslake.engine.model import Block, Engine, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.steps.sink.following import Followed, hashes_of_rows
 from hipslake.steps.sink.sink_rows import runs_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.positions import Positions
 

@@ -27,7 +27,7 @@ from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import find_table, open_catalog
 from hipslake.tables.older_sinks import same_digest
 from hipslake.tables.order import CatalogRows, SinkOrder

@@ -18,7 +18,7 @@ from hipslake.steps.sink.request import (
     told_of_refused,
 )
 from hipslake.steps.sink.table_sink import sink
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.versions.pins import pinning
 

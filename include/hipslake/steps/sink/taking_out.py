@@ -28,7 +28,7 @@ from hipslake.specs.partitioning import PartitionField
 from hipslake.steps.sink.following import Followed, follow_rows
 from hipslake.steps.sink.resembling import resembling
 from hipslake.steps.sink.sink_rows import NewRows, without
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.descent import Descent, descent_of
 from hipslake.tables.old_rows import StoredFile, read_data_file
 from hipslake.tables.positions import Positions

@@ -19,7 +19,7 @@ from hipslake.specs.partitioning import PartitionField
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.sink.file_plan import OldFile
 from hipslake.steps.sink.sink_rows import NewRows, runs_of, without
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.tables.old_rows import read_data_file
 from hipslake.tables.positions import Positions
 from hipslake.tables.shuffle import ShufflePlan

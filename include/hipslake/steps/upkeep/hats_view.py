@@ -25,7 +25,7 @@ from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinning
 

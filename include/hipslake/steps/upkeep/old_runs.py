@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from hipslake.files.plain_json import plain_json
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.compact.request import COMPACTIONS
 from hipslake.steps.run import RUNS, RunFolder, catalog_uri, now_utc
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
+from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import is_live
 
 log = logging.getLogger(__name__)

@@ -33,7 +33,7 @@ from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest
 from hipslake.steps.upkeep.trees_anew import build_anew
 from hipslake.steps.upkeep.verify import problems_around
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_number, version_path
 from hipslake.versions.log import Pointers, VersionLog
 from hipslake.versions.notes import note, noted

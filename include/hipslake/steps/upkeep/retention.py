@@ -15,7 +15,7 @@ from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.specs.vacuum import Retention
 from hipslake.steps.report import Report, Request
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from hipslake.catalog.upkeep.rollback import roll_back
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class RollbackRequest(Request):

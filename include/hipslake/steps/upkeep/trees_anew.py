@@ -14,7 +14,7 @@ from hipslake.catalog.tree import marker_text
 from hipslake.specs.catalog import Layout
 from hipslake.steps.upkeep.hats_view import point_map_of, second_name
 from hipslake.steps.upkeep.pointers import unchanged_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 def build_anew(catalog: Storage, metadata: CatalogMetadata, paths: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.retention import RetentionReport, RetentionRequest
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 
 class VacuumRequest(RetentionRequest):

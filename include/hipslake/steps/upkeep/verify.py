@@ -18,7 +18,7 @@ from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import TREE_POINTERS, WHERE_TO_LOOK, pointers_of
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 

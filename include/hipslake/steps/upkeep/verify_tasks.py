@@ -31,7 +31,7 @@ from hipslake.steps.upkeep.verify import (
     problems_around,
     subject,
 )
-from hipslake.storage import Storage
+from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
 

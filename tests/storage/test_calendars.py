@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import InputError
-from hipslake.files.calendars import check_calendar
 from hipslake.sources import open_source
 from hipslake.specs.source import SourceSpec
+from hipslake.storage.calendars import check_calendar
 
 from tests.compaction.compacting import compact, files_in, request
 from tests.tables.sinking import Lake

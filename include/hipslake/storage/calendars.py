@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
-from hipslake.files.column_chunks import ColumnChunks
-from hipslake.files.int96 import StoredTimes, leaf_count, leaves_of
-from hipslake.files.parquet_footer import stored_footer
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.int96 import StoredTimes, leaf_count, leaves_of
+from hipslake.storage.parquet_footer import stored_footer
 
 _FIRST_DATE = -141_427  # 1582-10-15, the first day of the Gregorian calendar, in days since 1970
 _FIRST_TIME = -25_567  # 1900-01-01: of later times no zone differs

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
-from hipslake.files.parquet_footer import FooterError
+from hipslake.storage.parquet_footer import FooterError
 
 _ENCRYPTED = ("encrypt", "decrypt", "PARE")
 _RAISED = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, ValueError, MemoryError)

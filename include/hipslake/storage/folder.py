@@ -1,6 +1,6 @@
 """The one door to files and objects: a folder on any file system, with writes that are whole or not at all.
 
-Credentials and endpoints of a store come from the environment (`AWS_...` for S3: `hipslake.files.access`),
+Credentials and endpoints of a store come from the environment (`AWS_...` for S3: `hipslake.storage.access`),
 never from a URI. Web servers are read only.
 """
 
@@ -17,14 +17,14 @@ from typing import Any, BinaryIO, Literal, overload
 from fsspec.core import split_protocol
 
 from hipslake.errors import NotWritableError, PathError
-from hipslake.files import atomic
-from hipslake.files.addresses import is_same_address
-from hipslake.files.atomic import is_unfinished
-from hipslake.files.entry import Entry, Files, Matches
-from hipslake.files.failures import Doing, told
-from hipslake.files.local import LocalFiles
-from hipslake.files.objects import ObjectFiles
-from hipslake.files.protocols import check_protocol, refuse_secret
+from hipslake.storage import atomic
+from hipslake.storage.addresses import is_same_address
+from hipslake.storage.atomic import is_unfinished
+from hipslake.storage.entry import Entry, Files, Matches
+from hipslake.storage.failures import Doing, told
+from hipslake.storage.local import LocalFiles
+from hipslake.storage.objects import ObjectFiles
+from hipslake.storage.protocols import check_protocol, refuse_secret
 
 __all__ = ["Entry", "Matches", "Storage"]
 
@@ -82,7 +82,7 @@ class Storage:
         return "://" not in self.root
 
     def is_same_place(self, other: Storage) -> bool:
-        """Whether both are one folder, however their addresses are written: `hipslake.files.addresses`."""
+        """Whether both are one folder, however their addresses are written: `hipslake.storage.addresses`."""
         return is_same_address(self.root, other.root)
 
     def uri(self, path: str = "") -> str:

@@ -16,8 +16,8 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import NotReadableError, NotWritableError, StorageError
-from hipslake.files.access import StoreAccess, asked_as
-from hipslake.storage import Storage
+from hipslake.storage.access import StoreAccess, asked_as
+from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 from tests.processes import in_processes

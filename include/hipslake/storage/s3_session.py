@@ -8,7 +8,7 @@ import aiohttp
 from aiobotocore.httpsession import AIOHTTPSession
 from botocore.exceptions import ConnectTimeoutError, ReadTimeoutError
 
-from hipslake.files.waiting import client_timeout, note_answer, note_request, note_silence
+from hipslake.storage.waiting import client_timeout, note_answer, note_request, note_silence
 
 
 class LimitedSession(AIOHTTPSession):  # type: ignore[misc]

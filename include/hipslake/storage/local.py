@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import pyarrow.fs as pafs
 
 from hipslake.errors import NotReadableError
-from hipslake.files import atomic
-from hipslake.files.entry import Entry
+from hipslake.storage import atomic
+from hipslake.storage.entry import Entry
 
 # The kernel caches a write in blocks as large as the write. Large ones come from memory that lay free for
 # long, which in a virtual machine the host may have taken back; small ones were in use just now.
@@ -26,7 +26,7 @@ _PIECE = 64 << 10
 
 
 class LocalFiles:
-    """The POSIX side of `hipslake.storage`; the meaning of each method is told there."""
+    """The POSIX side of `hipslake.storage.folder`; the meaning of each method is told there."""
 
     def open(self, uri: str) -> BinaryIO:
         return _regular(uri)

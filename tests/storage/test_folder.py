@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import StorageError
-from hipslake.storage import Entry, Storage
+from hipslake.storage.folder import Entry, Storage
 
 
 def names(entries: list[Entry]) -> list[str]:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.errors import InputError
-from hipslake.files.parquet_footer import stored_footer
+from hipslake.storage.parquet_footer import stored_footer
 
 Unit = Literal["us", "ns"]
 

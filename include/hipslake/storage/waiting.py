@@ -1,4 +1,4 @@
-"""fsspec's clients, asked under the limits of `hipslake.files.timeouts`.
+"""fsspec's clients, asked under the limits of `hipslake.storage.timeouts`.
 
 Each call of a client becomes one operation on the client's event loop. When its time is over it is cancelled
 there, so that neither a thread nor a connection is left waiting.
@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from hipslake.files.timeouts import CONNECT, READ, REQUEST, TRIES, Deadline, Timeouts, deadline, timeouts
+from hipslake.storage.timeouts import CONNECT, READ, REQUEST, TRIES, Deadline, Timeouts, deadline, timeouts
 
 _S3 = ("s3", "s3a")
 _HTTP = ("http", "https")
@@ -151,7 +151,7 @@ def _timeout_in(error: Exception, operation: _Operation) -> str | None:
 def waiting_options(protocol: str) -> dict[str, Any]:
     """The arguments by which fsspec's client of a protocol keeps the limits of each request."""
     if protocol in _S3:
-        from hipslake.files.s3_session import LimitedSession
+        from hipslake.storage.s3_session import LimitedSession
 
         return {"config_kwargs": {"http_session_cls": LimitedSession}}
     if protocol in _HTTP:

@@ -22,11 +22,11 @@ import pyarrow.fs as pafs
 from fsspec.utils import glob_translate
 
 from hipslake.errors import NotWritableError
-from hipslake.files.access import client_options
-from hipslake.files.entry import Entry, time_in
-from hipslake.files.failures import store_code, told
-from hipslake.files.ranges import RangedFile, RangedHandler, read_untold
-from hipslake.files.waiting import WaitingFiles, waiting_options
+from hipslake.storage.access import client_options
+from hipslake.storage.entry import Entry, time_in
+from hipslake.storage.failures import store_code, told
+from hipslake.storage.ranges import RangedFile, RangedHandler, read_untold
+from hipslake.storage.waiting import WaitingFiles, waiting_options
 
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
 _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
@@ -43,7 +43,7 @@ _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its
 
 
 class ObjectFiles:
-    """The fsspec side of `hipslake.storage`; the meaning of each method is told there."""
+    """The fsspec side of `hipslake.storage.folder`; the meaning of each method is told there."""
 
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.

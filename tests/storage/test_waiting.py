@@ -12,11 +12,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import SpecError, StoreTimeoutError
-from hipslake.files import ranges
-from hipslake.files.access import StoreAccess, asked_as
-from hipslake.files.timeouts import Deadline, Timeouts, limited, set_in, within
 from hipslake.steps.report import failure_of
-from hipslake.storage import Storage
+from hipslake.storage import ranges
+from hipslake.storage.access import StoreAccess, asked_as
+from hipslake.storage.folder import Storage
+from hipslake.storage.timeouts import Deadline, Timeouts, limited, set_in, within
 
 from tests.stores.proxy import Proxy, running_proxy
 from tests.stores.s3_server import S3Server

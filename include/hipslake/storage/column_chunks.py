@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hipslake.files.parquet_footer import FooterError
+from hipslake.storage.parquet_footer import FooterError
 
 _NO_DATA = b"PAR1"
 _MISMATCH = "mismatch"

@@ -32,7 +32,7 @@ _IGNORED = b"arrow.schema"
 
 
 class FooterError(pa.ArrowInvalid):
-    """A footer cannot be understood; told further by `hipslake.files.parquet_failures`, with the file."""
+    """A footer cannot be understood; told further by `hipslake.storage.parquet_failures`, with the file."""
 
 
 def stored_footer(file: Any) -> pq.FileMetaData:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from hipslake.errors import NotReadableError
-from hipslake.files.failures import told
+from hipslake.storage.failures import told
 
 MOST_UNTOLD = 1 << 30
 """Bytes that are taken from a server which does not say how many there are: its answer may have no end."""

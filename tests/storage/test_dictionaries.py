@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hipslake.files.dictionaries import repeating_columns
+from hipslake.storage.dictionaries import repeating_columns
 
 ROWS = 100_000
 

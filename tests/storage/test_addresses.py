@@ -9,10 +9,10 @@ from pathlib import Path
 import fsspec
 import pytest
 from hipslake.errors import SpecError
-from hipslake.files.addresses import is_below, is_same_address, normal_address
 from hipslake.steps.cube.cube_place import changed_root, new_root
 from hipslake.steps.export.outputs import output_uri, refuse_published
-from hipslake.storage import Storage
+from hipslake.storage.addresses import is_below, is_same_address, normal_address
+from hipslake.storage.folder import Storage
 from hypothesis import given
 from hypothesis import strategies as st
 

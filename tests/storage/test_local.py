@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import NoSpaceError, NotWritableError, StorageError
-from hipslake.files import atomic
-from hipslake.storage import Entry, Storage
+from hipslake.storage import atomic
+from hipslake.storage.folder import Entry, Storage
 
 from tests.processes import in_processes, killed
 
