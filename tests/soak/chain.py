@@ -258,7 +258,7 @@ class Chain:
         self._publish(joined)
 
     def _publish(self, run: RunFolder) -> None:
-        perform(verify.run, verify.VerifyRequest(run_uri=run.uri), verify.VerifyReport)
+        self._on_engine(verify, verify.VerifyRequest(run_uri=run.uri), verify.VerifyReport)
         perform(publish.run, publish.PublishRequest(run_uri=run.uri), publish.PublishReport)
         self._show(run)
 

@@ -42,9 +42,10 @@ class CatalogUpkeep(OpenedCatalog):
         StorageError
             The store did not answer.
         """
+        from hipslake.engine.this_process import ThisProcess
         from hipslake.steps.upkeep.verify import verify_published
 
-        return verify_published(self.storage, self.metadata, all_versions=all, workers=workers)
+        return verify_published(self.storage, self.metadata, ThisProcess(workers), all_versions=all)
 
     def repair(self, *, dry_run: bool = True) -> RepairOutcome:
         """Write anew what other files of the catalog say: pointers, views, coverages, lists of checksums.

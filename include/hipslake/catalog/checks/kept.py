@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from hipslake.catalog.checks.findings import Problem, VerificationReport
 from hipslake.catalog.checks.hats_files import hats_index_problems
-from hipslake.catalog.checks.indices import index_problems
 from hipslake.catalog.checks.seen import SeenFiles
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.checks.whole_log import WholeLog
-from hipslake.engine.model import Engine
 from hipslake.storage.folder import Storage
-
-
-def verify_older(
-    storage: Storage,
-    log: WholeLog,
-    newest: int,
-    seen: SeenFiles,
-    look: Callable[[Verification], None],
-    engine: Engine,
-) -> Iterator[VerificationReport]:
-    """Verify the versions of a log, but for the newest one, which was looked at before.
-
-    Of each: whether its metadata agrees with itself, its sidecars, its view, and every file that no version
-    looked at so far has named, with all its rows. Versions whose own file was changed are not followed. What
-    is worked out from rows once more for the newest version, its margins, marks and the entries of its
-    indices, is not for these: their files are, letter by letter, those that were verified before they were
-    published.
-
-    Parameters
-    ----------
-    storage : Storage
-        At the catalog's root.
-    log : WholeLog
-    newest : int
-        The number of the version that was looked at.
-    seen : SeenFiles
-        What that version names; what is looked at now comes to it.
-    look : callable
-        Reads the leaf files that a verification asks for, and tells it what is in them.
-    engine : Engine
-    """
-    for number in sorted(log.kept.keys() - log.changed - {newest}, reverse=True):
-        metadata = log.kept[number]
-        verification = Verification(storage, metadata, seen=seen)
-        look(verification)
-        verification.add_problems(
-            index_problems(storage, metadata, engine, seen=seen.others, against_rows=False)
-        )
-        seen.others |= {path for index in metadata.indices for path in index.paths}
-        yield verification.report()
 
 
 def problems_beside(storage: Storage, log: WholeLog) -> Iterator[Problem]:

@@ -15,7 +15,6 @@ from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind
 from hipslake.catalog.checks.rows import RowChecks, RowRules
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import Partition
-from hipslake.catalog.row_sets import RowBitmap
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
 from hipslake.specs.base import Frozen
@@ -34,7 +33,6 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 class LeafRules(Frozen):
     """What holds for every leaf of a column group. Small and picklable: broadcast it once."""
 
-    catalog_uri: str
     layout: Layout
     gathers: bool = False
     group: str
@@ -44,24 +42,22 @@ class LeafRules(Frozen):
     threshold: Threshold | None = None
 
 
-def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | None = None) -> LeafFindings:
+def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -> LeafFindings:
     """Read one leaf file and say all that is wrong with it.
 
     Parameters
     ----------
+    storage : Storage
+        At the catalog's root.
     rules : LeafRules
     partition : Partition
         What metadata.json says of the leaf.
-    seen : RowBitmap, optional
-        Shared by all leaves of the group that run in this process: finds a `_row` that stands twice, in files
-        that are what was written.
 
     Raises
     ------
     StorageError
         The store did not answer. That the file is missing, short or damaged is a finding.
     """
-    storage = Storage.at(rules.catalog_uri)
     problems = list(_place(rules, partition))
     try:
         size = storage.entry(partition.path).size
@@ -72,8 +68,8 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
         )
         return LeafFindings(group=rules.group, path=partition.path, problems=(*problems, gone))
     problems += _content(rules, partition, size, sha256)
-    own = sha256 == partition.sha256  # else its rows say nothing about those of other files
-    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen if own else None)
+    is_original = sha256 == partition.sha256
+    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), is_original=is_original)
     try:
         with (
             storage.arrow_file(partition.path, size) as source,
@@ -168,6 +164,7 @@ def _rows(
 ) -> Iterator[Problem]:
     """Decode every column of every row group; a damaged one does not hide the others."""
     footer = file.metadata
+    chunks = ColumnChunks(footer)
     complete = True
     for number in range(footer.num_row_groups):
         before = checks.rows
@@ -189,7 +186,7 @@ def _rows(
                 f"row group {number} holds {checks.rows - before} rows, its footer says {group.num_rows}",
             )
         try:
-            yield from _statistics(footer, number, partition.path, checks)
+            yield from _statistics(footer, chunks, number, partition.path, checks)
         except FooterError as error:
             damage = f"the footer contradicts itself: {error}"
             yield Problem.of(ProblemKind.UNREADABLE, partition.path, damage)
@@ -201,9 +198,10 @@ def _rows(
         )
 
 
-def _statistics(footer: pq.FileMetaData, number: int, path: str, checks: RowChecks) -> Iterator[Problem]:
+def _statistics(
+    footer: pq.FileMetaData, chunks: ColumnChunks, number: int, path: str, checks: RowChecks
+) -> Iterator[Problem]:
     """Readers skip row groups by these: a wrong one hides rows that are there."""
-    chunks = ColumnChunks(footer)
     columns = {footer.schema.column(at).path: chunks(number, at) for at in range(footer.num_columns)}
     found = columns[HEALPIX_COLUMN].statistics if HEALPIX_COLUMN in columns else None
     if found is None or not found.has_min_max or checks.span is None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
@@ -55,6 +56,10 @@ class MarginChecks:
     def leaves(self) -> int:
         """Number of leaves to look at."""
         return len(self._standing.tree)
+
+    def rows(self, leaf: int) -> int:
+        """Rows of a leaf, as the metadata has it."""
+        return int(pc.sum(self._standing.files(leaf)["rows"]).as_py())
 
     def check(self, leaf: int) -> MarginFindings:
         """Hold the margins against one leaf, given by its place along the curve.
