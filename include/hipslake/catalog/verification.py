@@ -12,14 +12,19 @@ from typing import TypeVar
 import pyarrow as pa
 
 from hipslake.catalog.checks.co_partitions import co_partition_problems
-from hipslake.catalog.checks.findings import ExpectedTotals, LeafFindings, MarginFindings, VerificationReport
+from hipslake.catalog.checks.findings import (
+    ExpectedTotals,
+    LeafFindings,
+    MarginFindings,
+    SeenFiles,
+    VerificationReport,
+)
 from hipslake.catalog.checks.indices import index_problems
 from hipslake.catalog.checks.kept import together
 from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
 from hipslake.catalog.checks.leaves import LeafRules, verify_partition
 from hipslake.catalog.checks.margins import MarginChecks
 from hipslake.catalog.checks.row_comparison import compare_rows
-from hipslake.catalog.checks.seen import SeenFiles
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.checks.whole_log import read_whole_log
 from hipslake.catalog.metadata import CatalogMetadata

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hipslake.catalog.checks.findings import Problem, VerificationReport
+from hipslake.catalog.checks.findings import Problem, SeenFiles, VerificationReport
 from hipslake.catalog.checks.hats_files import hats_index_problems
-from hipslake.catalog.checks.seen import SeenFiles
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.checks.whole_log import WholeLog
 from hipslake.storage.folder import Storage

@@ -43,7 +43,7 @@ def partition_sidecar_problems(storage: Storage, group: GroupMetadata | Margin) 
     group : GroupMetadata or Margin
     """
     sidecars = group.sidecars or ()
-    asked = [_Asked(each, PARTITION_SCHEMA, None, readers=True, repairable=False) for each in sidecars]
+    asked = [_Asked(each, PARTITION_SCHEMA, None, True, False) for each in sidecars]
     return list(_problems(storage, asked))
 
 
@@ -61,23 +61,12 @@ def increment_problems(
         Paths of sidecars that were looked at before, and are passed over; those of these are added.
     """
     asked = []
-    for increment in increments:
-        if increment.coverage is not None:
-            schema = PARTITION_SCHEMA if increment.by_leaf else COVERAGE_SCHEMA
-            derived = not increment.by_leaf
-            asked.append(
-                _Asked(increment.coverage, schema, increment.rows, readers=False, repairable=derived)
-            )
-        if increment.sources.sidecar is not None:
-            asked.append(
-                _Asked(
-                    increment.sources.sidecar,
-                    SOURCE_SCHEMA,
-                    increment.sources.rows,
-                    readers=False,
-                    repairable=False,
-                )
-            )
+    for each in increments:
+        if each.coverage is not None:
+            schema = PARTITION_SCHEMA if each.by_leaf else COVERAGE_SCHEMA
+            asked.append(_Asked(each.coverage, schema, each.rows, False, not each.by_leaf))
+        if each.sources.sidecar is not None:
+            asked.append(_Asked(each.sources.sidecar, SOURCE_SCHEMA, each.sources.rows, False, False))
     if seen is not None:
         asked = [each for each in asked if each.sidecar.path not in seen]
         seen |= {each.sidecar.path for each in asked}

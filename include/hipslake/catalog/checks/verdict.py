@@ -11,11 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import (
+    LOST,
     ExpectedTotals,
     LeafFindings,
     MarginFindings,
     Problem,
     ProblemKind,
+    SeenFile,
+    SeenFiles,
     VerificationReport,
 )
 from hipslake.catalog.checks.hats_files import hats_problems
@@ -25,9 +28,8 @@ from hipslake.catalog.checks.pictures import picture_problems
 from hipslake.catalog.checks.row_comparison import RowComparison
 from hipslake.catalog.checks.rows import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.second_names import marker_problems, second_name_problems
-from hipslake.catalog.checks.seen import LOST, SeenFile, SeenFiles
 from hipslake.catalog.checks.sidecars import increment_problems, partition_sidecar_problems
-from hipslake.catalog.checks.versions import extra_files, group_problems, margin_problems, total_problems
+from hipslake.catalog.checks.versions import extra_files, group_problems, total_problems
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text
@@ -302,10 +304,7 @@ class Verification:
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table
-        if isinstance(group, Margin):
-            self._problems += margin_problems(group, table)
-        else:
-            self._problems += group_problems(self._metadata, group, table)
+        self._problems += group_problems(self._metadata, group, table)
         view = list(hats_problems(self._storage, self._metadata, group, table))
         if self._has_tree(group.name):
             view += second_name_problems(self._storage, self._metadata, table)
@@ -323,12 +322,8 @@ class Verification:
         whole = {name: self._groups[name] for name in names if not self._groups[name].lost}
         for name, group in whole.items():
             if group.rows != self._metadata.total_rows:
-                yield Problem.of(
-                    ProblemKind.TOTALS,
-                    "",
-                    f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
-                    f"{self._metadata.total_rows}",
-                )
+                message = f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
+                yield Problem.of(ProblemKind.TOTALS, "", f"{message}{self._metadata.total_rows}")
         first, *others = (group.name for group in self._metadata.groups)
         for other in others:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:

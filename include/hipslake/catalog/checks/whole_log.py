@@ -27,7 +27,7 @@ from hipslake.versions.files import (
 from hipslake.versions.log import VersionLog
 from hipslake.versions.notes import noted
 from hipslake.versions.ordinals import ORDINALS
-from hipslake.versions.pins import pinned_by, pinning_writes
+from hipslake.versions.pins import pin_path, pinned_by, pinning_writes
 from hipslake.versions.write_id import is_write_id
 
 _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
@@ -145,13 +145,9 @@ def _is_tombstone(data: bytes) -> bool:
 def _strangers(storage: Storage) -> Iterator[Problem]:
     for entry in storage.list(VERSIONS):
         if not entry.is_dir and version_number(entry.path) is None:
-            yield Problem.of(
-                ProblemKind.EXTRA_FILE,
-                entry.path,
-                "lies in the log, but has the name of no version",
-                "move the file out of the catalog's folder",
-                readers=False,
-            )
+            message = "lies in the log, but has the name of no version"
+            mend = "move the file out of the catalog's folder"
+            yield Problem.of(ProblemKind.EXTRA_FILE, entry.path, message, mend, readers=False)
 
 
 def _names(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
@@ -290,10 +286,6 @@ def _pins(storage: Storage) -> Iterator[Problem]:
         try:
             pinned_by(storage, write_id)
         except CatalogFormatError as error:
-            yield Problem.of(
-                ProblemKind.VERSION_LOG,
-                f"_versions/pins/{write_id}.json",
-                str(error),
-                "delete it once no run of the catalog is at work: no vacuum goes on before",
-                readers=False,
-            )
+            mend = "delete it once no run of the catalog is at work: no vacuum goes on before"
+            path = pin_path(write_id)
+            yield Problem.of(ProblemKind.VERSION_LOG, path, str(error), mend, readers=False)

@@ -6,8 +6,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import ClassVar
 
-from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind, VerificationReport
-from hipslake.catalog.checks.seen import SeenFiles
+from hipslake.catalog.checks.findings import (
+    ExpectedTotals,
+    Problem,
+    ProblemKind,
+    SeenFiles,
+    VerificationReport,
+)
 from hipslake.catalog.checks.surroundings import surrounding_problems
 from hipslake.catalog.checks.verdict import Verification
 from hipslake.catalog.metadata import CatalogMetadata
