@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.checks import margins
+from hipslake.catalog.checks import margin_checks
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
@@ -122,7 +122,7 @@ def test_files_too_large_to_be_kept_in_memory_are_judged_alike(
 ) -> None:
     metadata = rewritten(catalog, change)
     kept = verify_catalog(catalog.storage, metadata).problems
-    monkeypatch.setattr(margins, "LARGEST_FILE", 0)
+    monkeypatch.setattr(margin_checks, "LARGEST_FILE", 0)
     assert verify_catalog(catalog.storage, metadata).problems == kept
 
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
-from hipslake.catalog.checks.leaves import verify_partition
-from hipslake.catalog.checks.verdict import Verification
+from hipslake.catalog.checks.leaf_checks import verify_partition
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.metadata import Increment
 from hipslake.catalog.metadata.increments import Cell
 from hipslake.catalog.verification import verify_catalog

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import ExpectedTotals
-from hipslake.catalog.checks.leaves import schema_differences, verify_partition
-from hipslake.catalog.checks.verdict import Verification
+from hipslake.catalog.checks.leaf_checks import schema_differences, verify_partition
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.hats.files import write_hats_group
+from hipslake.catalog.hats.view_files import write_hats_group
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog

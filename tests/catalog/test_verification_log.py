@@ -11,7 +11,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import Problem
 from hipslake.versions.digest import is_intact, is_signed
-from hipslake.versions.files import TOMBSTONES, tombstone, version_path
+from hipslake.versions.log_files import TOMBSTONES, tombstone, version_path
 
 from tests.catalog.eventful import KEPT, VACUUMED
 from tests.steps.nights import Survey

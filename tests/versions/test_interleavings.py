@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.committing import commit_next
 from hipslake.catalog.metadata import Owner
+from hipslake.catalog.upkeep.catalog_vacuum import vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
-from hipslake.catalog.upkeep.vacuum import vacuum
 from hipslake.errors import HipslakeError
 from hipslake.specs.vacuum import Retention
 from hipslake.storage.folder import Storage
@@ -30,8 +30,8 @@ from hipslake.versions.intents import INTENTS
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import PINS
+from hipslake.versions.version_write import Write, writing
 from hipslake.versions.write_id import is_write_id
-from hipslake.versions.writing import Write, writing
 
 from tests.versions.interleavings import Act, Killed, World, explored
 

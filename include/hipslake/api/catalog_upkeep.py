@@ -10,7 +10,7 @@ from hipslake.errors import SpecError
 
 if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
-    from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+    from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome
     from hipslake.steps.upkeep.repair import RepairOutcome
 
 
@@ -130,7 +130,7 @@ class CatalogUpkeep(OpenedCatalog):
         ConflictError
             Others kept committing first.
         """
-        from hipslake.catalog.upkeep.rollback import roll_back
+        from hipslake.catalog.upkeep.restored_version import roll_back
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import unchanged_of
 
@@ -157,7 +157,7 @@ class CatalogUpkeep(OpenedCatalog):
         CatalogFormatError
             It is not known what a version needs, as it cannot be read; nothing is deleted.
         """
-        from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+        from hipslake.catalog.upkeep.catalog_vacuum import vacuum_catalog
         from hipslake.specs.vacuum import Retention
         from hipslake.steps.upkeep.pointers import point_at_newest
 

@@ -14,7 +14,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.selection import joined_schema
-from hipslake.catalog.tree import check_tree
+from hipslake.catalog.view_tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.pixels import order29

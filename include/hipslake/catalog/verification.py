@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.checks.co_partition_checks import co_partition_problems
 from hipslake.catalog.checks.findings import (
     ExpectedTotals,
     LeafFindings,
@@ -19,14 +19,14 @@ from hipslake.catalog.checks.findings import (
     SeenFiles,
     VerificationReport,
 )
-from hipslake.catalog.checks.indices import index_problems
+from hipslake.catalog.checks.index_checks import index_problems
 from hipslake.catalog.checks.kept import together
+from hipslake.catalog.checks.leaf_checks import LeafRules, verify_partition
 from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
-from hipslake.catalog.checks.leaves import LeafRules, verify_partition
-from hipslake.catalog.checks.margins import MarginChecks
+from hipslake.catalog.checks.log_checks import read_whole_log
+from hipslake.catalog.checks.margin_checks import MarginChecks
 from hipslake.catalog.checks.row_comparison import compare_rows
-from hipslake.catalog.checks.verdict import Verification
-from hipslake.catalog.checks.whole_log import read_whole_log
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Counter, Engine, Task
 from hipslake.engine.this_process import ThisProcess

@@ -13,9 +13,9 @@ from hipslake.errors import (
     StorageError,
 )
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import head, version_path
 from hipslake.versions.heartbeat import refuse_swept
 from hipslake.versions.intents import announce
+from hipslake.versions.log_files import head, version_path
 
 Outcome = Literal["committed", "conflict"]
 

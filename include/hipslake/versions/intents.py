@@ -20,8 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import VERSIONS, version_path
 from hipslake.versions.heartbeat import mark
+from hipslake.versions.log_files import VERSIONS, version_path
 
 INTENTS = f"{VERSIONS}/intents"
 """The folder of the intents."""

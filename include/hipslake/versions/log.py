@@ -22,7 +22,7 @@ from hipslake.errors import (
 from hipslake.storage.folder import Storage
 from hipslake.versions.creating import Outcome, create_version
 from hipslake.versions.digest import is_intact
-from hipslake.versions.files import (
+from hipslake.versions.log_files import (
     MOST_VERSIONS,
     POINTER,
     TOMBSTONE_BYTES,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from hipslake.errors import NotReadableError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.versions.files import MOST_VERSIONS, TOMBSTONES
+from hipslake.versions.log_files import MOST_VERSIONS, TOMBSTONES
 
 _CHECKSUM = "sha256"
 

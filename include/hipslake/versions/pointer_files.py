@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT, version_path
+from hipslake.versions.log_files import CURRENT, version_path
 
 
 class PointerFiles:

@@ -10,7 +10,7 @@ import secrets
 from functools import cached_property
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import VERSIONS
+from hipslake.versions.log_files import VERSIONS
 
 
 class StoreClock:

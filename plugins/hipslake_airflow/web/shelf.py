@@ -13,7 +13,7 @@ from hipslake.sphere.cells import Cells, Footprint, gather
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.run import CATALOGS, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
+from hipslake.versions.log_files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
 from pydantic_core import to_json
 
 from hipslake_airflow.web.kept import Kept

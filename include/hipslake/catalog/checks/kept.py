@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hipslake.catalog.checks.findings import Problem, SeenFiles, VerificationReport
-from hipslake.catalog.checks.hats_files import hats_index_problems
-from hipslake.catalog.checks.verdict import Verification
-from hipslake.catalog.checks.whole_log import WholeLog
+from hipslake.catalog.checks.log_checks import WholeLog
+from hipslake.catalog.checks.version_checks import Verification
+from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.storage.folder import Storage
 
 

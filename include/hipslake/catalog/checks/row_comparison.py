@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
-from hipslake.catalog.checks.rows import integers
+from hipslake.catalog.checks.row_checks import integers
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.row_sets import RowNumbering
 from hipslake.catalog.schema import ROW_COLUMN

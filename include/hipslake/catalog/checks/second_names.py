@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.checks.small_files import in_threads
 from hipslake.catalog.checks.version_files import text_of
 from hipslake.catalog.layouts import tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import lies_in_own_write, marker_text
+from hipslake.catalog.view_tree import lies_in_own_write, marker_text
 from hipslake.specs.catalog import Layout
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT
+from hipslake.versions.log_files import CURRENT
 
 
 class _Name(NamedTuple):

@@ -7,7 +7,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import CatalogFormatError, NotReadableError
 from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_intact
-from hipslake.versions.files import head, version_path
+from hipslake.versions.log_files import head, version_path
 from hipslake.versions.write_id import is_write_id
 
 _RESTORE = "restore the file from a copy: no other file says what it said"

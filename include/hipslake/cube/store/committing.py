@@ -13,10 +13,10 @@ from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, Cub
 from hipslake.errors import ConflictError, CubeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log_files import CURRENT
 from hipslake.versions.pins import Pin, give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

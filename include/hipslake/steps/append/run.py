@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
-from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.checks.co_partition_checks import co_partition_problems
 from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
@@ -33,7 +33,7 @@ from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

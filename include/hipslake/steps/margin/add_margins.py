@@ -23,7 +23,7 @@ from hipslake.steps.margin.state import MarginOrder
 from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

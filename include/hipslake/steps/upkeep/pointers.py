@@ -10,12 +10,12 @@ from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import sha256_sums
-from hipslake.catalog.tree import has_tree
+from hipslake.catalog.view_tree import has_tree
 from hipslake.errors import CatalogFormatError, VersionNotFoundError
 from hipslake.specs.catalog import Layout, Unchanged
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log_files import CURRENT
 
 SHA256SUMS = "SHA256SUMS"
 WHERE_TO_LOOK = f"{CURRENT}.txt"

@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.checks.kept import problems_beside
-from hipslake.catalog.checks.whole_log import WholeLog, read_whole_log, readable_increments
+from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log, readable_increments
 from hipslake.catalog.coverage import count_anew
-from hipslake.catalog.hats.files import hats_index_files
+from hipslake.catalog.hats.view_files import hats_index_files
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import tree_markers
+from hipslake.catalog.view_tree import tree_markers
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.steps.report import Phases, Report, Request
@@ -34,8 +34,8 @@ from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newes
 from hipslake.steps.upkeep.trees_anew import build_anew
 from hipslake.steps.upkeep.verify import problems_around
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_number, version_path
 from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log_files import POINTER, TOMBSTONES, tombstone, version_number, version_path
 from hipslake.versions.notes import note, noted
 from hipslake.versions.ordinals import ORDINALS, claim_text
 from hipslake.versions.pins import Pin, pinning

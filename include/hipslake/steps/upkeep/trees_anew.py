@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 import pyarrow as pa
 
-from hipslake.catalog.hats.files import extension_path, write_hats_group, write_hats_margin
 from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.hats.view_files import extension_path, write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.tree import marker_text
+from hipslake.catalog.view_tree import marker_text
 from hipslake.specs.catalog import Layout
 from hipslake.steps.upkeep.hats_view import point_map_of, second_name
 from hipslake.steps.upkeep.pointers import unchanged_of

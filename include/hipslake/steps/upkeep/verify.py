@@ -13,11 +13,11 @@ from hipslake.catalog.checks.findings import (
     SeenFiles,
     VerificationReport,
 )
-from hipslake.catalog.checks.surroundings import surrounding_problems
-from hipslake.catalog.checks.verdict import Verification
+from hipslake.catalog.checks.pointer_checks import surrounding_problems
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import tree_markers, writes_of_pointers
 from hipslake.catalog.verification import verify_catalog, verify_log
+from hipslake.catalog.view_tree import tree_markers, writes_of_pointers
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
 from hipslake.steps.ingest.draft import draft_version

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.hats_files import hats_index_problems
+from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile

@@ -12,22 +12,22 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.checks.small_files import in_threads
 from hipslake.catalog.checks.version_files import text_of
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
-from hipslake.catalog.hats.files import extension_path
 from hipslake.catalog.hats.point_map import PointMap
+from hipslake.catalog.hats.view_files import extension_path
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
-from hipslake.catalog.tree import writes_of_pointers
+from hipslake.catalog.view_tree import writes_of_pointers
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_signed
-from hipslake.versions.files import head, version_path
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import head, version_path
 
 _FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")

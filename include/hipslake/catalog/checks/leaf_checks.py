@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind, content_problems
-from hipslake.catalog.checks.rows import RowChecks, RowRules
+from hipslake.catalog.checks.row_checks import RowChecks, RowRules
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import Partition
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text

@@ -21,15 +21,15 @@ from hipslake.catalog.checks.findings import (
     SeenFiles,
     VerificationReport,
 )
-from hipslake.catalog.checks.hats_files import hats_problems
+from hipslake.catalog.checks.leaf_checks import LeafRules
 from hipslake.catalog.checks.leaf_lists import Leaf
-from hipslake.catalog.checks.leaves import LeafRules
+from hipslake.catalog.checks.metadata_checks import extra_files, group_problems, total_problems
 from hipslake.catalog.checks.pictures import picture_problems
+from hipslake.catalog.checks.row_checks import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.row_comparison import RowComparison
-from hipslake.catalog.checks.rows import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.second_names import marker_problems, second_name_problems
-from hipslake.catalog.checks.sidecars import increment_problems, partition_sidecar_problems
-from hipslake.catalog.checks.versions import extra_files, group_problems, total_problems
+from hipslake.catalog.checks.sidecar_checks import increment_problems, partition_sidecar_problems
+from hipslake.catalog.checks.view_checks import hats_problems
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text

@@ -9,8 +9,8 @@ from hipslake.catalog.checks.version_files import number_of, text_of, version_pr
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_intact
-from hipslake.versions.files import POINTER, version_path
 from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log_files import POINTER, version_path
 
 _LOOKS = 10
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.checks.small_files import in_threads
 from hipslake.catalog.checks.version_files import log_problem, text_of, version_problem
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.digest import is_intact, is_signed
-from hipslake.versions.files import (
+from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import (
     TOMBSTONES,
     VERSIONS,
     head,
@@ -24,7 +25,6 @@ from hipslake.versions.files import (
     version_number,
     version_path,
 )
-from hipslake.versions.log import VersionLog
 from hipslake.versions.notes import noted
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import pin_path, pinned_by, pinning_writes

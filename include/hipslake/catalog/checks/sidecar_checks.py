@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checks.rejects import reject_problems
-from hipslake.catalog.checks.threads import in_threads
+from hipslake.catalog.checks.small_files import in_threads
 from hipslake.catalog.metadata import GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import (
     COVERAGE_SCHEMA,

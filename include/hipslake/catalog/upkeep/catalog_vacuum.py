@@ -19,9 +19,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import writes_of_pointers
 from hipslake.catalog.upkeep.leftovers import Removed, Size, delete_unfinished, delete_unneeded, size_of
 from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
+from hipslake.catalog.view_tree import writes_of_pointers
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
