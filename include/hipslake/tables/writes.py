@@ -30,9 +30,8 @@ from hipslake.tables.lineage import WRITE_PROPERTY
 from hipslake.tables.metadata_failures import manifests_of
 from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writing import data_location
-from hipslake.versions.heartbeat import Heartbeat, claim_write, mark, stale_seconds
+from hipslake.versions.heartbeat import Heartbeat, StoreClock, claim_write, mark, stale_seconds
 from hipslake.versions.orphans import delete_temporary_files, is_dead
-from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import is_write_id
 
 log = logging.getLogger(__name__)

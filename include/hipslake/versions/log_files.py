@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from hipslake.errors import CatalogFormatError
+from hipslake.errors import CatalogFormatError, NotReadableError
+from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 
 POINTER = "metadata.json"
@@ -22,6 +25,7 @@ TOMBSTONE_BYTES = 1024
 """No tombstone is larger."""
 
 MOST_VERSIONS = 10**9
+_CHECKSUM = "sha256"
 
 _NAME = re.compile(rf"{VERSIONS}/(\d{{8,10}})\.json")
 
@@ -69,3 +73,56 @@ def head(data: bytes, where: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise CatalogFormatError(f"{where}: not a JSON object; restore the file or ingest again")
     return document
+
+
+class TombstoneList(NamedTuple):
+    """What `_versions/vacuumed/known.json` says; no versions where it is damaged.
+
+    Attributes
+    ----------
+    vacuumed : dict of int to str
+        The versions that were vacuumed, by number, each with the write that had committed it. Some may be
+        missing: then their tombstones have to be read.
+    sound : bool
+        Whether the file agrees with the checksum in it.
+    missing : bool
+    """
+
+    vacuumed: dict[int, str]
+    sound: bool
+    missing: bool = False
+
+
+def read_tombstone_list(storage: Storage) -> TombstoneList:
+    """Read the list of tombstones; `storage` is at the root of the catalog."""
+    try:
+        told = plain_json(storage.read(TOMBSTONES))
+    except FileNotFoundError:
+        return TombstoneList({}, sound=True, missing=True)
+    except (ValueError, NotReadableError):
+        return TombstoneList({}, sound=False)
+    if not isinstance(told, dict):
+        return TombstoneList({}, sound=False)
+    checksum = told.pop(_CHECKSUM, None)
+    try:
+        vacuumed = {int(number): str(write_id) for number, write_id in told.items()}
+    except ValueError:
+        return TombstoneList({}, sound=False)
+    changed = checksum not in (None, _checksum_of(vacuumed))  # older libraries kept none
+    if changed or not all(0 < number <= MOST_VERSIONS for number in vacuumed):
+        return TombstoneList({}, sound=False)
+    return TombstoneList(vacuumed, sound=True)
+
+
+def write_tombstone_list(storage: Storage, vacuumed: Mapping[int, str]) -> None:
+    """Replace the list of tombstones."""
+    told = _told(vacuumed) | {_CHECKSUM: _checksum_of(vacuumed)}
+    storage.write(TOMBSTONES, json.dumps(told).encode())
+
+
+def _told(vacuumed: Mapping[int, str]) -> dict[str, str]:
+    return {str(number): write_id for number, write_id in sorted(vacuumed.items())}
+
+
+def _checksum_of(vacuumed: Mapping[int, str]) -> str:
+    return hashlib.sha256(json.dumps(_told(vacuumed)).encode()).hexdigest()

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, pulse, stale_seconds
+from hipslake.versions.heartbeat import HEARTBEAT, MARKS, StoreClock, is_live, pulse, stale_seconds
 from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import CURRENT, POINTER, TOMBSTONES, VERSIONS
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
-from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import is_write_id, write_ids_in
 
 _THREADS = 16

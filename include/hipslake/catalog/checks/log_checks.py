@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.small_files import in_threads
-from hipslake.catalog.checks.version_files import log_problem, text_of, version_problem
+from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
@@ -21,15 +20,16 @@ from hipslake.versions.log_files import (
     VERSIONS,
     head,
     is_tombstone,
+    read_tombstone_list,
     tombstone,
     version_number,
     version_path,
 )
-from hipslake.versions.notes import noted
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import pin_path, pinned_by, pinning_writes
 from hipslake.versions.write_id import is_write_id
 
+_RESTORE = "restore the file from a copy: no other file says what it said"
 _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
 
 
@@ -208,7 +208,7 @@ def _described_twice(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 
 def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     """Tombstones against what was noted of them: where one of the two is damaged, the other says so."""
-    told = noted(storage)
+    told = read_tombstone_list(storage)
     for number, stone in found.entombed.items():
         path, known = version_path(number), told.vacuumed.get(number)
         if number == found.newest:
@@ -241,7 +241,7 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
 
 def _derived(storage: Storage, found: WholeLog) -> list[Problem]:
     """The problems, of which those of tombstones that are noted can be mended."""
-    lost = noted(storage).vacuumed.keys() - found.kept.keys() - found.entombed.keys()
+    lost = read_tombstone_list(storage).vacuumed.keys() - found.kept.keys() - found.entombed.keys()
     paths = {version_path(number) for number in lost}
     return [problem.by_repair() if problem.path in paths else problem for problem in found.problems]
 
@@ -289,3 +289,51 @@ def _pins(storage: Storage) -> Iterator[Problem]:
             mend = "delete it once no run of the catalog is at work: no vacuum goes on before"
             path = pin_path(write_id)
             yield Problem.of(ProblemKind.VERSION_LOG, path, str(error), mend, readers=False)
+
+
+def version_problem(number: int, data: bytes | None, where: str = "") -> Problem | None:
+    """What is wrong with the file of a version by itself, or with a copy of it; None if nothing is.
+
+    Parameters
+    ----------
+    number : int
+        Of the version.
+    data : bytes or None
+        The file; None if there is none.
+    where : str
+        The path of the file, if it is not that of the version.
+    """
+    path = where or version_path(number)
+    if data is None:
+        return log_problem(path, "is missing, though this version or a newer one was committed", missing=True)
+    try:
+        says = head(data, path).get("version")
+        if says != number:
+            return log_problem(
+                path, f"is the file of version {says}: it was replaced, or swapped with another"
+            )
+        metadata = CatalogMetadata.from_json(data, where=path)
+    except CatalogFormatError as error:
+        return log_problem(path, str(error))
+    if not is_intact(data):
+        return log_problem(path, "is not, letter by letter, what was committed: its checksum differs")
+    if not is_write_id(metadata.write_id):
+        return log_problem(path, f"{metadata.write_id!r} is no write")
+    if metadata.parent != (number - 1 or None):
+        return log_problem(path, f"says that it came after version {metadata.parent}, not {number - 1}")
+    return None
+
+
+def number_of(data: bytes) -> int | None:
+    """The number of the version that a file is of; None where anything is wrong with it."""
+    try:
+        says = head(data, "").get("version")
+    except CatalogFormatError:
+        return None
+    return says if isinstance(says, int) and version_problem(says, data, "metadata.json") is None else None
+
+
+def log_problem(path: str, message: str, *, missing: bool = False) -> Problem:
+    """A problem of a file of the log that no other file can mend."""
+    kind = ProblemKind.MISSING_FILE if missing else ProblemKind.VERSION_LOG
+    return Problem.of(kind, path, message, _RESTORE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.version_files import number_of, text_of, version_problem
+from hipslake.catalog.checks.log_checks import number_of, version_problem
+from hipslake.catalog.checks.small_files import text_of
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.storage.folder import Storage
 from hipslake.versions.digest import is_intact

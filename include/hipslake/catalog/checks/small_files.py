@@ -1,4 +1,4 @@
-"""Small files are looked at by several threads at once: most of the time is spent waiting for a store."""
+"""Reading many small files, by several threads: most of the time is spent waiting for a store."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import islice
 from typing import TypeVar
+
+from hipslake.errors import NotReadableError
+from hipslake.storage.folder import Storage
 
 _THREADS = 16
 _AHEAD = 256
@@ -25,3 +28,15 @@ def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterat
         while ahead := list(islice(remaining, _AHEAD)):
             contexts = [copy_context() for _ in ahead]
             yield from pool.map(lambda one, context: context.run(look, one), ahead, contexts)
+
+
+def text_of(storage: Storage, path: str) -> bytes | None:
+    """The content of a file; None if there is none, and nothing of what is there but no file to be read."""
+    try:
+        return storage.read(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except NotReadableError:
+        if storage.is_local:
+            return b""
+        raise

@@ -24,12 +24,15 @@ from hipslake.catalog.checks.findings import (
 from hipslake.catalog.checks.leaf_checks import LeafRules
 from hipslake.catalog.checks.leaf_lists import Leaf
 from hipslake.catalog.checks.metadata_checks import extra_files, group_problems, total_problems
-from hipslake.catalog.checks.pictures import picture_problems
 from hipslake.catalog.checks.row_checks import RowRules, fault_problem, repeated
 from hipslake.catalog.checks.row_comparison import RowComparison
-from hipslake.catalog.checks.second_names import marker_problems, second_name_problems
 from hipslake.catalog.checks.sidecar_checks import increment_problems, partition_sidecar_problems
-from hipslake.catalog.checks.view_checks import hats_problems
+from hipslake.catalog.checks.view_checks import (
+    hats_problems,
+    marker_problems,
+    picture_problems,
+    second_name_problems,
+)
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text
@@ -39,6 +42,7 @@ from hipslake.specs.catalog import Layout
 from hipslake.storage.folder import Storage
 
 _SLICE = 4096  # partitions turned into objects at a time
+_NUMBERS_PER_ROW = 64  # where there are more, far more rows were rejected than came, or a number is damaged
 
 
 @dataclass
@@ -214,13 +218,19 @@ class Verification:
         """
         names = [group.name for group in self._metadata.groups if group.name in self._tables]
         stored = tuple(name for name in names if self.rules(name).rows.stores_rows)
-        if not self._row_numbers:
+        if not self._numbers_are_known:
             return ()
         complete = not self._metadata.rows_rejected and all(
             not self._groups[name].lost and self._groups[name].digest.rows == self._all_rows
             for name in stored
         )
         return () if complete else stored
+
+    @property
+    def _numbers_are_known(self) -> bool:
+        """Whether increments can be read, and give no more row numbers than any that there were rows for."""
+        read = max((group.rows for group in self._groups.values()), default=0)
+        return 0 < self.numbering.size <= _NUMBERS_PER_ROW * (read + _SLICE)
 
     def whole_leaves(self, groups: Iterable[str]) -> Iterator[Leaf]:
         """The leaf files of some groups that are what was written."""
@@ -329,7 +339,7 @@ class Verification:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:
                 yield self._differing(first, other)
         numbered = not self._metadata.rows_rejected and self.rules(first).rows.stores_rows
-        known = numbered and self._row_numbers and first in whole and self._compared is None
+        known = numbered and self._numbers_are_known and first in whole and self._compared is None
         if known and whole[first].digest.rows != self._all_rows:
             message = f"group {first!r} does not hold every _row of every increment exactly once"
             yield Problem.of(ProblemKind.ROW_IDENTITY, "", message)

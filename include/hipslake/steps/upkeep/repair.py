@@ -20,11 +20,11 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hipslake.catalog.checks.findings import Problem
-from hipslake.catalog.checks.kept import problems_beside
 from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log, readable_increments
 from hipslake.catalog.coverage import count_anew
 from hipslake.catalog.hats.view_files import hats_index_files
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.verification import problems_beside
 from hipslake.catalog.view_tree import tree_markers
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.base import Frozen
@@ -35,8 +35,15 @@ from hipslake.steps.upkeep.trees_anew import build_anew
 from hipslake.steps.upkeep.verify import problems_around
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import Pointers, VersionLog
-from hipslake.versions.log_files import POINTER, TOMBSTONES, tombstone, version_number, version_path
-from hipslake.versions.notes import note, noted
+from hipslake.versions.log_files import (
+    POINTER,
+    TOMBSTONES,
+    read_tombstone_list,
+    tombstone,
+    version_number,
+    version_path,
+    write_tombstone_list,
+)
 from hipslake.versions.ordinals import ORDINALS, claim_text
 from hipslake.versions.pins import Pin, pinning
 
@@ -208,8 +215,8 @@ def _held(pin: Pin, versions: Iterable[CatalogMetadata]) -> list[CatalogMetadata
 
 
 def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None:
-    """Tombstones from the note, the note from tombstones, the newest version from its copy."""
-    known = noted(catalog).vacuumed
+    """Tombstones from the list of them, that list from tombstones, the newest version from its copy."""
+    known = read_tombstone_list(catalog).vacuumed
     for path in paths:
         number = version_number(path)
         if number is None:
@@ -220,7 +227,7 @@ def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None
             _restore(catalog, number)
     if TOMBSTONES in paths:
         stones = {number: stone.write_id for number, stone in whole.entombed.items() if stone.sound}
-        note(catalog, {**known, **stones})
+        write_tombstone_list(catalog, {**known, **stones})
     for path in paths:
         if path.startswith(f"{ORDINALS}/"):
             _claim(catalog, path, whole)
