@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import Problem
-from hipslake.versions.digest import is_intact, is_signed
-from hipslake.versions.log_files import TOMBSTONES, tombstone, version_path
+from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombstone, version_path
 
 from tests.catalog.eventful import KEPT, VACUUMED
 from tests.steps.nights import Survey

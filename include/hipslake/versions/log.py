@@ -20,7 +20,6 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_intact
 from hipslake.versions.intents import Outcome, create_version
 from hipslake.versions.log_files import (
     MOST_VERSIONS,
@@ -28,6 +27,7 @@ from hipslake.versions.log_files import (
     TOMBSTONE_BYTES,
     VERSIONS,
     head,
+    is_intact,
     is_tombstone,
     read_tombstone_list,
     tombstone,

@@ -27,6 +27,11 @@ TOMBSTONE_BYTES = 1024
 MOST_VERSIONS = 10**9
 _CHECKSUM = "sha256"
 
+UNSIGNED = "0" * 64
+"""What stands in place of the digits while they are worked out."""
+
+_LAST_KEY = re.compile(rb'"sha256": "([0-9a-f]{64})"\s*\}\s*\Z')
+_TAIL = 160  # bytes at the end of a file that hold the key
 _NAME = re.compile(rf"{VERSIONS}/(\d{{8,10}})\.json")
 
 
@@ -126,3 +131,42 @@ def _told(vacuumed: Mapping[int, str]) -> dict[str, str]:
 
 def _checksum_of(vacuumed: Mapping[int, str]) -> str:
     return hashlib.sha256(json.dumps(_told(vacuumed)).encode()).hexdigest()
+
+
+def signed(data: bytes) -> bytes:
+    """A metadata file, whose last key has zeros, with its checksum there.
+
+    The key `sha256` comes last. Its digits are the SHA-256 of the file with zeros in their place:
+
+        zeros=$(printf 0%.0s $(seq 64))
+        sed 's/"sha256": "[0-9a-f]\\{64\\}"$/"sha256": "'$zeros'"/' 00000003.json | sha256sum
+
+    Versions that older libraries committed have none.
+    """
+    start, stop = _place(data)
+    return data[:start] + hashlib.sha256(data).hexdigest().encode() + data[stop:]
+
+
+def is_signed(data: bytes) -> bool:
+    """Whether a metadata file has a checksum of itself, right or wrong."""
+    return _found(data) is not None
+
+
+def is_intact(data: bytes) -> bool:
+    """Whether a metadata file is, letter by letter, what was written; True if it has no checksum."""
+    if not is_signed(data):
+        return True
+    start, stop = _place(data)
+    plain = data[:start] + UNSIGNED.encode() + data[stop:]
+    return hashlib.sha256(plain).hexdigest().encode() == data[start:stop]
+
+
+def _found(data: bytes) -> re.Match[bytes] | None:
+    return _LAST_KEY.search(data, max(0, len(data) - _TAIL))
+
+
+def _place(data: bytes) -> tuple[int, int]:
+    found = _found(data)
+    if found is None:
+        raise ValueError("the metadata has no place for a checksum")
+    return found.span(1)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from hipslake.catalog.comparing import VersionDiff, compare, moved
+from hipslake.catalog.comparing import VersionDiff, VersionSummary, compare, moved, summarize
 from hipslake.catalog.footprint import footprint, increment_footprint
-from hipslake.catalog.history import VersionSummary, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.cells import Cells, Footprint, gather

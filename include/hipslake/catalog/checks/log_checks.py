@@ -13,12 +13,13 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.versions.digest import is_intact, is_signed
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import (
     TOMBSTONES,
     VERSIONS,
     head,
+    is_intact,
+    is_signed,
     is_tombstone,
     read_tombstone_list,
     tombstone,

@@ -9,9 +9,8 @@ from hipslake.catalog.checks.log_checks import number_of, version_problem
 from hipslake.catalog.checks.small_files import text_of
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_intact
 from hipslake.versions.log import Pointers, VersionLog
-from hipslake.versions.log_files import POINTER, version_path
+from hipslake.versions.log_files import POINTER, is_intact, version_path
 
 _LOOKS = 10
 

@@ -29,9 +29,8 @@ from hipslake.specs.catalog import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_signed
 from hipslake.versions.log import VersionLog
-from hipslake.versions.log_files import CURRENT, head, version_path
+from hipslake.versions.log_files import CURRENT, head, is_signed, version_path
 
 _FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
