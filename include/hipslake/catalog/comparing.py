@@ -30,7 +30,7 @@ class VersionKind(StrEnum):
 
 
 class IncrementSummary(Frozen):
-    """An increment in few words."""
+    """The main facts of an increment."""
 
     ordinal: int
     key: str | None
@@ -41,7 +41,7 @@ class IncrementSummary(Frozen):
 
     @classmethod
     def of(cls, increment: Increment) -> IncrementSummary:
-        """What there is to say of an increment."""
+        """The summary of an increment."""
         return cls(
             ordinal=increment.ordinal,
             key=increment.key,

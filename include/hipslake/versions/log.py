@@ -41,7 +41,7 @@ _LOOKS = 100
 
 
 @dataclass(frozen=True)
-class Pointers:
+class RootPointers:
     """What should stand at the catalog's root beside `metadata.json`, for one version."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
@@ -193,7 +193,7 @@ class VersionLog:
             self._storage.write(version_path(number), tombstone(number, document.get("write_id")))
 
     def publish_pointers(
-        self, describe: Callable[[bytes], Pointers] | None = None, *, watched: Collection[str] = ()
+        self, describe: Callable[[bytes], RootPointers] | None = None, *, watched: Collection[str] = ()
     ) -> int:
         """Make the pointers name the newest version: write, look again, until what stands there is right.
 
@@ -225,7 +225,7 @@ class VersionLog:
                 data, pointed_at = self._committed(newest, data)
             standing = PointerFiles(self._storage, newest, watched)
             try:
-                pointers = describe(data) if describe else Pointers()
+                pointers = describe(data) if describe else RootPointers()
             except FileNotFoundError:
                 if self.newest() == newest:
                     raise

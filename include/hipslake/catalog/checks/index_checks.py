@@ -1,4 +1,4 @@
-"""Whether indices say where the values of their columns lie: every file, and all entries against all rows.
+"""Checks of indices: every file by itself, and all entries against all rows of the catalog.
 
 Entries and rows are compared by a sum of 64-bit hashes of value and `_healpix_29`, which any wrong, missing
 or needless entry changes but for a chance of 2^-64. So one pass over two columns is enough, and nothing is

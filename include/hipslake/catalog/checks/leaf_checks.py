@@ -1,4 +1,4 @@
-"""Whether one leaf file is what the metadata says: a pure function, for a thread or a Spark task.
+"""Checks of one leaf file against the metadata: a function for a task of any engine.
 
 The file is decoded whole, but one batch of rows at a time, so that memory is bounded by a row group.
 """

@@ -1,4 +1,4 @@
-"""Whether the log of versions is what commits and vacuums leave: every number, and how they follow."""
+"""Checks of the log of versions: each file by itself, and how the versions follow one another."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _RESTORE = "restore the file from a copy: no other file says what it said"
 _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
 
 
-class Entombed(NamedTuple):
-    """A tombstone, and whether it is letter by letter what a vacuum writes."""
+class Tombstone(NamedTuple):
+    """What the tombstone of a vacuumed version says, and whether it is byte by byte what a vacuum writes."""
 
     write_id: str
     sound: bool
@@ -55,7 +55,7 @@ class WholeLog:
         Those of them whose file has a checksum of itself.
     changed : set of int
         Those of them whose file is not what that checksum is of.
-    entombed : dict of int to Entombed
+    tombstones : dict of int to Tombstone
         The versions that were vacuumed, by number.
     problems : list of Problem
         What is wrong with any file of the log.
@@ -65,7 +65,7 @@ class WholeLog:
     kept: dict[int, CatalogMetadata] = field(default_factory=dict)
     signed: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
-    entombed: dict[int, Entombed] = field(default_factory=dict)
+    tombstones: dict[int, Tombstone] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -95,7 +95,7 @@ def read_whole_log(storage: Storage) -> WholeLog:
     wrong = {problem.path for problem in found.problems}
     sound = {number: each for number, each in found.kept.items() if version_path(number) not in wrong}
     found.problems += _names(sound)
-    found.problems += _committed_twice(sound, found.entombed)
+    found.problems += _committed_twice(sound, found.tombstones)
     for number in sorted(sound):
         found.problems += _following(sound, number)
     found.problems += _described_twice(sound)
@@ -119,7 +119,7 @@ def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) ->
     if data is not None and _is_tombstone(data):
         write_id = head(data, path).get("write_id")
         sound = data == tombstone(number, write_id) and isinstance(write_id, str) and is_write_id(write_id)
-        found.entombed[number] = Entombed(str(write_id), sound)
+        found.tombstones[number] = Tombstone(str(write_id), sound)
         return  # what is wrong with it is said together with the note of it
     problem = version_problem(number, data)
     if problem is not None:
@@ -162,11 +162,11 @@ def _names(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 
 
 def _committed_twice(
-    kept: Mapping[int, CatalogMetadata], entombed: Mapping[int, Entombed]
+    kept: Mapping[int, CatalogMetadata], tombstones: Mapping[int, Tombstone]
 ) -> Iterator[Problem]:
     """A write commits at most one version."""
     writes = {number: metadata.write_id for number, metadata in kept.items()}
-    writes |= {number: each.write_id for number, each in entombed.items() if each.sound}
+    writes |= {number: each.write_id for number, each in tombstones.items() if each.sound}
     first: dict[str, int] = {}
     for number in sorted(writes):
         before = first.setdefault(writes[number], number)
@@ -210,7 +210,7 @@ def _described_twice(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     """Tombstones against what was noted of them: where one of the two is damaged, the other says so."""
     told = read_tombstone_list(storage)
-    for number, stone in found.entombed.items():
+    for number, stone in found.tombstones.items():
         path, known = version_path(number), told.vacuumed.get(number)
         if number == found.newest:
             yield log_problem(path, "the newest version is a tombstone, as only older ones are")
@@ -227,7 +227,7 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     for number in told.vacuumed.keys() & found.kept.keys():
         message = "was vacuumed, and stands there again; its files may be gone"
         yield log_problem(version_path(number), message)
-    expected = {number: stone.write_id for number, stone in found.entombed.items() if stone.sound}
+    expected = {number: stone.write_id for number, stone in found.tombstones.items() if stone.sound}
     if told.sound and expected.keys() <= told.vacuumed.keys():
         return
     why = "is missing" if told.missing else "lacks tombstones" if told.sound else "is damaged"
@@ -242,7 +242,7 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
 
 def _derived(storage: Storage, found: WholeLog) -> list[Problem]:
     """The problems, of which those of tombstones that are noted can be mended."""
-    lost = read_tombstone_list(storage).vacuumed.keys() - found.kept.keys() - found.entombed.keys()
+    lost = read_tombstone_list(storage).vacuumed.keys() - found.kept.keys() - found.tombstones.keys()
     paths = {version_path(number) for number in lost}
     return [problem.by_repair() if problem.path in paths else problem for problem in found.problems]
 

@@ -1,4 +1,4 @@
-"""Whether margins are right: not a row more, not a row less, and each as the leaves have it.
+"""Checks of margins: every row that belongs there, no other, and each as its leaf has it.
 
 What the margins must hold of a leaf is worked out from the leaf anew, and compared with what their files hold
 of its stretch of the curve. So every leaf is read once, and every row of leaves and margins is looked at.

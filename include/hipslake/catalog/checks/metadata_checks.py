@@ -1,4 +1,4 @@
-"""Whether a version's metadata agrees with itself, and whether its folder holds the files that it names."""
+"""Checks of a version's metadata against itself, and against the files in its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the rows of a leaf lie in its pixel, in order, and where their positions say; batch by batch."""
+"""Checks of the rows of a leaf, batch by batch: nulls, pixel, order, `_row`, and positions."""
 
 from __future__ import annotations
 
@@ -105,26 +105,18 @@ class RowChecks:
 
     def _membership(self, h29: NDArray[np.int64]) -> None:
         start, stop = self._pixel.interval
-        outside = (h29 < start) | (h29 >= stop)
+        wrong = ((h29 < start) | (h29 >= stop)) != self._rules.outside
+        if not wrong.any():
+            return
+        first = int(np.argmax(wrong))
+        example = f"row {self.rows + first} has {h29[first]}"
         if self._rules.outside:
-            inside = ~outside
-            if inside.any():
-                first = int(np.argmax(inside))
-                self._fault(
-                    ProblemKind.MEMBERSHIP,
-                    f"_healpix_29 is inside of {self._pixel}, whose margin this is",
-                    int(inside.sum()),
-                    f"row {self.rows + first} has {h29[first]}",
-                )
-        elif outside.any():
-            first = int(np.argmax(outside))
+            what = f"_healpix_29 is inside of {self._pixel}, whose margin this is"
+        else:
+            what = f"_healpix_29 is outside of {self._pixel}"
             there = Pixel(self._pixel.order, int(h29[first]) >> 2 * (29 - self._pixel.order))
-            self._fault(
-                ProblemKind.MEMBERSHIP,
-                f"_healpix_29 is outside of {self._pixel}",
-                int(outside.sum()),
-                f"row {self.rows + first} has {h29[first]}, which lies in {there}",
-            )
+            example += f", which lies in {there}"
+        self._fault(ProblemKind.MEMBERSHIP, what, int(wrong.sum()), example)
 
     def _order(self, h29: NDArray[np.int64], rows: NDArray[np.int64] | None) -> None:
         """Rows follow each other by (`_healpix_29`, `_row`), also from one batch to the next."""

@@ -1,4 +1,4 @@
-"""Whether tables beside a version are those that it names: of partitions, increments, sources, coverage."""
+"""Checks of the sidecars of a version (partitions, increments, sources, coverage), and of its rejects."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ Found = TypeVar("Found")
 
 
 def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterator[Found]:
-    """Do something with each of many, and give the outcomes in their order.
+    """Apply a function to many inputs in threads; results come in the order of the inputs.
 
-    Threads stay a bounded way ahead. They work in the caller's context, which knows how the store is reached.
+    At most 256 inputs are in flight. The threads run in the caller's context, which holds the credentials of
+    stores.
     """
     remaining = iter(given)
     with ThreadPoolExecutor(_THREADS) as pool:

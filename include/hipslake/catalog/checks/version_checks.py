@@ -1,4 +1,4 @@
-"""What the findings of all leaves mean together, beside what the metadata says of itself."""
+"""The state of one verification: findings of leaves come in, the report on the whole version comes out."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Group:
 
 
 class Verification:
-    """Gathers what was found in the leaves of a version, and concludes.
+    """Collects the findings of all leaves of a version, and draws up the report.
 
     Parameters
     ----------

@@ -135,7 +135,9 @@ def vacuum(
         versions.note_vacuumed(gone)
     postponed = ""
     try:
-        _check_pins(pinned_versions(storage, without=dead) & gone.keys())
+        if held := pinned_versions(storage, without=dead) & gone.keys():
+            numbers = ", ".join(map(str, sorted(held)))
+            raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
         swept = {each.path for each in removed}
         removed += _clear(storage, versions, content, gone, swept, dry_run=dry_run)
     except _PostponedError as why:
@@ -152,13 +154,6 @@ def vacuum(
 
 class _PostponedError(Exception):
     """The files of vacuumed versions have to be left for the next time."""
-
-
-def _check_pins(held: Collection[int]) -> None:
-    """Give way to those who pinned versions before they were vacuumed."""
-    if held:
-        numbers = ", ".join(map(str, sorted(held)))
-        raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
 
 
 def _clear(
@@ -183,10 +178,13 @@ def _clear(
         Folders that are gone already, or, in a dry run, would be.
     """
     try:
-        living = [_version(storage, versions, content, number) for number in _all_but(versions, gone)]
+        numbers = set(range(1, (versions.newest() or 0) + 1)) - gone.keys()
+        living = [_version(storage, versions, content, number) for number in sorted(numbers)]
         stays = {each.write_id for each in living} | writes_of_pointers(storage)
-        folders = _folders(storage, set(gone.values()) - stays - {*swept})
-        needed = _needed(storage, versions, content, living, folders)
+        writes = set(gone.values()) - stays - {*swept}
+        folders = [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
+        metadata = (_metadata(storage, versions, content, each.number) for each in living)
+        needed = content.needed(storage, metadata if folders else iter(()), folders)
     except (VersionNotFoundError, FileNotFoundError):
         if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
             raise _PostponedError("another vacuum is at work") from None
@@ -248,28 +246,6 @@ def _sweep(storage: Storage, *, dry_run: bool) -> list[Removed]:
     if not dry_run:
         found = sweep_orphans(storage)
     return [Removed(path=path, whole=True, **sizes.get(path, Size(0, 0))._asdict()) for path in found]
-
-
-def _all_but(versions: VersionLog, gone: Collection[int]) -> Iterator[int]:
-    """The numbers of all versions that are not known to be vacuumed."""
-    return (number for number in range(1, (versions.newest() or 0) + 1) if number not in gone)
-
-
-def _folders(storage: Storage, writes: Collection[str]) -> list[str]:
-    """Those of the writes that have a folder."""
-    return [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
-
-
-def _needed(
-    storage: Storage,
-    versions: VersionLog,
-    content: VersionContent,
-    living: Sequence[_Version],
-    folders: Collection[str],
-) -> NeededFiles:
-    """What living versions name in some folders."""
-    metadata = (_metadata(storage, versions, content, each.number) for each in living)
-    return content.needed(storage, metadata if folders else iter(()), folders)
 
 
 def size_of(storage: Storage, path: str) -> Size:

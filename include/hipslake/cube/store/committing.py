@@ -13,7 +13,7 @@ from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, Cub
 from hipslake.errors import ConflictError, CubeError
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
 from hipslake.versions.log_files import CURRENT
 from hipslake.versions.pins import Pin, give_up
 from hipslake.versions.version_write import writing
@@ -167,7 +167,7 @@ def point_at_newest_cube(cube: Storage) -> int:
     No folder holds all files of a version, so nothing leads to one. (Cubes that were made long ago have
     `current`, which leads to a part.)
     """
-    return VersionLog(cube).publish_pointers(lambda data: Pointers(absent=(CURRENT,)))
+    return VersionLog(cube).publish_pointers(lambda data: RootPointers(absent=(CURRENT,)))
 
 
 def drafted(

@@ -42,7 +42,7 @@ from hipslake.steps.upkeep.hats_view import point_map_of, second_name
 from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest, unchanged_of
 from hipslake.steps.upkeep.verify import problems_around
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
 from hipslake.versions.log_files import (
     POINTER,
     TOMBSTONES,
@@ -201,7 +201,7 @@ def _mend(catalog: Storage, found: _Found, paths: Collection[str]) -> None:
             mine = {path for path in paths if path.startswith(f"{metadata.write_id}/")}
             if mine:
                 _trying(f"The view of version {metadata.version}", build_anew, catalog, metadata, mine)
-        _trying("Pointers", _point, catalog)
+        _trying("RootPointers", _point, catalog)
 
 
 def _trying(what: str, act: Callable[..., None], *given: Any) -> None:
@@ -234,7 +234,7 @@ def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None
         elif number == whole.newest:
             _restore(catalog, number)
     if TOMBSTONES in paths:
-        stones = {number: stone.write_id for number, stone in whole.entombed.items() if stone.sound}
+        stones = {number: stone.write_id for number, stone in whole.tombstones.items() if stone.sound}
         write_tombstone_list(catalog, {**known, **stones})
     for path in paths:
         if path.startswith(f"{ORDINALS}/"):
@@ -298,7 +298,7 @@ def _point(catalog: Storage) -> None:
     around = {problem.path for problem in problems_beside_newest(catalog, newest)}
     if around & set(tree_markers(newest)):
         VersionLog(catalog).publish_pointers(
-            lambda data: Pointers(files={SHA256SUMS: checksums(CatalogMetadata.from_json(data))})
+            lambda data: RootPointers(files={SHA256SUMS: checksums(CatalogMetadata.from_json(data))})
         )
     else:
         point_at_newest(catalog, hats_view=True)
