@@ -37,6 +37,8 @@ from hipslake.storage.folder import Storage
 log = logging.getLogger(__name__)
 
 _RESULT = pa.schema([("leaf", pa.int64()), ("finding", pa.string())])
+Phases = Callable[[str], AbstractContextManager[None]]
+"""Times the block under a name."""
 _Found = TypeVar("_Found", bound=Frozen)
 
 
@@ -48,7 +50,7 @@ def verify_catalog(
     expected: ExpectedTotals | None = None,
     seen: SeenFiles | None = None,
     scratch: Storage | None = None,
-    phases: Callable[[str], AbstractContextManager[None]] = nullcontext,
+    phases: Phases = lambda name: nullcontext(),
 ) -> VerificationReport:
     """Verify the files of a version, published or about to be.
 

@@ -349,8 +349,9 @@ class Verification:
         if self._groups[first].digest.rows == self._groups[other].digest.rows:
             return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
         told = []
-        for here, there in ((first, other), (other, first)) if self._compared is not None else ():
-            count, rows = self._compared.missing.get((here, there), (0, []))
+        missing = self._compared.missing if self._compared is not None else {}
+        for here, there in ((first, other), (other, first)):
+            count, rows = missing.get((here, there), (0, []))
             if count:
                 shown = "; ".join(map(row_text, rows))
                 more = "; ..." if count > len(rows) else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import ClassVar
 
 from hipslake.catalog.checks.findings import (
@@ -87,7 +87,7 @@ def verify_published(
     *,
     all_versions: bool = False,
     scratch: Storage | None = None,
-    phases: Callable[[str], AbstractContextManager[None]] = nullcontext,
+    phases: Phases | None = None,
 ) -> VerificationReport:
     """Verify a published version, and what stands around it.
 
@@ -108,7 +108,7 @@ def verify_published(
     VerificationReport
         All problems; `problem.readers` says whether readers are affected, `problem.mend` what to do.
     """
-    seen = SeenFiles() if all_versions else None
+    seen, phases = SeenFiles() if all_versions else None, phases or Phases()
     found = verify_catalog(catalog, metadata, engine, seen=seen, scratch=scratch, phases=phases)
     found = found.with_problems(problems_around(catalog, metadata, found.problems))
     if seen is None:
