@@ -161,7 +161,7 @@ class Background:
             self._kill(leader)
             return len(left)
 
-    def _wait(self, leader: int, seconds: float) -> None:
+    def _wait(self, leader: int | None, seconds: float) -> None:
         end = time.monotonic() + seconds
         while self._family(leader) and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
