@@ -6,9 +6,7 @@ from pathlib import Path
 
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.join import JoinSpec, SideSpec
+from hipslake.specs.join import CrossmatchSpec, EquijoinSpec, JoinSpec, SideSpec
 from hipslake.specs.margin import distances_text
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.vacuum import VacuumSpec

@@ -15,9 +15,8 @@ import jsonschema
 import yaml
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.table import TableSpec
 from hipslake.specs.yaml_file import load_yaml
 from pydantic import BaseModel

@@ -14,8 +14,7 @@ from hipslake import Catalog
 from hipslake.errors import NotWritableError
 from hipslake.exports.folder import MANIFEST, UNFINISHED, NewFolder
 from hipslake.exports.model import Origin
-from hipslake.exports.parquet import ParquetTables
-from hipslake.exports.writing import write_export
+from hipslake.exports.writing import ParquetTables, write_export
 from hipslake.specs.export import ExportFormat
 from hipslake.steps.export import request as export_request
 from hipslake.steps.export.request import ExportReport, ExportRequest

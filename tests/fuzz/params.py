@@ -9,7 +9,7 @@ from typing import Any
 
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import match_options, motion_columns
+from hipslake.specs.join import match_options, motion_columns
 from hipslake.specs.vacuum import Retention
 from hipslake.steps.ingest.resolve import resolve_window
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import healpy
 import numpy as np
 import pytest
-from hipslake.sphere import boundary, faces
+from hipslake.sphere import faces, margins
 from hipslake.sphere.margins import border_of, margin_pairs, rows_within, surroundings, tiles_near
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.sphere.tree import PixelTree
@@ -158,7 +158,7 @@ def test_edges_bend_no_more_than_is_assumed() -> None:
     for order in (0, 1, 2, 5, 13):
         npix = rng.integers(0, 12 << 2 * order, 200)
         npix[:24] = np.append(np.arange(12) << 2 * order, ((np.arange(12) + 1) << 2 * order) - 1)
-        edges = boundary._edges_of(np.full(200, order), npix).cut()
+        edges = margins._edges_of(np.full(200, order), npix).cut()
         begin, end = edges.ends()
         strays = np.zeros(len(begin))
         for share in np.linspace(0, 1, 33)[1:-1]:

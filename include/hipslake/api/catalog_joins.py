@@ -89,7 +89,7 @@ class CatalogJoins(OpenedCatalog):
             What is asked for does not go together, or the other catalog has no sufficient margin.
         """
         from hipslake.catalog.joining.crossmatch import Crossmatch
-        from hipslake.specs.crossmatch import match_options, motion_columns
+        from hipslake.specs.join import match_options, motion_columns
 
         options = match_options(
             radius_arcsec=radius_arcsec,

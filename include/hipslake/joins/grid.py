@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.sphere.curve import curve_order
-from hipslake.sphere.healpix import pixel_functions
-from hipslake.sphere.pixels import MAX_ORDER
+from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
 
 STRETCH = 1.4520
 """Largest change of x or y per radian: sqrt(3/2 + 6/pi**2), at a pole along the edge of a base pixel."""

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, model_validator
 
 from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec
 from hipslake.specs.margin import MarginSpec, margin_name
-from hipslake.specs.position_from import PositionFromSpec, Unmatched
 from hipslake.specs.schedule import Following, check_cron, intervals_within
 from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
@@ -41,6 +40,42 @@ MAX_ORDER = 29
 MAX_MAPPING_ORDER = 14
 _FINER = {"hour": "%Y-%m-%dT%H-%M", "day": "%Y-%m-%dT%H", "month": "%Y-%m-%d"}
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}  # the codecs that have levels
+
+
+class Unmatched(StrEnum):
+    """What becomes of rows whose id is null, or of no object."""
+
+    FAIL = "fail"
+    QUARANTINE = "quarantine"  # kept apart, whole and with a reason
+    OWN_POSITION = "own_position"  # they lie where they were seen; ids of no object unmark the column
+
+
+class PositionFromSpec(Frozen):
+    """The catalog of objects that rows take their `_healpix_29` from, and how to tell whose a row is."""
+
+    catalog: str = Field(pattern=NAME_PATTERN)  # of the same warehouse
+    on: dict[Annotated[str, Field(min_length=1)], Annotated[str, Field(min_length=1)]]  # {object_id: id}
+    unmatched: Unmatched = Unmatched.FAIL
+    max_fraction: float = Field(default=0.01, ge=0.0, le=1.0)  # of all rows; past it a quarantine fails too
+
+    @property
+    def column(self) -> str:
+        """The column of the source that holds the id of the object."""
+        return next(iter(self.on))
+
+    @property
+    def key(self) -> str:
+        """The column of the objects that holds their ids."""
+        return next(iter(self.on.values()))
+
+    @model_validator(mode="after")
+    def _one_pair(self) -> PositionFromSpec:
+        if len(self.on) != 1:
+            raise ValueError(
+                f"on: names {len(self.on)} pairs of columns; give one, the source's and the objects': "
+                "{object_id: id}"
+            )
+        return self
 
 
 class Layout(StrEnum):

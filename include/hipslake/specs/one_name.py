@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from hipslake.errors import SpecError
 from hipslake.specs.cube import CubeSpec
-from hipslake.specs.spec_files import find_specs
 from hipslake.specs.table import TableSpec
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
@@ -25,6 +24,12 @@ _KEPT = 1000
 Spec = TypeVar("Spec")
 Load = Callable[[Path], "Spec | None"]
 """Reads a spec; None where it cannot be read, which its own DAG says."""
+
+
+def find_specs(folder: Path | str) -> list[Path]:
+    """Return the spec files of a folder, by name; hidden files are none."""
+    paths = (path for ending in ("*.yaml", "*.yml") for path in Path(folder).glob(ending))
+    return sorted(path for path in paths if not path.name.startswith((".", "_")))
 
 
 def check_catalog_name(path: Path, load_cube: Load[CubeSpec]) -> None:

@@ -14,18 +14,17 @@ from pydantic import BaseModel, ValidationError
 from hipslake.errors import SpecError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.specs.cube import CubeSpec
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.one_name import (
     check_catalog_name,
     check_materialised_name,
     check_table_place,
     remembering,
 )
+from hipslake.specs.one_name import find_specs as find_specs
 from hipslake.specs.plain_yaml import Document, YamlError
 from hipslake.specs.secrets import without
-from hipslake.specs.spec_files import find_specs as find_specs
 from hipslake.specs.table import TableSpec
 
 MOST_BYTES = 256 << 10

@@ -18,13 +18,13 @@ from fsspec.core import split_protocol
 
 from hipslake.errors import NotWritableError, PathError
 from hipslake.storage import atomic
+from hipslake.storage.access import check_protocol, refuse_secret
 from hipslake.storage.addresses import is_same_address
 from hipslake.storage.atomic import is_unfinished
 from hipslake.storage.entry import Entry, Files, Matches
 from hipslake.storage.failures import Doing, told
 from hipslake.storage.local import LocalFiles
 from hipslake.storage.objects import ObjectFiles
-from hipslake.storage.protocols import check_protocol, refuse_secret
 
 __all__ = ["Entry", "Matches", "Storage"]
 

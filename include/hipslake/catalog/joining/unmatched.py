@@ -22,7 +22,7 @@ from hipslake.catalog.region_cut import RegionCut
 from hipslake.errors import VerificationError
 from hipslake.joins.alignment import overlaps
 from hipslake.joins.matching import match
-from hipslake.specs.crossmatch import MatchOptions
+from hipslake.specs.join import MatchOptions
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margins import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN

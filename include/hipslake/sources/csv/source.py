@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,7 +11,6 @@ from typing import ClassVar, cast
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
-from hipslake.sources.arrow_types import arrow_type
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.blocks import Block
@@ -23,6 +23,26 @@ from hipslake.sources.reader import BATCH_ROWS, HEADER_THREADS, selected
 from hipslake.sources.text import TextSource
 from hipslake.sources.unification import unify
 from hipslake.specs.source import Compression, CsvOptions, SourceSpec
+
+_TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
+_DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """Return the type that a text names; `hipslake.specs.source` has checked the text.
+
+    Examples
+    --------
+    >>> arrow_type("timestamp[us, tz=UTC]")
+    TimestampType(timestamp[us, tz=UTC])
+    >>> arrow_type("decimal128(10, 2)")
+    Decimal128Type(decimal128(10, 2))
+    """
+    if match := _TIMESTAMP.fullmatch(text):
+        return pa.timestamp(match[1], match[2])
+    if match := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    return pa.type_for_alias(text)
 
 
 class CsvSource(TextSource):

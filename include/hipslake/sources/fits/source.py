@@ -16,16 +16,14 @@ from numpy.typing import NDArray
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.described import DescribedSource
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.fits.bytes import FitsBytes, opened
 from hipslake.sources.fits.columns import FitsColumn
-from hipslake.sources.fits.heap import Pointers
 from hipslake.sources.fits.tables import FitsTable, find_table
-from hipslake.sources.fits.values import Reading, decode
+from hipslake.sources.fits.values import Pointers, Reading, decode
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
+from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
 from hipslake.specs.source import FitsOptions, SourceSpec
 
 

@@ -11,11 +11,10 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.blocks import LONGEST_ROW
-from hipslake.sources.described import Columns, DescribedSource
 from hipslake.sources.files import check_unchanged
 from hipslake.sources.fixed_arrays import rows_at_once
 from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, selected
+from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, Columns, DescribedSource, selected
 from hipslake.sources.votable.binary import cut_rows, decode_binary
 from hipslake.sources.votable.fields import VotableField
 from hipslake.sources.votable.text import decode_text

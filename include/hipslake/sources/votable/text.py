@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.errors import CorruptFileError
-from hipslake.sources.votable.cells import cells, with_nulls
-from hipslake.sources.votable.fields import VotableField
+from hipslake.sources.votable.fields import VotableField, cells, with_nulls
 
 _TRUE, _FALSE, _UNKNOWN = ("true", "t", "1"), ("false", "f", "0"), ("?",)
 
