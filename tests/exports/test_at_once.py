@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.errors import NotWritableError
-from hipslake.exports.folder import MANIFEST, UNFINISHED, NewFolder
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import ParquetTables, write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.export_folder import MANIFEST, UNFINISHED, NewFolder
+from hipslake.exports.provenance import Origin
+from hipslake.exports.writers import ParquetTables, write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.export import request as export_request
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform

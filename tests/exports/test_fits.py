@@ -12,7 +12,7 @@ from astropy.io import fits
 from astropy.table import Table
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.fits import FitsTables
-from hipslake.exports.model import Origin
+from hipslake.exports.provenance import Origin
 from hypothesis import given
 from hypothesis import strategies as st
 

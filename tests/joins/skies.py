@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healpy
 import numpy as np
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import Positions
 from hipslake.sphere.pixels import order29
 from hypothesis import strategies as st
 

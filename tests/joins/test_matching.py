@@ -6,9 +6,9 @@ import astropy.units as u
 import numpy as np
 import pytest
 from astropy.coordinates import SkyCoord
-from hipslake.joins import grid, matching
-from hipslake.joins.grid import Grid, Positions
+from hipslake.joins import matching, pair_grid
 from hipslake.joins.matching import Matches, match
+from hipslake.joins.pair_grid import Grid, Positions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,7 +75,7 @@ def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[Positions, Posit
     whole = all_matches(left, right, radius_arcsec=radius, neighbours=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "MAX_CANDIDATES", 7)
-        patch.setattr(grid, "CHUNK_PAIRS", 3)
+        patch.setattr(pair_grid, "CHUNK_PAIRS", 3)
         assert all_matches(left, right, radius_arcsec=radius, neighbours=None) == whole
 
 

@@ -14,8 +14,8 @@ import pytest
 from astropy.table import Table
 from hipslake.errors import NotReadableError, StorageError
 from hipslake.sources import open_source
-from hipslake.sources.files import check_unchanged
-from hipslake.specs.source import SourceSpec
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage import objects
 from hipslake.storage.folder import Storage
 

@@ -13,9 +13,9 @@ from hipslake.catalog.parts import Part, parts
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.errors import SchemaMismatchError
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import Exported, check_export, write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.provenance import Origin
+from hipslake.exports.writers import Exported, check_export, write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 

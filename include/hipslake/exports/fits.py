@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SchemaMismatchError
-from hipslake.exports.model import Origin
+from hipslake.exports.provenance import Origin
 
 _FLOATS = {pa.float16(): "f4", pa.float32(): "f4", pa.float64(): "f8"}
 _INTEGERS = {

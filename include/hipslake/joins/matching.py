@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.joins.columns import MatchColumns
-from hipslake.joins.grid import Grid, Pairs, Positions
-from hipslake.specs.join import MatchOptions
+from hipslake.joins.match_columns import MatchColumns
+from hipslake.joins.pair_grid import Grid, Pairs, Positions
+from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 

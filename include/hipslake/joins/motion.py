@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import Positions
 from hipslake.sphere.pixels import order29
 
 AU_KM_YR_PER_S = 149_597_870.7 / (365.25 * 86_400.0)

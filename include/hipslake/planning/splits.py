@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.errors import PlanError
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, pixel_functions, starts
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.predicates.tree import Literal, NumberLiteral, TextLiteral, TruthLiteral, TypedLiteral
+from hipslake.predicates.predicate_tree import Literal, NumberLiteral, TextLiteral, TruthLiteral, TypedLiteral
 from hipslake.predicates.typed_values import check_type
 
 _MOMENT = re.compile(

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hipslake.predicates.binding import Against, Among, Same, bound_compare, bound_list, check_columns
 from hipslake.predicates.domains import Domain, comparable_domain, domain_of, negative_zero_as_zero
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     TURNED,
     And,
     ArrowExpression,

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.blocks import LONGEST_ROW
+from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion, most_bytes
-from hipslake.sources.files import check_unchanged, located
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
+from hipslake.sources.file_listing import check_unchanged, located
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as

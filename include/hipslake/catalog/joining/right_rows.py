@@ -22,12 +22,12 @@ from hipslake.catalog.metadata import Margin
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.rows_by_identity import RowsByIdentity
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.joins.alignment import Homes, homes
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import Positions
+from hipslake.joins.tree_alignment import Homes, homes
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts
-from hipslake.sphere.tree import PixelTree
 
 
 @dataclass(frozen=True)

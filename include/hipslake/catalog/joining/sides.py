@@ -17,11 +17,11 @@ from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
-from hipslake.joins.grid import Positions
 from hipslake.joins.motion import Motion, propagate
-from hipslake.predicates.tree import Predicate
-from hipslake.specs.catalog import PositionSpec
-from hipslake.specs.join import MotionColumns
+from hipslake.joins.pair_grid import Positions
+from hipslake.predicates.predicate_tree import Predicate
+from hipslake.specs.catalog_spec import PositionSpec
+from hipslake.specs.join_specs import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from hipslake.errors import CorruptFileError, HipslakeError, SchemaMismatchError
-from hipslake.sources.csv.blocks import Block, row_ends
 from hipslake.sources.csv.header import CsvHeader
-from hipslake.specs.source import CsvOptions
+from hipslake.sources.csv.text_blocks import Block, row_ends
+from hipslake.specs.source_spec import CsvOptions
 
 Types = Mapping[str, pa.DataType]
 

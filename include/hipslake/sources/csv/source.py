@@ -13,23 +13,23 @@ import pyarrow as pa
 from hipslake.errors import SchemaMismatchError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.blocks import Block
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv.parsing import CsvParser
-from hipslake.sources.files import check_unchanged
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, HEADER_THREADS, selected
-from hipslake.sources.text import TextSource
+from hipslake.sources.csv.text_blocks import Block
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_ROWS, HEADER_THREADS, selected
+from hipslake.sources.text_source import TextSource
 from hipslake.sources.unification import unify
-from hipslake.specs.source import Compression, CsvOptions, SourceSpec
+from hipslake.specs.source_spec import Compression, CsvOptions, SourceSpec
 
 _TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
 _DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """Return the type that a text names; `hipslake.specs.source` has checked the text.
+    """Return the type that a text names; `hipslake.specs.source_spec` has checked the text.
 
     Examples
     --------

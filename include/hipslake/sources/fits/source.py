@@ -17,14 +17,14 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion
-from hipslake.sources.files import check_unchanged
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.fits.binary_columns import FitsColumn
+from hipslake.sources.fits.binary_table import FitsTable, find_table
 from hipslake.sources.fits.bytes import FitsBytes, opened
-from hipslake.sources.fits.columns import FitsColumn
-from hipslake.sources.fits.tables import FitsTable, find_table
-from hipslake.sources.fits.values import Pointers, Reading, decode
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
-from hipslake.specs.source import FitsOptions, SourceSpec
+from hipslake.sources.fits.decoding import Pointers, Reading, decode
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
+from hipslake.specs.source_spec import FitsOptions, SourceSpec
 
 
 class Extent(NamedTuple):

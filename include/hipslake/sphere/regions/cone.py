@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.regions.model import (
+from hipslake.sphere.regions.region import (
     TOLERANCE,
     Cover,
     checked,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.errors import RegionError
-from hipslake.sphere.regions.model import TOLERANCE, Cover, checked_dec, checked_ra, cover_of, written
+from hipslake.sphere.regions.region import TOLERANCE, Cover, checked_dec, checked_ra, cover_of, written
 from hipslake.sphere.vectors import Vectors, angles, pixel_centers, unit_vectors
 
 _PAIRS = 200_000  # of a point and an edge, that are looked at together

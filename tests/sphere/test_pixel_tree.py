@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
-from hipslake.sphere.tree import PixelTree
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.cube import CubeColumns, CubeSpec
+from hipslake.specs.cube_spec import CubeColumns, CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 from pydantic import ValidationError
 

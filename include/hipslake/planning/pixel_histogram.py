@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.errors import VerificationError
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import coarsen, starts
-from hipslake.sphere.tree import PixelTree
 
 CELL_COLUMNS = ["order", "npix", "rows"]
 _BYTES = "bytes_"

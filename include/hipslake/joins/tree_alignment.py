@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
-from hipslake.sphere.tree import PixelTree
 
 _COARSER_BY = 3  # a stretch of the curve is covered by pixels this many orders below its length
 _NONE = np.empty(0, np.int64)

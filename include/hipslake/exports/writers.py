@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import NotWritableError, SchemaMismatchError
 from hipslake.exports.fits import FitsTables
-from hipslake.exports.model import Origin, TableWriter
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.provenance import Origin, TableWriter
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
 ROW_GROUP_ROWS = 100_000

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hipslake.sphere.cells import FINEST_CELL, Footprint, gather
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
+from hipslake.sphere.sky_cells import FINEST_CELL, Footprint, gather
 from hypothesis import given
 from hypothesis import strategies as st
 

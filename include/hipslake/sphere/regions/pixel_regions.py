@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hipslake.errors import RegionError
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import Pixel, order29
-from hipslake.sphere.regions.model import Cover
+from hipslake.sphere.regions.region import Cover
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import VerificationError
-from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
+from hipslake.planning.pixel_histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sphere.pixels import coarsen, starts
 from hypothesis import given
 from hypothesis import strategies as st

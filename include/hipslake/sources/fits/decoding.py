@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.fits.binary_columns import FitsColumn
+from hipslake.sources.fits.binary_table import FitsTable
 from hipslake.sources.fits.bytes import FitsBytes
-from hipslake.sources.fits.columns import FitsColumn
-from hipslake.sources.fits.tables import FitsTable
 
 _TRUE, _FALSE = ord("T"), ord("F")
 _GAP_BYTES = 1 << 20  # between two stretches of the heap that are rather read than skipped

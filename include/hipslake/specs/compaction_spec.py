@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from hipslake.specs.base import Frozen, NamedSpec
 from hipslake.specs.schedule import Following
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 
 COMPACTION = "compaction"

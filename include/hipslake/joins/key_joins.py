@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SpecError
-from hipslake.joins.columns import MatchColumns
-from hipslake.joins.keys import key_codes, plain_keys
+from hipslake.joins.key_codes import key_codes, plain_keys
+from hipslake.joins.match_columns import MatchColumns
 from hipslake.joins.nested_forms import struct_of_lists
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 

@@ -10,8 +10,8 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import Frozen, NamedSpec, first_mistake
-from hipslake.specs.catalog import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
-from hipslake.specs.margin import MarginSpec
+from hipslake.specs.catalog_spec import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.schedule import Following
 
 Column = Annotated[str, Field(min_length=1)]

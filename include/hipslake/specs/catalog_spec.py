@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec
-from hipslake.specs.margin import MarginSpec, margin_name
+from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron, intervals_within
-from hipslake.specs.source import CsvOptions, ParquetOptions, SourceSpec
+from hipslake.specs.source_spec import CsvOptions, ParquetOptions, SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
 from hipslake.specs.threshold import Threshold, ThresholdUnit
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 __all__ = [
     "BadRowsSpec",

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from hipslake.sources.compression import compression_of, decompressed
-from hipslake.sources.csv.blocks import Block, cut_blocks, cut_quoted_blocks
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import SPLIT_BYTES, Source
-from hipslake.specs.source import Compression
+from hipslake.sources.csv.text_blocks import Block, cut_blocks, cut_quoted_blocks
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import SPLIT_BYTES, Source
+from hipslake.specs.source_spec import Compression
 
 _CHUNK_BYTES = 8 << 20
 

@@ -9,11 +9,11 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from hipslake.specs.base import NAME_PATTERN, Frozen, Hours, Minutes, check_plain
-from hipslake.specs.catalog import Layout, ParquetSpec, PositionSpec
+from hipslake.specs.catalog_spec import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 Column = Annotated[str, Field(min_length=1)]
 Order = Annotated[int, Field(ge=0, le=29)]

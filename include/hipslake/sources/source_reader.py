@@ -12,10 +12,10 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from hipslake.sources.files import FileListing, list_files
-from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.file_listing import FileListing, list_files
+from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 
 SPLIT_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20

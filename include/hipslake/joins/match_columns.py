@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hipslake.errors import SpecError
-from hipslake.specs.join import MatchOptions
+from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 

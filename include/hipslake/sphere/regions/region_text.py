@@ -11,9 +11,9 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
 from hipslake.sphere.regions.box import Box
 from hipslake.sphere.regions.cone import Cone
-from hipslake.sphere.regions.model import Region
-from hipslake.sphere.regions.pixels import Moc, PixelList
+from hipslake.sphere.regions.pixel_regions import Moc, PixelList
 from hipslake.sphere.regions.polygon import Polygon
+from hipslake.sphere.regions.region import Region
 
 MAX_LISTED_PIXELS = 100_000
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"

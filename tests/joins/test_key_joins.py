@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.joins.equijoin import JoinKind, equijoin_columns, equijoined
-from hipslake.joins.keys import key_codes, plain_keys
+from hipslake.joins.key_codes import key_codes, plain_keys
+from hipslake.joins.key_joins import JoinKind, equijoin_columns, equijoined
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from hipslake.sphere.faces import LEAST_STRETCH, RING_OF_CORNER, depth_in, places, vectors_at, vectors_on
 from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, pixel_functions, starts, stops
-from hipslake.sphere.tree import PixelTree
 
 _DECIDED = 1e-13  # radians (2e-8 arcsec): closer to the limit than that, either answer is right
 _PIECES = 4  # that an edge is cut into where it has to be cut

@@ -16,14 +16,14 @@ from pydantic import (
 )
 
 from hipslake.specs.base import Frozen, NamedSpec
-from hipslake.specs.partitioning import PartitionField, SortField
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
 from hipslake.specs.text_form import TextForm
 from hipslake.specs.threshold import Threshold, ThresholdUnit
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")

@@ -9,10 +9,10 @@ from pathlib import Path
 import healpy
 import numpy as np
 import pytest
-from hipslake.sphere import faces, margins
-from hipslake.sphere.margins import border_of, margin_pairs, rows_within, surroundings, tiles_near
+from hipslake.sphere import faces, margin_geometry
+from hipslake.sphere.margin_geometry import border_of, margin_pairs, rows_within, surroundings, tiles_near
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel, order29
-from hipslake.sphere.tree import PixelTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -158,7 +158,7 @@ def test_edges_bend_no_more_than_is_assumed() -> None:
     for order in (0, 1, 2, 5, 13):
         npix = rng.integers(0, 12 << 2 * order, 200)
         npix[:24] = np.append(np.arange(12) << 2 * order, ((np.arange(12) + 1) << 2 * order) - 1)
-        edges = margins._edges_of(np.full(200, order), npix).cut()
+        edges = margin_geometry._edges_of(np.full(200, order), npix).cut()
         begin, end = edges.ends()
         strays = np.zeros(len(begin))
         for share in np.linspace(0, 1, 33)[1:-1]:

@@ -11,9 +11,9 @@ from astropy.io import fits
 from astropy.io.fits.verify import VerifyError
 
 from hipslake.errors import CorruptFileError, InputError
+from hipslake.sources.fits.binary_columns import FitsColumn, read_columns
 from hipslake.sources.fits.bytes import FitsBytes
-from hipslake.sources.fits.columns import FitsColumn, read_columns
-from hipslake.specs.source import FitsOptions
+from hipslake.specs.source_spec import FitsOptions
 
 _BLOCK = 2880
 _CARD = 80

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from hipslake.errors import SpecError
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.table_spec import TableSpec
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
 """The folders of specs, beside each other."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hipslake.errors import InputError, SourceNotFoundError
 from hipslake.sources.links import LinkBounds, places_of
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.specs.environment import expand
 from hipslake.storage.folder import Storage
 
