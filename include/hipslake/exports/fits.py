@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SchemaMismatchError
-from hipslake.exports.provenance import Origin
+from hipslake.exports.provenance import Provenance
 
 _FLOATS = {pa.float16(): "f4", pa.float32(): "f4", pa.float64(): "f8"}
 _INTEGERS = {
@@ -51,7 +51,7 @@ _BATCH_ROWS = 1 << 16
 
 
 @dataclass
-class FitsColumn:
+class FitsField:
     """One column of a FITS table.
 
     It looks at all rows before it knows its form: how wide texts are, and which number is free for null.
@@ -257,7 +257,7 @@ class FitsTables:
             )
         _columns(schema)
 
-    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Origin) -> int:
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         columns = _columns(schema)
         rows = 0
         with tempfile.TemporaryDirectory(prefix="hipslake-") as folder:
@@ -278,26 +278,26 @@ class FitsTables:
         return rows
 
 
-def _columns(schema: pa.Schema) -> list[FitsColumn]:
-    return [FitsColumn(each.name, each.type) for each in schema]
+def _columns(schema: pa.Schema) -> list[FitsField]:
+    return [FitsField(each.name, each.type) for each in schema]
 
 
-def _layout(columns: list[FitsColumn]) -> np.dtype[np.void]:
+def _layout(columns: list[FitsField]) -> np.dtype[np.void]:
     return np.dtype([(f"f{at}", *column.dtype) for at, column in enumerate(columns)])
 
 
-def _row_bytes(columns: list[FitsColumn]) -> int:
+def _row_bytes(columns: list[FitsField]) -> int:
     return _layout(columns).itemsize
 
 
-def _packed(columns: list[FitsColumn], table: pa.Table) -> bytes:
+def _packed(columns: list[FitsField], table: pa.Table) -> bytes:
     rows = np.empty(table.num_rows, _layout(columns))
     for at, (column, values) in enumerate(zip(columns, table.columns, strict=True)):
         rows[f"f{at}"] = column.cells(values)
     return rows.tobytes()
 
 
-def _headers(schema: pa.Schema, columns: list[FitsColumn], rows: int, origin: Origin) -> bytes:
+def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Provenance) -> bytes:
     """The header of an empty primary HDU, and that of the table."""
     from astropy.io import fits
 

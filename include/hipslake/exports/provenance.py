@@ -8,7 +8,7 @@ from typing import BinaryIO, NamedTuple, Protocol
 import pyarrow as pa
 
 
-class Origin(NamedTuple):
+class Provenance(NamedTuple):
     """What an exported file says of where it is from."""
 
     catalog: str
@@ -29,5 +29,5 @@ class TableWriter(Protocol):
     def check(self, schema: pa.Schema) -> None:
         """Raise `SchemaMismatchError` where the format has no form for a column; the message names it."""
 
-    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Origin) -> int:
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         """Write all rows; returns how many. Holds a few tables at a time."""

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import NotWritableError, SchemaMismatchError
 from hipslake.exports.fits import FitsTables
-from hipslake.exports.provenance import Origin, TableWriter
+from hipslake.exports.provenance import Provenance, TableWriter
 from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
@@ -28,7 +28,7 @@ class ParquetTables:
     def check(self, schema: pa.Schema) -> None:
         """Every column of a catalog came from Parquet, and fits."""
 
-    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Origin) -> int:
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         told = {f"hipslake.{name}": text for name, text in origin.told().items()}
         rows = 0
         with pq.ParquetWriter(file, schema.with_metadata(told), compression="zstd") as writer:
@@ -69,7 +69,7 @@ class CsvTables:
                 f"export: CSV has no form for {_listed(schema, formless)}; leave it out, or take parquet"
             )
 
-    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Origin) -> int:
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
         rows = 0
         with pacsv.CSVWriter(file, schema) as writer:
             for table in tables:
@@ -124,7 +124,7 @@ def write_export(
     schema: pa.Schema,
     tables: Iterable[pa.Table],
     kind: ExportFormat,
-    origin: Origin,
+    origin: Provenance,
     *,
     overwrite: bool = True,
     note: Callable[[str], None] = lambda mark: None,
@@ -140,7 +140,7 @@ def write_export(
     tables : iterable of pyarrow.Table
         Taken one by one.
     kind : ExportFormat
-    origin : Origin
+    origin : Provenance
     overwrite : bool
         Whether what stands there is replaced; else of all who write there at once, one does.
     note : callable

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.joins.match_columns import MatchColumns
-from hipslake.joins.pair_grid import Grid, Pairs, Positions
+from hipslake.joins.pair_grid import Grid, Pairs, SkyPositions
 from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -52,8 +52,8 @@ class Matches:
 
 
 def match(
-    left: Positions,
-    right: Positions,
+    left: SkyPositions,
+    right: SkyPositions,
     *,
     radius_arcsec: float,
     min_radius_arcsec: float = 0.0,
@@ -65,7 +65,7 @@ def match(
 
     Parameters
     ----------
-    left, right : Positions
+    left, right : SkyPositions
         Fastest where ascending by `h29`.
     radius_arcsec, min_radius_arcsec : float
         Largest and smallest separation.
@@ -82,7 +82,7 @@ def match(
     waiting = [slice(0, len(left))]
     while waiting:
         rows = waiting.pop()
-        part = Positions(left.ra[rows], left.dec[rows], left.h29[rows])
+        part = SkyPositions(left.ra[rows], left.dec[rows], left.h29[rows])
         grid = Grid(part, right, _reach(radius_arcsec))
         crowded = neighbours is not None and grid.candidates > _enough(len(part), neighbours)
         if not crowded and grid.candidates > MAX_CANDIDATES and len(part) > 1:
@@ -116,7 +116,7 @@ def _between(pairs: Pairs, limits: tuple[float, float]) -> Pairs:
     return pairs.select((separation >= limits[0]) & (separation <= limits[1]))
 
 
-def _nearest(left: Positions, right: Positions, limits: tuple[float, float], neighbours: int) -> Pairs:
+def _nearest(left: SkyPositions, right: SkyPositions, limits: tuple[float, float], neighbours: int) -> Pairs:
     """Pairs that hold the nearest rows within the limits, without a look at everything in the radius.
 
     A row that has its neighbours within a smaller radius is done; the others are tried again with twice that.
@@ -163,14 +163,14 @@ def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int
 
 
 def _described(
-    left: Positions, right: Positions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
+    left: SkyPositions, right: SkyPositions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
 ) -> Matches:
     here, there = left.take(pairs.left), right.take(pairs.right)
     separation = _separation(pairs.chord2)
     return Matches(pairs.left + first, pairs.right, separation, position_angle(here, there), rank)
 
 
-def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
+def position_angle(here: SkyPositions, there: SkyPositions) -> NDArray[np.float64]:
     """The direction from positions to others, degrees in [0, 360) from north over east.
 
     Computed from the differences of the angles, so that nothing is lost where both are near each other.
@@ -179,7 +179,7 @@ def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
     --------
     >>> zero, one = np.zeros(1), np.ones(1)
     >>> none = np.zeros(1, np.int64)
-    >>> position_angle(Positions(zero, zero, none), Positions(one, zero, none))
+    >>> position_angle(SkyPositions(zero, zero, none), SkyPositions(one, zero, none))
     array([90.])
     """
     lat, lon = np.radians(here.dec), np.radians(there.ra - here.ra)
@@ -193,9 +193,9 @@ def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
 
 def matched(
     left: pa.Table,
-    here: Positions,
+    here: SkyPositions,
     right: Callable[[pa.Array], pa.Table],
-    there: Positions,
+    there: SkyPositions,
     options: MatchOptions,
     columns: MatchColumns,
     place: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
@@ -206,11 +206,11 @@ def matched(
     ----------
     left : pyarrow.Table
         With `_healpix_29` and the left columns of the match; ordered as the outcome is to be.
-    here : Positions
+    here : SkyPositions
         Of its rows, at the epoch of the match.
     right : callable
         Gives the right columns of the match of some rows, by their places; null places give nulls.
-    there : Positions
+    there : SkyPositions
         Of the right rows, at the same epoch. Of equally near rows the earlier one counts as nearer.
     options : MatchOptions
         Of an outer match, what comes of the left rows.

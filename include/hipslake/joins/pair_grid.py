@@ -33,7 +33,7 @@ _FINEST = 27
 
 
 @dataclass(frozen=True)
-class Positions:
+class SkyPositions:
     """Rows on the sky.
 
     Attributes
@@ -51,9 +51,9 @@ class Positions:
     def __len__(self) -> int:
         return len(self.h29)
 
-    def take(self, rows: NDArray[np.int64]) -> Positions:
+    def take(self, rows: NDArray[np.int64]) -> SkyPositions:
         """Some of the rows."""
-        return Positions(self.ra[rows], self.dec[rows], self.h29[rows])
+        return SkyPositions(self.ra[rows], self.dec[rows], self.h29[rows])
 
     @cached_property
     def directions(self) -> NDArray[np.float64]:
@@ -97,7 +97,7 @@ class Grid:
 
     Parameters
     ----------
-    left, right : Positions
+    left, right : SkyPositions
     radius : float
         Radians, at most `MAX_RADIUS`.
 
@@ -107,7 +107,7 @@ class Grid:
         Pairs that have to be looked at.
     """
 
-    def __init__(self, left: Positions, right: Positions, radius: float) -> None:
+    def __init__(self, left: SkyPositions, right: SkyPositions, radius: float) -> None:
         if not 0.0 < radius <= MAX_RADIUS:
             raise ValueError(f"a radius of {radius} radians is not in (0, {MAX_RADIUS}]")
         self._swapped = len(left) < len(right)
@@ -155,7 +155,7 @@ class Grid:
             yield Pairs(other, one, chord2) if self._swapped else Pairs(one, other, chord2)
             low = high
 
-    def _directions(self, side: Positions, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _directions(self, side: SkyPositions, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Unit vectors of some rows, which may repeat: of all rows at once only where that is less work."""
         return side.directions[:, rows] if self.candidates > len(side) else side.take(rows).directions
 

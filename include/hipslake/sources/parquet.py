@@ -135,7 +135,7 @@ def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
         yield from _dictionaries(array.flatten())
 
 
-class Footer(NamedTuple):
+class ParquetHead(NamedTuple):
     """What a file's footer says."""
 
     schema: pa.Schema
@@ -143,7 +143,7 @@ class Footer(NamedTuple):
     sizes: tuple[int, ...]  # per row group: encoded but uncompressed bytes of all columns
 
 
-class ParquetSource(DescribedSource[Footer]):
+class ParquetSource(DescribedSource[ParquetHead]):
     """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written.
 
     INT96 times have no unit: they are read in microseconds, or in nanoseconds where the first rows of a file
@@ -196,14 +196,14 @@ class ParquetSource(DescribedSource[Footer]):
                     return
                 yield conform(batch, wanted, split.file.uri)
 
-    def read_head(self, file: SourceFile) -> Footer:
+    def read_head(self, file: SourceFile) -> ParquetHead:
         if file.size == 0:  # an empty file among others is a night without data, not damage
-            return Footer(pa.schema([]), (), ())
+            return ParquetHead(pa.schema([]), (), ())
         with _explained(file), _opened(file) as (opened, parquet, _):
             metadata = parquet.metadata
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-            return Footer(
+            return ParquetHead(
                 _without_field_ids(with_int96_as(parquet.schema_arrow, metadata, unit)),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
@@ -251,7 +251,7 @@ def _without_field_id(field: pa.Field) -> pa.Field:
     )
 
 
-def _runs(footer: Footer, target_bytes: int) -> list[tuple[int, int]]:
+def _runs(footer: ParquetHead, target_bytes: int) -> list[tuple[int, int]]:
     """Cut row groups into runs of about `target_bytes`; a run starts where a multiple of it is passed."""
     if not sum(footer.rows):
         return []

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from hipslake.sources.compression import compression_of, decompressed
-from hipslake.sources.csv.text_blocks import Block, cut_blocks, cut_quoted_blocks
+from hipslake.sources.csv.text_blocks import TextBlock, cut_blocks, cut_quoted_blocks
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import SPLIT_BYTES, Source
 from hipslake.specs.source_spec import Compression
@@ -47,7 +47,7 @@ class TextSource(Source):
         """Open the uncompressed text of a file."""
         return decompressed(file, self.compression)
 
-    def blocks(self, text: BinaryIO, split: Split, first: int) -> Iterator[Block]:
+    def blocks(self, text: BinaryIO, split: Split, first: int) -> Iterator[TextBlock]:
         """Cut a split into blocks of whole rows; `first` is the byte where the file's first row starts."""
         uri = split.file.uri
         if self.quote_of_lines is not None:

@@ -16,7 +16,7 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv.parsing import CsvParser
-from hipslake.sources.csv.text_blocks import Block
+from hipslake.sources.csv.text_blocks import TextBlock
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import BATCH_ROWS, HEADER_THREADS, selected
@@ -136,7 +136,7 @@ class CsvSource(TextSource):
         return CsvParser(header, self._options, file.uri, lambda offset: self.lines_before(file, offset))
 
 
-def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) -> None:
+def _narrow(held: dict[str, frozenset[str]], block: TextBlock, parser: CsvParser) -> None:
     """Drop the types that do not hold every value of a block."""
     table = parser.parse(block, list(held), {})
     if table is None:

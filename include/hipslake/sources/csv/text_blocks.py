@@ -14,7 +14,7 @@ LONGEST_ROW = 64 << 20
 _LF = 10
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Whole rows of a file."""
 
     data: bytes
@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 def cut_blocks(
     text: BinaryIO, start: int, stop: int | None, *, first: int, uri: str, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Block]:
+) -> Iterator[TextBlock]:
     """Yield the lines that start in [start, stop), whole, also where the last one ends behind `stop`.
 
     Cut at any offsets, the ranges of a file give each of its lines once, in order.
@@ -54,20 +54,20 @@ def cut_blocks(
             return
         end = 0 if stop is None else buffer.find(b"\n", max(stop - 1 - position, 0)) + 1
         if end:
-            yield Block(buffer[:end], position)
+            yield TextBlock(buffer[:end], position)
             return
         end = buffer.rfind(b"\n") + 1
         if end:
-            yield Block(buffer[:end], position)
+            yield TextBlock(buffer[:end], position)
         carry, position = buffer[end:], position + end
         _check_length(carry, position, uri, "line")
     if carry and not skipping:
-        yield Block(carry, position)
+        yield TextBlock(carry, position)
 
 
 def cut_quoted_blocks(
     text: BinaryIO, *, first: int, quote: bytes, uri: str, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Block]:
+) -> Iterator[TextBlock]:
     """Yield all rows of a file whose quoted values may hold line ends.
 
     A row ends at a line end before which the number of quotes is even, since quotes within values are doubled
@@ -80,11 +80,11 @@ def cut_quoted_blocks(
         ends = row_ends(buffer, quote)
         end = int(ends[-1]) if len(ends) else 0
         if end:
-            yield Block(buffer[:end], position)
+            yield TextBlock(buffer[:end], position)
         carry, position = buffer[end:], position + end
         _check_length(carry, position, uri, "row outside quotes")
     if carry:
-        yield Block(carry, position)
+        yield TextBlock(carry, position)
 
 
 def row_ends(data: bytes, quote: bytes | None) -> np.ndarray:

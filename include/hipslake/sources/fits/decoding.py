@@ -181,7 +181,7 @@ def _row_of(value: int, column: FitsColumn, reading: Reading) -> str:
     return f", row {reading.first_row + value // column.repeat + 1}"
 
 
-class Pointers(NamedTuple):
+class ArrayDescriptors(NamedTuple):
     """Where the values of a column's cells stand in the heap."""
 
     counts: NDArray[np.int64]  # values of each cell
@@ -190,7 +190,7 @@ class Pointers(NamedTuple):
     @classmethod
     def of(
         cls, rows: NDArray[np.uint8], column: FitsColumn, table: FitsTable, *, first_row: int, uri: str
-    ) -> Pointers:
+    ) -> ArrayDescriptors:
         """Return the pointers of a column of rows, uint8[n, row_bytes].
 
         Raises

@@ -18,7 +18,7 @@ from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
 from hipslake.errors import SpecError
 from hipslake.exports.export_folder import NewFolder
-from hipslake.exports.provenance import Origin
+from hipslake.exports.provenance import Provenance
 from hipslake.exports.writers import check_format
 from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
@@ -144,9 +144,9 @@ def folder_of(request: CubeQueryRequest) -> NewFolder:
     return NewFolder(request.output_uri, request.run_uri)
 
 
-def origin_of(request: CubeQueryRequest, cube: Cube) -> Origin:
+def origin_of(request: CubeQueryRequest, cube: Cube) -> Provenance:
     """Return what the files say of where they are from."""
-    return Origin(
+    return Provenance(
         catalog=cube.metadata.cube,
         version=cube.version,
         description="outcome of a query of a cube",
