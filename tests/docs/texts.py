@@ -19,7 +19,7 @@ from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.errors import SpecError
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
