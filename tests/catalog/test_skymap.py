@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
 from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, forward, inverse, paint, write_skymap
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE, sky, write_little

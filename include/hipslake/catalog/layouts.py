@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 
 _HATS_PIXEL = r"(?P<write>[^/]+)/(?P<group>[^/]+)/dataset/Norder=(?P<order>\d+)/Dir=\d+/Npix=(?P<npix>\d+)"

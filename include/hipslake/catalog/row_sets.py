@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.keys import mixed_bits
+from hipslake.joins.key_codes import mixed_bits
 from hipslake.specs.base import Frozen
 
 ORDINAL_SHIFT = 40

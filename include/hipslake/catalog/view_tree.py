@@ -14,7 +14,7 @@ from hipslake.catalog.hats.view_files import hats_markers
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import TreeNotFoundError
-from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.storage.folder import Storage
 from hipslake.versions.log_files import CURRENT
 from hipslake.versions.write_id import write_ids_in

@@ -38,7 +38,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment,
 from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 
 _SLICE = 4096  # partitions turned into objects at a time

@@ -25,7 +25,7 @@ from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.view_tree import lies_in_own_write, marker_text, writes_of_pointers
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage

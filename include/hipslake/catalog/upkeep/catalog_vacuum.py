@@ -23,7 +23,7 @@ from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
 from hipslake.catalog.view_tree import writes_of_pointers
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live, stale_seconds
 from hipslake.versions.log import VersionLog

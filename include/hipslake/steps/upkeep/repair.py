@@ -35,7 +35,7 @@ from hipslake.catalog.verification import problems_beside
 from hipslake.catalog.view_tree import marker_text, tree_markers
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.hats_view import point_map_of, second_name

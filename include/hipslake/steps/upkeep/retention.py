@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.report import Report, Request
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds
