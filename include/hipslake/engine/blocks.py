@@ -1,11 +1,14 @@
-"""Blocks: batches cut to a bounded size before they travel."""
+"""Blocks of an exchange: rows by their target, and batches cut to a bounded size."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.typing import NDArray
 
 
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -23,6 +26,21 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
             yield part
         else:
             yield from cut(part, block_bytes)
+
+
+def by_target(target: NDArray[np.int64], targets: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The rows of each reduce task in [0, targets) that has any, in their order; others have none.
+
+    Examples
+    --------
+    >>> [(to, rows.tolist()) for to, rows in by_target(np.array([1, -1, 0, 1]), 3)]
+    [(0, [2]), (1, [0, 3])]
+    """
+    order = np.argsort(target, kind="stable")
+    cuts = np.searchsorted(target[order], np.arange(targets + 1)).tolist()
+    for to, (low, high) in enumerate(pairwise(cuts)):
+        if high > low:
+            yield to, order[low:high]
 
 
 def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
+from hipslake.engine.blocks import by_target
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import HipslakeError, VersionNotFoundError
 from hipslake.joins.key_codes import key_codes, plain_keys
@@ -112,16 +112,10 @@ class PairsTask:
         for batch in side.files.batches():
             self.done.add(batch.num_rows)
             codes, h29 = _pairs(batch, side.files.column)
-            target = _share_of(codes, self.targets)
-            mine = (target >= self.now[0]) & (target < self.now[1])
-            codes, h29, target = codes[mine], h29[mine], target[mine] - self.now[0]
-            order = np.argsort(target, kind="stable")
-            cuts = np.searchsorted(target[order], np.arange(self.now[1] - self.now[0] + 1))
-            for to, (low, high) in enumerate(pairwise(cuts.tolist())):
-                if high > low:
-                    chosen = order[low:high]
-                    is_object = np.full(len(chosen), side.is_object)
-                    yield to, pa.record_batch([codes[chosen], h29[chosen], is_object], schema=_PAIRS)
+            first, stop = self.now
+            for to, chosen in by_target(_share_of(codes, self.targets) - first, stop - first):
+                is_object = np.full(len(chosen), side.is_object)
+                yield to, pa.record_batch([codes[chosen], h29[chosen], is_object], schema=_PAIRS)
 
     def compare(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Give the codes of values that have several pixels, or are no object's; the first of them."""
@@ -151,13 +145,11 @@ def _mark_problems(
             sides.append(ColumnSide(ColumnFiles.of(*objects, mark.objects.column), is_object=True))
             pairs += objects[1].total_rows
         elif with_objects:
-            yield Problem.of(
-                ProblemKind.CO_PARTITIONING,
-                "",
-                f"column {mark.column!r}: the objects of {mark.objects.catalog} that placed its rows are "
-                "gone",
-                "start a new run, which takes the objects that there are now",
+            gone = (
+                f"column {mark.column!r}: the objects of {mark.objects.catalog} that placed its rows are gone"
             )
+            mend = "start a new run, which takes the objects that there are now"
+            yield Problem.of(ProblemKind.CO_PARTITIONING, "", gone, mend)
             return
     codes, unknown = _suspects(sides, pairs, engine, needs_object=objects is not None)
     if len(codes):

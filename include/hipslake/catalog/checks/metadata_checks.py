@@ -90,12 +90,9 @@ def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> It
     reach = np.maximum.accumulate(end)
     for at in (np.flatnonzero(begin[1:] < reach[:-1]) + 1).tolist():
         outer = int(np.searchsorted(reach, begin[at], side="right"))
-        yield Problem.of(
-            ProblemKind.OVERLAP,
-            paths[int(along[at])].as_py(),
-            f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}, "
-            f"which is a leaf too: {paths[int(along[outer])].as_py()}",
-        )
+        path, other = (paths[int(along[each])].as_py() for each in (at, outer))
+        message = f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}"
+        yield Problem.of(ProblemKind.OVERLAP, path, f"{message}, which is a leaf too: {other}")
 
 
 def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,7 @@ from hipslake.catalog.checks.row_checks import integers
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.row_sets import RowNumbering
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.engine.blocks import by_target
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.storage.folder import Storage
 
@@ -136,12 +136,9 @@ class RowsTask:
                 self.done.add(batch.num_rows)
                 places = self.numbering.places(integers(batch, ROW_COLUMN))
                 target = np.where(places < 0, -1, (places - self.start) // self.span)
-                order = np.argsort(target, kind="stable")
-                cuts = np.searchsorted(target[order], np.arange(self.targets + 1))
-                keys = places[order] * len(self.groups) + at
-                for to, (low, high) in enumerate(pairwise(cuts.tolist())):
-                    if high > low:
-                        yield to, pa.record_batch([keys[low:high], np.full(high - low, leaf)], schema=_BLOCK)
+                for to, rows in by_target(target, self.targets):
+                    keys = places[rows] * len(self.groups) + at
+                    yield to, pa.record_batch([keys, np.full(len(rows), leaf)], schema=_BLOCK)
 
     def compare(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Tell, for a range of places, which rows leaves repeat, and which of them groups lack."""
