@@ -258,7 +258,8 @@ class Chain:
         self._publish(joined)
 
     def _publish(self, run: RunFolder) -> None:
-        self._on_engine(verify, verify.VerifyRequest(run_uri=run.uri), verify.VerifyReport)
+        request = verify.VerifyRequest(run_uri=run.uri)
+        perform(lambda asked: verify.run(asked, self.here), request, verify.VerifyReport)
         perform(publish.run, publish.PublishRequest(run_uri=run.uri), publish.PublishReport)
         self._show(run)
 
