@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from hipslake.catalog.opened import OpenedCatalog
+from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import SpecError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hipslake.steps.upkeep.repair import RepairOutcome
 
 
-class CatalogUpkeep(OpenedCatalog):
+class CatalogUpkeep(CatalogReader):
     """Looks after a catalog; whatever changes it comes as a new version."""
 
     def verify(self, *, all: bool = False, workers: int | None = None) -> VerificationReport:

@@ -20,7 +20,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.opened import OpenedCatalog
+    from hipslake.catalog.reader import CatalogReader
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Export:
 
     Attributes
     ----------
-    catalog : OpenedCatalog
+    catalog : CatalogReader
     uri : str
     kind : ExportFormat
     selection : Selection
     origin : Origin
     """
 
-    catalog: OpenedCatalog
+    catalog: CatalogReader
     uri: str
     kind: ExportFormat
     selection: Selection
@@ -45,7 +45,7 @@ class Export:
     @classmethod
     def of(
         cls,
-        catalog: OpenedCatalog,
+        catalog: CatalogReader,
         uri: str,
         *,
         region: Region | str | None = None,

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake import __version__
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.ownership import check_owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
@@ -18,6 +17,7 @@ from hipslake.steps.published import names_write
 from hipslake.steps.report import Request
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.storage.folder import Storage
+from hipslake.version import __version__
 from hipslake.versions.heartbeat import is_marked
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id

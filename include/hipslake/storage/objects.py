@@ -26,7 +26,7 @@ from hipslake.storage.access import client_options
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import store_code, told
 from hipslake.storage.ranges import RangedFile, RangedHandler, read_untold
-from hipslake.storage.waiting import WaitingFiles, waiting_options
+from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
 
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
 _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
@@ -42,13 +42,24 @@ _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
 _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
 
 
+def _limited(protocol: str) -> dict[str, Any]:
+    """The arguments by which fsspec's client of a protocol keeps the limits of each request."""
+    if protocol in S3:
+        from hipslake.storage.s3_session import LimitedSession
+
+        return {"config_kwargs": {"http_session_cls": LimitedSession}}
+    if protocol in HTTP:
+        return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": HTTP_TRACES}}
+    return {}
+
+
 class ObjectFiles:
     """The fsspec side of `hipslake.storage.folder`; the meaning of each method is told there."""
 
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.
         self._protocol = protocol
-        options = {**client_options(protocol), **waiting_options(protocol)}
+        options = {**client_options(protocol), **_limited(protocol)}
         self._fs = WaitingFiles(fsspec.filesystem(protocol, use_listings_cache=False, **options), protocol)
 
     def open(self, uri: str) -> BinaryIO:

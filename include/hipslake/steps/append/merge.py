@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.co_partitioning import marks_after
+from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -180,7 +181,7 @@ def _changes(
     with (
         run.phases("merge"),
         engine.progress("append", rows=rows, done=task.merged),
-        blocks_in_write(run.catalog, attempt.write_id, size) as scratch,
+        blocks_in_write(run.catalog, exchange_root(attempt.write_id), size) as scratch,
     ):
         files = engine.exchange(
             sources=task.sources,

@@ -10,10 +10,9 @@ import hashlib
 import json
 from typing import ClassVar
 
-from hipslake import __version__
-from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
+from hipslake.catalog.reader import CatalogReader
 from hipslake.catalog.schema import check_columns
 from hipslake.cube.store.committing import newest
 from hipslake.cube.store.files import BYTES, PATH, SHA256, read_files
@@ -31,6 +30,7 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
+from hipslake.version import __version__
 from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"
@@ -128,7 +128,7 @@ def _position(spec: CubeSpec, warehouse: str) -> PositionSpec:
     """The columns of the joined rows that place the seed's rows in its catalog."""
     seed = spec.datasets[spec.seed]
     assert seed.catalog is not None, "checked with the spec"
-    place = icrs_position(Catalog.open(catalog_place(seed.catalog, warehouse), seed.version).metadata)
+    place = icrs_position(CatalogReader.open(catalog_place(seed.catalog, warehouse), seed.version).metadata)
     names = {"ra": seed.rename.get(place.ra, place.ra), "dec": seed.rename.get(place.dec, place.dec)}
     return place.model_copy(update=names)
 
@@ -136,7 +136,9 @@ def _position(spec: CubeSpec, warehouse: str) -> PositionSpec:
 def _credits(version: CubeMetadata) -> list[str]:
     """Those of all catalogs that rows come from, each once."""
     sources = [each.source for each in version.datasets]
-    catalogs = [Catalog.open(each.uri) for each in sources if each is not None and each.kind == "catalog"]
+    catalogs = [
+        CatalogReader.open(each.uri) for each in sources if each is not None and each.kind == "catalog"
+    ]
     return list(dict.fromkeys(each.metadata.attribution for each in catalogs if each.metadata.attribution))
 
 

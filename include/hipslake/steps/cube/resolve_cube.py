@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake import __version__
 from hipslake.cube.store.assembling import is_aligned
 from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
 from hipslake.cube.store.catalog_rows import CatalogRows
@@ -29,6 +28,7 @@ from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
 from hipslake.storage.folder import Storage
+from hipslake.version import __version__
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id
 

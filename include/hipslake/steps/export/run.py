@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from hipslake.api.catalog import Catalog
 from hipslake.catalog.exporting import Export
+from hipslake.catalog.reader import CatalogReader
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
@@ -100,7 +100,9 @@ class ExportTask:
 
 @lru_cache(maxsize=2)
 def _export(request: ExportRequest) -> Export:
-    return export_of(request, Catalog.open(catalog_uri(request.warehouse, request.catalog), request.version))
+    return export_of(
+        request, CatalogReader.open(catalog_uri(request.warehouse, request.catalog), request.version)
+    )
 
 
 def _piece(task: int) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hipslake.api.catalog import Catalog
 from hipslake.catalog.object_pixels import ObjectPixels
+from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.joins.keys import KeyKind, key_kind
 from hipslake.specs.base import Frozen
@@ -35,7 +35,7 @@ def freeze_objects(spec: CatalogSpec, warehouse: str) -> FrozenObjects | None:
         return None
     where = f"position_from of {spec.name!r}"
     try:
-        objects = Catalog.open(catalog_uri(warehouse, given.catalog))
+        objects = CatalogReader.open(catalog_uri(warehouse, given.catalog))
     except CatalogNotFoundError as error:
         raise CatalogNotFoundError(f"{where}: {error}; ingest the objects first") from error
     metadata = objects.metadata

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
@@ -23,6 +22,7 @@ from hipslake.catalog.object_pixels import (
     pieces_for,
 )
 from hipslake.catalog.placement import Placer
+from hipslake.catalog.reader import CatalogReader
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.keys import KeyKind, key_codes, key_kind, plain_keys
@@ -76,7 +76,7 @@ def gather_object_pixels(
     try:
         with pinning(Storage.at(frozen.uri)) as pin:
             pin.hold(frozen.version)
-            objects = Catalog.open(frozen.uri, frozen.version)
+            objects = CatalogReader.open(frozen.uri, frozen.version)
             kind = key_kind(objects.schema.field(given.key).type, f"column {given.key!r}")
             field = pa.field(given.column, objects.schema.field(given.key).type)
             if schema is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hipslake.api.catalog import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.reader import CatalogReader
 from hipslake.specs.base import Frozen
 from hipslake.specs.crossmatch import CrossmatchSpec
 from hipslake.sphere.regions import parse_region
@@ -23,7 +23,7 @@ class FrozenCrossmatch(Frozen):
 
     def open(self) -> Crossmatch:
         """Open both catalogs."""
-        sides = [Catalog.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
         return Crossmatch.of(
             left,

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from hipslake import __version__
 from hipslake.catalog.committing import commit_next, newest_version, wait_for_others
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
@@ -21,6 +20,7 @@ from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.request import missing_margins
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.storage.folder import Storage
+from hipslake.version import __version__
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.layouts import margin_work
+from hipslake.catalog.layouts import exchange_root, margin_work
 from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
@@ -82,7 +82,7 @@ def run_tasks(
     rows = pc.sum(work.leaves.table["rows"]).as_py() or 0
     with (
         engine.progress("margin", rows=rows, done=task.read),
-        blocks_in_write(catalog, order.write_id, size) as scratch,
+        blocks_in_write(catalog, exchange_root(order.write_id), size) as scratch,
     ):
         files = engine.exchange(
             sources=task.sources,
