@@ -30,7 +30,7 @@ from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.sphere.pixels import Pixel, starts, stops
 from hipslake.sphere.tree import PixelTree
-from hipslake.steps.ingest.version_metadata import with_increment
+from hipslake.steps.ingest.draft import with_increment
 from hipslake.storage.folder import Storage
 
 from benchmarks.plan_scale import ROWS_PER_LEAF, simulate

@@ -14,7 +14,9 @@ from hipslake.errors import ConflictError, VersionNotFoundError
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
+from hipslake.versions.writing import Write
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,26 @@ def commit_next(
         heartbeat.confirmed = False  # that commit does not stand, and never will
         log.info("Version %d was committed by another run; trying the next.", metadata.version)
     raise ConflictError(f"{catalog.uri()}: other runs committed first {_TRIES} times; try again later")
+
+
+def commit_where_it_fits(
+    catalog: Storage, write: Write, draft: Callable[[], CatalogMetadata]
+) -> CatalogMetadata | None:
+    """Commit what a write has made; None if others were first, and it does not fit to what they committed.
+
+    Parameters
+    ----------
+    catalog, draft
+        As for `commit_next`.
+    write : Write
+        With all its files; what task attempts that were killed have left of theirs is deleted.
+    """
+    delete_temporary_files(catalog, write.id, 0, recursive=True)
+    try:
+        return commit_next(catalog, write.heartbeat, draft)
+    except ConflictError as conflict:
+        log.info("Others have committed first: %s", conflict)
+        return None
 
 
 def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetadata | None:

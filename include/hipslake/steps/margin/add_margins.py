@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from hipslake.catalog.committing import commit_next, newest_version, wait_for_others
+from hipslake.catalog.committing import commit_where_it_fits, newest_version, wait_for_others
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import stored_position
@@ -21,7 +21,6 @@ from hipslake.steps.margin.request import missing_margins
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.storage.folder import Storage
 from hipslake.version import __version__
-from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing
 
@@ -95,13 +94,11 @@ def add_margins(
                     task_bytes=task_bytes,
                     block_bytes=block_bytes,
                 )
-                delete_temporary_files(catalog, write.id, 0, recursive=True)  # of killed task attempts
                 named = dict(zip(order.names, order.radii, strict=True))
                 margins = describe_margins(named, order.group, files, storage=catalog, write_id=write.id)
                 draft = partial(_draft, catalog, base, margins, write.id, library_version)
-                with suppress(ConflictError):
-                    return commit_next(catalog, write.heartbeat, draft)
-            log.info("Others have changed %s meanwhile.", catalog.uri())
+                if (committed := commit_where_it_fits(catalog, write, draft)) is not None:
+                    return committed
             give_up(catalog, write.id)
     raise ConflictError(f"{catalog.uri()}: others changed the catalog {tries} times; try again later")
 

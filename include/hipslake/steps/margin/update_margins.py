@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.change import GroupChange, leaves_after
-from hipslake.catalog.margin_change import MarginChange
+from hipslake.catalog.change import GroupChange, MarginChange, leaves_after
 from hipslake.catalog.metadata import GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.engine.model import Engine
