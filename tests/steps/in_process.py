@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.placement import place
-from hipslake.catalog.rows import in_curve_order
+from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels

@@ -93,7 +93,7 @@ class CatalogUpkeep(CatalogReader):
         """
         from hipslake.engine.this_process import ThisProcess
         from hipslake.specs.margin import check_distances
-        from hipslake.steps.margin.add_margins import add_margins
+        from hipslake.steps.margin.run import add_margins
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import point_at_newest, unchanged_of
 

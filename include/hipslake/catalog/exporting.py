@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.parts import Part, parts
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.reading import Part, parts, read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.model import Origin

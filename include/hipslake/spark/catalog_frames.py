@@ -16,10 +16,9 @@ from pyspark.sql.types import StructType
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.parts import parts
-from hipslake.catalog.region_cut import RegionCut
+from hipslake.catalog.reading import parts
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import select
+from hipslake.catalog.selection import RegionCut, select
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Region

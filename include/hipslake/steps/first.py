@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
-from hipslake.catalog.ownership import check_owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.attempts import has_committed

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.parts import parts
 from hipslake.catalog.reader import CatalogReader
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.reading import parts, read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select

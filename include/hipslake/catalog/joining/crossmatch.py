@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.right_rows import NearRows, RightRows
 from hipslake.catalog.joining.sides import Side
-from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.joining.stretches import StretchPlan, plan_stretches
 from hipslake.catalog.joining.unmatched import UnmatchedRows, beside
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import RegionCut
 from hipslake.errors import SpecError
 from hipslake.joins.alignment import near
 from hipslake.joins.columns import MatchColumns, match_columns

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.joining.equijoin import Equijoin
-from hipslake.catalog.joining.keyed import KeyedJoin
-from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.join import KeyedJoin
+from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select

@@ -29,8 +29,8 @@ from hipslake.steps.append.state import Attempt, regions_of_group, store_attempt
 from hipslake.steps.append.tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
 from hipslake.steps.ingest.draft import marks_of_run
 from hipslake.steps.ingest.plan import rows_and_limit
+from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
-from hipslake.steps.margin.update_margins import MarginUpdate
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.versions.ordinals import claim_ordinal
