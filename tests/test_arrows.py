@@ -37,7 +37,7 @@ LAYERS = (  # a package may import those after it
     "predicates",
     "sphere",
     "errors",
-    "version",
+    "library_version",
 )
 WITHOUT_PYSPARK = {"settings": "operators read it to write the command line of spark-submit"}
 PURE = ("sphere", "planning", "joins", "clustering", "predicates")

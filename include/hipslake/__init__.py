@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hipslake.version import __version__
+from hipslake.library_version import __version__
 
 if TYPE_CHECKING:
     from hipslake.api.catalog import Catalog

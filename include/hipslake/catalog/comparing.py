@@ -1,4 +1,4 @@
-"""Where the files of a version lie; two versions side by side: files that came and went, and other changes."""
+"""Where the files of a version lie; two versions side by side: files that came and went, other changes."""
 
 from __future__ import annotations
 

@@ -11,13 +11,13 @@ from typing import ClassVar
 from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
+from hipslake.library_version import __version__
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Request
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.heartbeat import is_marked
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id

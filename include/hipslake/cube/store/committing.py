@@ -10,9 +10,9 @@ from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError
+from hipslake.library_version import __version__
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog
 from hipslake.versions.pins import Pin, give_up

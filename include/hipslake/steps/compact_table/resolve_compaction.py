@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from pydantic import AwareDatetime
 
+from hipslake.library_version import __version__
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.specs.yaml_file import load_compaction_spec
@@ -16,7 +17,6 @@ from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 
 
 class FrozenCompaction(Frozen):

@@ -20,6 +20,7 @@ from hipslake.cube.store.layout import JOINED_FILES
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import catalog_place
 from hipslake.errors import StepError
+from hipslake.library_version import __version__
 from hipslake.sources.model import SourceFile
 from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.specs.cube import CubeSpec, MaterialiseSpec
@@ -30,7 +31,6 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"

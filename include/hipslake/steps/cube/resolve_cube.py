@@ -19,6 +19,7 @@ from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
@@ -28,7 +29,6 @@ from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id
 

@@ -13,6 +13,7 @@ from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.reader import CatalogReader
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
+from hipslake.library_version import __version__
 from hipslake.sources.model import SourceFile
 from hipslake.specs.catalog import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
@@ -26,7 +27,6 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import abandon
 

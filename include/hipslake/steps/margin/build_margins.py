@@ -3,9 +3,9 @@
 Leaves are read once, whatever the number of margins, and of each only the row groups that touch its border.
 
 After an append, margins are merged with the rows that came, in the same job, before the same commit
-(`MarginUpdate`). What an append adds to the margin of a tile are its own rows near to it; what it divides has,
-in each part, the rows near to that part among those that were near to the whole or lay in it; what it joins
-has those that were near to any part. So no leaf is read but those that the append has written.
+(`MarginUpdate`). What an append adds to the margin of a tile are its own rows near to it; what it divides
+has, in each part, the rows near to that part among those that were near to the whole or lay in it; what it
+joins has those that were near to any part. So no leaf is read but those that the append has written.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from hipslake.catalog.placement import stored_position
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
+from hipslake.library_version import __version__
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.margin import distances_text
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
@@ -38,7 +39,6 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
-from hipslake.version import __version__
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing

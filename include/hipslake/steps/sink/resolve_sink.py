@@ -18,6 +18,7 @@ from pyiceberg.table import Table
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import SpecError
+from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
 from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
@@ -33,7 +34,6 @@ from hipslake.tables.order import CatalogRows, SinkOrder
 from hipslake.tables.rows import content_of
 from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
 from hipslake.tables.writes import sweep_writes
-from hipslake.version import __version__
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
