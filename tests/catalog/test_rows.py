@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 
 GROUPS = [{"name": "main", "columns": ["ra", "dec"]}, {"name": "details", "columns": "*"}]
 

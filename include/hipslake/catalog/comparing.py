@@ -13,8 +13,8 @@ from hipslake.catalog.history import IncrementSummary
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars
 from hipslake.specs.base import Frozen
-from hipslake.sphere.cells import Footprint
 from hipslake.sphere.pixels import starts
+from hipslake.sphere.sky_cells import Footprint
 from hipslake.storage.folder import Storage
 
 _Files = GroupMetadata | Margin

@@ -20,16 +20,16 @@ from hipslake.catalog.tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.intervals import Intervals, PixelLike
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, order29
 from hipslake.sphere.regions import Region
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hipslake.exports.writing import Exported
+    from hipslake.exports.writers import Exported
 
 
 class PixelsAt(NamedTuple):

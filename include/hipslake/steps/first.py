@@ -12,7 +12,7 @@ from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
 from hipslake.library_version import __version__
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Request

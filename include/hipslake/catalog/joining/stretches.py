@@ -22,7 +22,7 @@ from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.planning.splits import assign_targets
-from hipslake.predicates.tree import Predicate
+from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage.column_chunks import ColumnChunks

@@ -13,8 +13,8 @@ from hipslake.catalog.layouts import rejects_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Rejects
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import ConflictError
-from hipslake.specs.margin import margin_name
-from hipslake.sphere.tree import PixelTree
+from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.ingest.draft import assembled, check_total, increment_of, marks_of_run
 from hipslake.steps.run import now_utc

@@ -38,9 +38,9 @@ from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_asi
 from hipslake.catalog.partitions import write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import VerificationError
-from hipslake.planning.histogram import CELL_COLUMNS
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.margin import margin_name
+from hipslake.planning.pixel_histogram import CELL_COLUMNS
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.margin_spec import margin_name
 from hipslake.steps.index.request import BuiltIndices
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.split_table import SplitTable

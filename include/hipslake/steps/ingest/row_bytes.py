@@ -11,7 +11,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import Source, SourceFile, Split
-from hipslake.specs.catalog import CatalogSpec, ParquetSpec
+from hipslake.specs.catalog_spec import CatalogSpec, ParquetSpec
 from hipslake.steps.ingest.histogram_request import RowBytes
 
 SAMPLE_ROWS = 16_384

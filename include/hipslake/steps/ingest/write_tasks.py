@@ -21,7 +21,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
 from hipslake.sources.names import REJECT_COLUMNS
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks, runs_of_splits

@@ -27,8 +27,8 @@ from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.library_version import __version__
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.margin import distances_text
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
 from hipslake.steps.margin.build_margins import build_margins
