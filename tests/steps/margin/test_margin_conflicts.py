@@ -37,14 +37,14 @@ def crowd(number: int, ra: float, dec: float, width: float, rows: int) -> pa.Tab
 
 def overtaken(monkeypatch: pytest.MonkeyPatch, module: Any, first: Callable[[], object]) -> None:
     """Let something else be committed between the merge and the commit of the next run."""
-    commit = module.commit_next
+    commit = module.commit_where_it_fits
 
     def late(*arguments: Any) -> Any:
-        monkeypatch.setattr(module, "commit_next", commit)
+        monkeypatch.setattr(module, "commit_where_it_fits", commit)
         first()
         return commit(*arguments)
 
-    monkeypatch.setattr(module, "commit_next", late)
+    monkeypatch.setattr(module, "commit_where_it_fits", late)
 
 
 def append_overtaken(
