@@ -26,7 +26,7 @@ from hipslake.steps.ingest import histogram as histogram_work
 from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write, write_request
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join import crossmatch_request, resolve_crossmatch
-from hipslake.steps.join import run_crossmatch as crossmatch_work
+from hipslake.steps.join import run as crossmatch_work
 from hipslake.steps.margin import request as margin_step
 from hipslake.steps.margin import run as margin_work
 from hipslake.steps.report import Report, perform
