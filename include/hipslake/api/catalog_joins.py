@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import SpecError
 from hipslake.sphere.regions import Region
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from hipslake.catalog.reader import CatalogReader
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.reader import CatalogReader
+    from hipslake.catalog.catalog_reader import CatalogReader
 
 
 @dataclass(frozen=True)

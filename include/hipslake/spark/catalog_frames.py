@@ -26,7 +26,7 @@ from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
-    from hipslake.catalog.reader import CatalogReader
+    from hipslake.catalog.catalog_reader import CatalogReader
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.join import PIECE_ROWS, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
-from hipslake.catalog.reader import CatalogReader
 from hipslake.planning.splits import assign_targets
 from hipslake.spark.catalog_frames import read_spark
 from hipslake.sphere.pixels import HEALPIX_COLUMN

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.catalog.reader import CatalogReader
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.sphere.pixels import Pixel
 
 

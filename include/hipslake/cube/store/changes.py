@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.catalog.reader import CatalogReader
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.catalog.reader import CatalogReader
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource

@@ -10,9 +10,9 @@ import hashlib
 import json
 from typing import ClassVar
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
-from hipslake.catalog.reader import CatalogReader
 from hipslake.catalog.schema import check_columns
 from hipslake.cube.store.committing import newest
 from hipslake.cube.store.files import BYTES, PATH, SHA256, read_files

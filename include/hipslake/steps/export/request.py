@@ -10,9 +10,9 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import AwareDatetime, Field
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.reader import CatalogReader
 from hipslake.exports.writers import Exported
 from hipslake.specs.base import NAME_PATTERN
 from hipslake.steps.export.outputs import output_uri, refuse_published

@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
-from hipslake.catalog.reader import CatalogReader
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.object_pixels import ObjectPixels
-from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.joins.key_codes import KeyKind, key_kind
 from hipslake.specs.base import Frozen

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
@@ -22,7 +23,6 @@ from hipslake.catalog.object_pixels import (
     pieces_for,
 )
 from hipslake.catalog.placement import Placer
-from hipslake.catalog.reader import CatalogReader
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
 from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
-from hipslake.catalog.reader import CatalogReader
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.sphere.regions import parse_region

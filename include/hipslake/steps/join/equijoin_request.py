@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
-from hipslake.catalog.reader import CatalogReader
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.steps.join.request import FrozenSide, JoinReport, JoinRequest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.placement import icrs_position
-from hipslake.catalog.reader import CatalogReader
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import load_equijoin_spec
 from hipslake.steps.join.equijoin_request import FrozenEquijoin, join_of

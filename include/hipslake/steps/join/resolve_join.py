@@ -9,8 +9,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Association, Owner
-from hipslake.catalog.reader import CatalogReader
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__

@@ -15,8 +15,8 @@ from typing import ClassVar
 
 from pyiceberg.table import Table
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.catalog.reader import CatalogReader
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
