@@ -16,11 +16,11 @@ class Catalog(CatalogJoins, CatalogUpkeep):
 
     Made by `Catalog.open`. It stays the same, whatever is published afterwards; open again for the newest.
 
-    ============================== ======================================================================
-    `hipslake.catalog.catalog_reader`      `open`, `name`, `schema`, `pixels`, `read`, `tables`, `find`, `export`, ...
-    `hipslake.api.catalog_joins`   `crossmatch`, `join`, `time_series`
-    `hipslake.api.catalog_upkeep`  `verify`, `repair`, `build_margin`, `rollback`, `vacuum`
-    ============================== ======================================================================
+    ================================== ================================================================
+    `hipslake.catalog.catalog_reader`  `open`, `name`, `schema`, `pixels`, `read`, `find`, `export`, ...
+    `hipslake.api.catalog_joins`       `crossmatch`, `join`, `time_series`
+    `hipslake.api.catalog_upkeep`      `verify`, `repair`, `build_margin`, `rollback`, `vacuum`
+    ================================== ================================================================
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.joins.key_codes import key_kind
 from hipslake.joins.match_columns import MatchColumns
@@ -107,7 +107,7 @@ class Keyed(NamedTuple):
         chosen = select(metadata, [key], filters)
         if columns is None:
             whole = joined_schema(metadata).names
-            columns = [name for name in whole if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
+            columns = [name for name in whole if name not in ROW_IDENTITY]
         select(metadata, columns)
         return cls(storage, metadata, key, tuple(columns), chosen.filter)
 

@@ -22,7 +22,7 @@ from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.leaf_rows import Wanted, range_of, told
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import curve_sorted, pixels_in
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import VerificationError
 from hipslake.joins.pair_grid import SkyPositions
@@ -92,7 +92,7 @@ class RowsByIdentity:
         """What one group holds of rows that are sorted along the curve, in their order."""
         schema = self.metadata.schema_of(group)
         kept = pa.schema([schema.field(name) for name in columns])
-        read = pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), pa.field(ROW_COLUMN, pa.int64()), *kept])
+        read = pa.schema([HEALPIX_FIELD, ROW_FIELD, *kept])
         places, pieces = [np.empty(0, np.int64)], [kept.empty_table()]
         for path, size, low, high in self._files(group, h29):
             for batch, first, last in _near_batches(self.storage, path, size, read, h29[low:high]):
@@ -204,7 +204,7 @@ class NearRows:
         chosen, at = np.unique(places.drop_null().to_numpy(), return_inverse=True)
         index = np.zeros(len(places), np.int64)
         index[valid] = at
-        keys, numbers = (self.rows[name].to_numpy()[chosen] for name in (HEALPIX_COLUMN, ROW_COLUMN))
+        keys, numbers = (self.rows[name].to_numpy()[chosen] for name in ROW_IDENTITY)
         fetched = self.others.fetch(keys, numbers).take(pa.array(index, mask=~valid))
         columns = {name: (fetched if name not in here else table)[name] for name in self.kept}
         return pa.table(columns)
@@ -265,7 +265,7 @@ class RightRows:
         """The rows, with all that the match needs of other groups; those that pass the filter."""
         if self._before is None:
             return rows
-        keys, numbers = (rows[name].to_numpy() for name in (HEALPIX_COLUMN, ROW_COLUMN))
+        keys, numbers = (rows[name].to_numpy() for name in ROW_IDENTITY)
         fetched = self._before.fetch(keys, numbers)
         for field in fetched.schema:
             rows = rows.append_column(field, fetched[field.name])

@@ -17,7 +17,7 @@ from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import icrs_position
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
 from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, Motion, largest_shift, propagate
@@ -97,7 +97,7 @@ class Side:
         """
         position = icrs_position(metadata)
         whole = joined_schema(metadata)
-        kept = [name for name in whole.names if name not in (HEALPIX_COLUMN, ROW_COLUMN)]
+        kept = [name for name in whole.names if name not in ROW_IDENTITY]
         if columns is not None:
             select(metadata, columns)
             wanted = {*columns, *((position.ra, position.dec) if keeps_position else ())}
