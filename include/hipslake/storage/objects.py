@@ -26,7 +26,7 @@ from hipslake.errors import NotReadableError, NotWritableError
 from hipslake.storage.access import client_options
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import store_code, told
-from hipslake.storage.waiting import WaitingFiles, waiting_options
+from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
 
 MOST_UNTOLD = 1 << 30
 """Bytes that are taken from a server which does not say how many there are: its answer may have no end."""
@@ -45,6 +45,17 @@ _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a p
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
 _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
+
+
+def _limited(protocol: str) -> dict[str, Any]:
+    """The arguments by which fsspec's client of a protocol keeps the limits of each request."""
+    if protocol in S3:
+        from hipslake.storage.s3_session import LimitedSession
+
+        return {"config_kwargs": {"http_session_cls": LimitedSession}}
+    if protocol in HTTP:
+        return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": HTTP_TRACES}}
+    return {}
 
 
 def read_untold(fs: Any, uri: str) -> bytes:
@@ -170,7 +181,7 @@ class ObjectFiles:
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.
         self._protocol = protocol
-        options = {**client_options(protocol), **waiting_options(protocol)}
+        options = {**client_options(protocol), **_limited(protocol)}
         self._fs = WaitingFiles(fsspec.filesystem(protocol, use_listings_cache=False, **options), protocol)
 
     def open(self, uri: str) -> BinaryIO:
