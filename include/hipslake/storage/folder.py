@@ -21,7 +21,7 @@ from hipslake.storage import atomic
 from hipslake.storage.access import check_protocol, refuse_secret
 from hipslake.storage.addresses import is_same_address
 from hipslake.storage.atomic import is_unfinished
-from hipslake.storage.entry import Entry, Files, GlobMatches
+from hipslake.storage.entry import Entry, GlobMatches
 from hipslake.storage.failures import Doing, told
 from hipslake.storage.local import LocalFiles
 from hipslake.storage.objects import ObjectFiles
@@ -214,9 +214,8 @@ class Storage:
         folders = [entry for entry in shown if entry.is_dir and not any_name]
         special = [entry for entry in shown if entry.is_special]
         passed_over = sorted([*(entry for entry in hidden if not entry.is_dir), *folders, *special])
-        return GlobMatches(
-            [entry for entry in shown if not entry.is_dir and not entry.is_special], passed_over
-        )
+        files = [entry for entry in shown if not entry.is_dir and not entry.is_special]
+        return GlobMatches(files, passed_over)
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.
@@ -356,7 +355,7 @@ class Storage:
         return self._files.arrow_path(self.uri(path))
 
     @property
-    def _files(self) -> Files:
+    def _files(self) -> LocalFiles | ObjectFiles:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
