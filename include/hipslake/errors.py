@@ -164,9 +164,7 @@ def _printable(text: str) -> str:
     """A text without control characters, other than line ends, and of a length that can be read."""
     if len(text) > _MOST_LETTERS:
         half = _MOST_LETTERS // 2
-        text = f"{text[:half]} [... {len(text) - 2 * half} letters ...] {text[-half:]}"
+        text = f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(
-        letter if letter == "\n" or letter.isprintable() else ascii(letter)[1:-1] for letter in text
-    )
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)

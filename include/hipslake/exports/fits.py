@@ -310,7 +310,7 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
     head["TFIELDS"] = len(columns)
     head["EXTNAME"] = origin.catalog
     for number, (column, each) in enumerate(zip(columns, schema, strict=True), 1):
-        told = {key.decode(): value.decode() for key, value in (each.metadata or {}).items()}
+        metadata = {key.decode(): value.decode() for key, value in (each.metadata or {}).items()}
         head[f"TTYPE{number}"] = column.name
         head[f"TFORM{number}"] = column.form
         for key, value in (("TNULL", column.null), ("TZERO", column.zero)):
@@ -318,11 +318,11 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
                 head[f"{key}{number}"] = value
         if column.zero is not None:
             head[f"TSCAL{number}"] = 1
-        if told.get("unit", "").isascii() and told.get("unit"):
-            head[f"TUNIT{number}"] = told["unit"]
-        if told.get("description"):
-            head[f"TCOMM{number}"] = _ascii(told["description"])
-    for name, text in origin.told().items():
+        if metadata.get("unit", "").isascii() and metadata.get("unit"):
+            head[f"TUNIT{number}"] = metadata["unit"]
+        if metadata.get("description"):
+            head[f"TCOMM{number}"] = _ascii(metadata["description"])
+    for name, text in origin.fields().items():
         head.add_history(_ascii(f"{name}: {text}"))
     primary = fits.PrimaryHDU().header
     return (primary.tostring() + head.tostring()).encode("ascii")
@@ -331,4 +331,4 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
 def _ascii(text: str) -> str:
     """Text as a header may hold it: in one line, with `?` for what is not ASCII."""
     plain = " ".join(text.split()).encode("ascii", "replace").decode()
-    return "".join(letter if letter.isprintable() else "?" for letter in plain)
+    return "".join(character if character.isprintable() else "?" for character in plain)

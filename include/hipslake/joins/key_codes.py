@@ -81,11 +81,11 @@ def _digests(texts: pa.Array) -> NDArray[np.uint64]:
     offsets = np.frombuffer(raw_offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if not len(texts) or raw_bytes is None:
         return np.zeros(len(texts), np.uint64)
-    letters = np.frombuffer(raw_bytes, np.uint8)[offsets[0] : offsets[-1]]
+    characters = np.frombuffer(raw_bytes, np.uint8)[offsets[0] : offsets[-1]]
     start, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     powers = np.full(int(lengths.max(initial=0)), _FACTOR, np.uint64).cumprod(dtype=np.uint64)
-    place = np.arange(len(letters)) - np.repeat(start, lengths)
-    terms = (letters.astype(np.uint64) + np.uint64(1)) * powers[place]
+    place = np.arange(len(characters)) - np.repeat(start, lengths)
+    terms = (characters.astype(np.uint64) + np.uint64(1)) * powers[place]
     sums = np.concatenate([np.zeros(1, np.uint64), terms.cumsum(dtype=np.uint64)])
     return sums[start + lengths] - sums[start]
 

@@ -1,4 +1,4 @@
-"""How much a file may grow while it is read: small files can stand for more than any disk holds."""
+"""Limits of expansion while a file is read: small files can decompress to more than any disk holds."""
 
 from __future__ import annotations
 

@@ -99,5 +99,5 @@ def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = 
     """
     first = error.errors()[0]
     where = ".".join(str(part) for part in (within, *first["loc"]) if part != "") or otherwise
-    told = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {told}" if where else told
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message

@@ -94,7 +94,7 @@ class FileRowsSpec(Frozen):
 
 
 def _kind_of_rows(given: Any) -> str | None:
-    """Choose by the key that only one kind has, so that mistakes are told about that kind alone."""
+    """Choose by the key that only one kind has, so that errors are about that kind alone."""
     if isinstance(given, CatalogRowsSpec | FileRowsSpec):
         return _OF_CATALOG if isinstance(given, CatalogRowsSpec) else _OF_FILES
     if not isinstance(given, dict) or ("catalog" in given) == ("files" in given):

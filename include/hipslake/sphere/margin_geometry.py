@@ -22,7 +22,7 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, pixel_functions, s
 _DECIDED = 1e-13  # radians (2e-8 arcsec): closer to the limit than that, either answer is right
 _PIECES = 4  # that an edge is cut into where it has to be cut
 _PAIRS = 1 << 16  # looked at together: the arrays stay small
-_BORDER_LEVELS = 5  # the border of a pixel is told by cells of at most so many orders more
+_BORDER_LEVELS = 5  # the border of a pixel is found with cells of at most so many orders more
 
 
 def within_distance(

@@ -19,7 +19,7 @@ _TIMES = ("LastModified", "last_modified", "updated", "mtime", "created")
 
 
 def time_in(info: dict[str, Any]) -> float | None:
-    """When the object was written that fsspec's `info` describes, in seconds since 1970; None: not told."""
+    """When the object was written that fsspec's `info` describes, in seconds since 1970; None: unknown."""
     stamp = next((info[key] for key in _TIMES if info.get(key) is not None), None)
     if isinstance(stamp, str):
         try:

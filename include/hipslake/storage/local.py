@@ -26,7 +26,7 @@ _PIECE = 64 << 10
 
 
 class LocalFiles:
-    """The POSIX side of `hipslake.storage.folder`; the meaning of each method is told there."""
+    """The POSIX side of `hipslake.storage.folder`; its methods are documented there."""
 
     def open(self, uri: str) -> BinaryIO:
         return _regular(uri)

@@ -1,4 +1,4 @@
-"""How long a store or a catalog is waited for."""
+"""Timeouts of requests to stores and catalogs."""
 
 from __future__ import annotations
 
