@@ -22,16 +22,7 @@ from hipslake.errors import SchemaMismatchError
 from hipslake.exports.provenance import Provenance
 
 _FLOATS = {pa.float16(): "f4", pa.float32(): "f4", pa.float64(): "f8"}
-_INTEGERS = {
-    pa.uint8(): "u1",
-    pa.int8(): "i1",
-    pa.int16(): "i2",
-    pa.uint16(): "u2",
-    pa.int32(): "i4",
-    pa.uint32(): "u4",
-    pa.int64(): "i8",
-    pa.uint64(): "u8",
-}
+_INTEGERS = {pa.from_numpy_dtype(name): name for name in ("u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8")}
 _CODES = {"u1": "B", "i2": "I", "i4": "J", "i8": "K", "f4": "E", "f8": "D"}
 _WITH_ZERO = {"i1": "u1", "u2": "i2", "u4": "i4", "u8": "i8"}  # what FITS stores them as
 _NULLABLE = {

@@ -15,13 +15,12 @@ from pydantic import (
     model_validator,
 )
 
-from hipslake.specs.base import Frozen, NamedSpec
+from hipslake.specs.base import Frozen, NamedSpec, TextForm
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
-from hipslake.specs.text_form import TextForm
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 

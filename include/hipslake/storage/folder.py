@@ -191,11 +191,13 @@ class Storage:
 
         A missing folder is an empty one, as on object stores. Unfinished files are not listed.
         """
-        return sorted(e for e in self._listing(path, recursive) if not is_unfinished(PurePosixPath(e.path).name))
+        return sorted(
+            e for e in self._listing(path, recursive) if not is_unfinished(PurePosixPath(e.path).name)
+        )
 
     def unfinished(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
-        return sorted(e for e in self._listing(path, recursive) if is_unfinished(PurePosixPath(e.path).name))
+        return sorted(self._listing(path, recursive, unfinished=True))
 
     def glob(self, pattern: str) -> _Entries:
         """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
@@ -377,10 +379,14 @@ class Storage:
         with storage_errors(uri, "write"), self._files.replacing(uri, durable=durable) as file:
             yield file
 
-    def _listing(self, path: str, recursive: bool) -> _Entries:
+    def _listing(self, path: str, recursive: bool, *, unfinished: bool) -> _Entries:
         with self._errors(path, "read"):
             found = self._files.list(self.uri(path), recursive=recursive)
-            return [entry._replace(path=self.join(path, entry.path)) for entry in found]
+            return [
+                entry._replace(path=self.join(path, entry.path))
+                for entry in found
+                if is_unfinished(PurePosixPath(entry.path).name) is unfinished
+            ]
 
 
 def _check_characters(path: str) -> None:

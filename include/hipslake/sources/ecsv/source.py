@@ -16,12 +16,12 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.parsing import CsvParser, Mends
+from hipslake.sources.csv.text_blocks import TextSource
 from hipslake.sources.ecsv.header import EcsvHeader, read_ecsv_header
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fixed_arrays import MOST_VALUES, pieces, values_in
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import BATCH_ROWS, Columns, DescribedSource, selected
-from hipslake.sources.text_source import TextSource
 from hipslake.specs.source_spec import Compression, EcsvOptions, SourceSpec
 
 _NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
