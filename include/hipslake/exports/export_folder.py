@@ -22,14 +22,14 @@ class NewFolder:
 
     On a POSIX file system they are gathered beside it, in a folder whose name begins with a dot, which then
     gets the name. Object stores have no such move: the files are written where they are to lie, with
-    `_unfinished` beside them until all are there. Whoever begins again, as the same owner, does so anew.
+    `_unfinished` beside them until all are there. A repeated attempt of the same owner starts anew.
 
     Parameters
     ----------
     uri : str
         Of the folder.
     owner : str
-        Who writes: the run. Nobody else has the same.
+        Id of the writer (the run), unique among writers.
     """
 
     def __init__(self, uri: str, owner: str) -> None:
@@ -68,7 +68,7 @@ class NewFolder:
         if self._staged != self._name:
             self._parent.delete_tree(self._staged)
             return self.files
-        # Nothing is deleted before it is known that nobody else has begun since, or even ended.
+        # Nothing is deleted before it is certain that no other writer has begun or finished since.
         free = self.files.create(UNFINISHED, self._owner.encode())
         paths = [entry.path for entry in self.files.list(recursive=True) if entry.path != UNFINISHED]
         if free and paths and self._owner_in_manifest() != self._owner:

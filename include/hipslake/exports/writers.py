@@ -142,7 +142,7 @@ def write_export(
     kind : ExportFormat
     origin : Provenance
     overwrite : bool
-        Whether what stands there is replaced; else of all who write there at once, one does.
+        Whether an existing file is replaced; else one of several concurrent writers succeeds.
     note : callable
         As for `Storage.creating`; not called where it may overwrite.
 

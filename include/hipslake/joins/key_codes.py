@@ -1,7 +1,7 @@
 """Keys as 64-bit codes: what tells rows of equal ids together, whatever their type.
 
 Integers of all widths that are equal have one code, and no two share one: the code is a bijection of 64 bits.
-Two texts may share a code, so who needs to be exact compares the texts of equal codes too. Codes are spread
+Two texts may share a code, so exact comparisons also compare the texts of equal codes. Codes are spread
 evenly over the 64 bits: a stretch of them is a fair share of the keys.
 """
 

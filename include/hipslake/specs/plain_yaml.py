@@ -33,7 +33,7 @@ SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader
 
 
 class PlainLoader(SafeLoader):  # type: ignore[misc, valid-type]
-    """Makes plain values, also of what has a tag that nobody knows: a mapping, a list or a text."""
+    """Makes plain values, also of nodes with unknown tags: a mapping, a list or a text."""
 
 
 class Document:

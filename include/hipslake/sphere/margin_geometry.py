@@ -278,7 +278,7 @@ def tiles_near(
 
 
 def _reach_order(arcsec: float) -> int:
-    """The highest order at which who leaves a pixel and its neighbours has gone farther than a distance."""
+    """The highest order at which every path out of a pixel and its neighbours is longer than a distance."""
     order = int(np.floor(np.log2(LEAST_STRETCH / radians_of(arcsec))))
     return min(order, MAX_ORDER)
 

@@ -63,7 +63,7 @@ def creating(path: Path, note: Callable[[str], None]) -> Iterator[BinaryIO]:
     Raises
     ------
     FileExistsError
-        Somebody else has the name.
+        The name belongs to another file.
     """
     make_folder(path.parent, durable=True)
     temporary = _temporary(path)
@@ -122,10 +122,10 @@ def _take_name(temporary: Path, path: Path) -> bool:
 def create_by_claim(temporary: Path, path: Path) -> bool:
     """Move a complete temporary file to `path` unless that name is taken, without hard links.
 
-    Who creates the claim `.<name>.claim` (exclusively) has won the name. The claim says which temporary file
-    becomes it, so anybody who meets the claim of a killed winner finishes the move. Claims stay: they make
-    the name taken for good. A claim that names no file is the trace of a kill between two system calls; it
-    is removed after `CLAIM_GRACE` seconds.
+    The process that creates the claim `.<name>.claim` (exclusively) owns the name. The claim says which file
+    is moved there, so any process that meets the claim of a killed owner finishes the move. Claims stay:
+    they make the name taken for good. A claim that names no file is the trace of a kill between two system
+    calls; it is removed after `CLAIM_GRACE` seconds.
 
     Raises
     ------
@@ -208,7 +208,7 @@ def move_folder(source: Path, target: Path) -> bool:
     try:
         source.rename(target)
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was quicker
             return False
         raise
     sync_folder(target.parent)

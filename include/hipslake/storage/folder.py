@@ -60,7 +60,7 @@ class Storage:
         if protocol in (None, "file", "local"):
             try:
                 return cls(str(Path(path).expanduser().absolute()))
-            except RuntimeError as error:  # ~ of nobody
+            except RuntimeError as error:  # ~ of an unknown user
                 raise PathError(f"{str(uri)!r}: {error}; write the path out") from None
         check_protocol(protocol, str(uri))
         return cls(f"{protocol}://{path.rstrip('/')}")
@@ -197,7 +197,7 @@ class Storage:
 
     def unfinished(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
-        return sorted(self._listing(path, recursive, unfinished=True))
+        return self._listing(path, recursive, unfinished=True)
 
     def glob(self, pattern: str) -> _Entries:
         """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
@@ -213,11 +213,10 @@ class Storage:
         any_name = pattern.rpartition("/")[2] in ("*", "**")
         hidden = [entry for entry in found if _dotted(entry.path) > _dotted(pattern)]
         shown = [entry for entry in found if _dotted(entry.path) <= _dotted(pattern)]
-        folders = [entry for entry in shown if entry.is_dir and not any_name]
-        special = [entry for entry in shown if entry.is_special]
-        passed_over = sorted([*(entry for entry in hidden if not entry.is_dir), *folders, *special])
+        passed_over = [entry for entry in hidden if not entry.is_dir]
+        passed_over += [entry for entry in shown if entry.is_special or (entry.is_dir and not any_name)]
         files = [entry for entry in shown if not entry.is_dir and not entry.is_special]
-        return GlobMatches(files, passed_over)
+        return GlobMatches(files, sorted(passed_over))
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.
@@ -233,10 +232,10 @@ class Storage:
             self._files.write(self.uri(path), data, durable=durable)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file, whole or not at all, unless its name is taken. Of all who try, one gets True.
+        """Create a file, whole or not at all, unless its name is taken. One of concurrent callers gets True.
 
-        A store may answer False to the one who won, when its first answer was lost and the request was
-        retried: who must know reads the file.
+        A store may answer False to the writer that succeeded, if its first answer was lost and it was asked
+        again: a caller that has to be certain reads the file.
         """
         with self._errors(path, "write"):
             return self._files.create(self.uri(path), data)
@@ -381,12 +380,9 @@ class Storage:
 
     def _listing(self, path: str, recursive: bool, *, unfinished: bool) -> _Entries:
         with self._errors(path, "read"):
-            found = self._files.list(self.uri(path), recursive=recursive)
-            return [
-                entry._replace(path=self.join(path, entry.path))
-                for entry in found
-                if is_unfinished(PurePosixPath(entry.path).name) is unfinished
-            ]
+            found = [*self._files.list(self.uri(path), recursive=recursive)]
+        chosen = (entry for entry in found if is_unfinished(PurePosixPath(entry.path).name) is unfinished)
+        return sorted(entry._replace(path=self.join(path, entry.path)) for entry in chosen)
 
 
 def _check_characters(path: str) -> None:

@@ -44,7 +44,7 @@ _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
-_AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
+_AHEAD = 8 << 20  # bytes that are fetched at once while a file is read from start to end
 
 
 def read_unsized(fs: Any, uri: str) -> bytes:
@@ -73,7 +73,7 @@ class RangedFile(io.RawIOBase):
 
     Of more than 64 MiB it is several.
 
-    Parquet readers know what they need, and use it as it is; who reads on and on puts a buffer before it. A
+    Parquet readers know what they need, and use it as it is; sequential readers put a buffer before it. A
     server that knows no ranges sends the whole object, which is then kept.
 
     Parameters

@@ -1,7 +1,7 @@
 """The footer of a Parquet file without logical types, so that columns are read as they are stored.
 
 Parquet stores a time or a decimal as a number or as bytes, and the schema in the footer says what they mean.
-Who reads by a footer without these notes gets the stored values, on a path that has no part in how a reader
+A reader of a footer without these notes gets the stored values, on a path that has no part in how a reader
 converts them. INT96 is read as 12 bytes per value, which is how it is encoded; pyarrow else makes it a
 timestamp, wrapping what does not fit.
 

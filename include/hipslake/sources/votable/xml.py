@@ -41,7 +41,7 @@ class VotableParser:
     serialization : str
         How the rows are written; empty where there are none.
     rows : list of list of str
-        Cells of the rows met, of TABLEDATA. Who uses them empties the list.
+        Cells of the rows met, of TABLEDATA; the caller empties the list.
     """
 
     def __init__(self, table: int | str | None, file: SourceFile) -> None:
