@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -94,6 +96,11 @@ class NamedSpec(Frozen):
             return self.model_validate(data)
         except ValidationError as error:
             raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
+
+
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that stand more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = "") -> str:
