@@ -191,9 +191,7 @@ class Storage:
 
         A missing folder is an empty one, as on object stores. Unfinished files are not listed.
         """
-        return sorted(
-            e for e in self._listing(path, recursive) if not is_unfinished(PurePosixPath(e.path).name)
-        )
+        return self._listing(path, recursive, unfinished=False)
 
     def unfinished(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
