@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from hipslake.catalog.comparing import VersionDiff, VersionSummary, compare, moved, summarize
-from hipslake.catalog.footprint import footprint, increment_footprint
+from hipslake.catalog.comparing import (
+    VersionDiff,
+    VersionSummary,
+    compare,
+    footprint,
+    increment_footprint,
+    moved,
+    summarize,
+)
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.pixels import Pixel

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
-from hipslake.engine.blocks import by_target
-from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
 from hipslake.errors import HipslakeError, VersionNotFoundError
 from hipslake.joins.key_codes import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN

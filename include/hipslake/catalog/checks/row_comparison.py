@@ -17,8 +17,7 @@ from hipslake.catalog.checks.row_checks import integers
 from hipslake.catalog.leaf_rows import column_batches
 from hipslake.catalog.row_sets import RowNumbering
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.engine.blocks import by_target
-from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
 from hipslake.storage.folder import Storage
 
 PASS_ROWS = 32 << 20  # that an engine which holds them all is given at once, 12 bytes each
