@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.cube.store.from_spec import align_to_spec, build_from_spec
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.upkeep import cleanup

@@ -17,7 +17,7 @@ import pytest
 from hipslake.cube.drawing import draw, widths_of
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
-from hipslake.cube.partitions import with_index, without_index
+from hipslake.cube.partition_tables import with_index, without_index
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube import CubeColumns
 

@@ -17,10 +17,10 @@ from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.intention import intend
 from hipslake.cube.outcome import GroupRows, outcome, read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan, plan_query
+from hipslake.cube.query_plan import PartitionRead, QueryPlan, plan_query
 from hipslake.cube.store.alignment import read_alignment
-from hipslake.cube.store.committing import read_version
-from hipslake.cube.store.files import planned, read_index, read_rows
+from hipslake.cube.store.cube_commit import read_version
+from hipslake.cube.store.cube_files import planned, read_index, read_rows
 from hipslake.cube.store.joined_rows import read_joined
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.predicates.conditions import Conditions, Conjunction

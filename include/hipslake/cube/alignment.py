@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.keys import matches, paired_codes
+from hipslake.cube.row_codes import matches, paired_codes
 from hipslake.cube.sorting import sorted_by
 
 

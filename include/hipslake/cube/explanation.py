@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from hipslake.cube.drawing import draw, widths_of
 from hipslake.cube.fates import INCLUDED, partition_fates
-from hipslake.cube.partitions import PartitionTables, with_index, without_index
-from hipslake.cube.plan import QueryPlan
+from hipslake.cube.partition_tables import PartitionTables, with_index, without_index
+from hipslake.cube.query_plan import QueryPlan
 
 MOST_GROUPS = 40
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.keys import paired_codes, places_in
-from hipslake.cube.plan import QueryPlan
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.row_codes import paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
 
 INCLUDED = "included"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.cube.keys import bounds_of
+from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.sorting import sorted_by
 from hipslake.predicates.conditions import C, Conjunction
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from hipslake.cube.joining import concatenated
-from hipslake.cube.plan import PartitionRead, QueryPlan
+from hipslake.cube.cell_joins import concatenated
+from hipslake.cube.query_plan import PartitionRead, QueryPlan
 from hipslake.predicates.conditions import Conjunction
 
 Load = Callable[[str, Sequence[str], Sequence[str], Conjunction], pa.Table]

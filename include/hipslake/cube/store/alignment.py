@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.fates import INCLUDED, partition_fates
-from hipslake.cube.keys import matches, paired_codes
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.files import PATH, ROWS, encoded
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.row_codes import matches, paired_codes
+from hipslake.cube.store.cube_files import PATH, ROWS, encoded
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeAlignment, CubeMetadata, FilesTable
 from hipslake.errors import CatalogFormatError, CubeError

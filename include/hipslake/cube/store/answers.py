@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores, together
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.store.query_tasks import Shares, joined_together, shares_for_cores, together
 from hipslake.storage.folder import Storage
 
 

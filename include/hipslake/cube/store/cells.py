@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import row_hashes
-from hipslake.cube.checks import check_cells
+from hipslake.cube.cube_rules import check_cells
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.model import Block, Engine, Routed
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.checks import check_no_nulls
+from hipslake.cube.cube_rules import check_no_nulls
 from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.cells import HASH, cell_hashes, check_repeated, dealt, repeated, shares_of
 from hipslake.cube.store.offers import Offer

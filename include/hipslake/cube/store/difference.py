@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.keys import bounds_of
+from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.sorting import sorted_by
-from hipslake.cube.store.files import PATH, ROWS, read_files
+from hipslake.cube.store.cube_files import PATH, ROWS, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.specs.base import Frozen
 from hipslake.storage.folder import Storage

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hipslake.cube.store.assembling import assemble
-from hipslake.cube.store.assembly import Assembly, BuildMode
-from hipslake.cube.store.committing import newest
+from hipslake.cube.store.building import assemble
+from hipslake.cube.store.cube_commit import newest
+from hipslake.cube.store.dataset_sources import source_now
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.sources import source_now
+from hipslake.cube.store.spec_changes import Assembly, BuildMode
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube import CubeSpec

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import told
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.errors import CubeError
 from hipslake.storage.folder import Storage

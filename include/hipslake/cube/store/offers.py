@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hipslake.cube.checks import check_schema
+from hipslake.cube.cube_rules import check_schema
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import RowSource
@@ -130,7 +130,7 @@ def offer(
     Raises
     ------
     CubeRowsError
-        The rows do not fit: see `hipslake.cube.checks.check_schema`.
+        The rows do not fit: see `hipslake.cube.cube_rules.check_schema`.
     FilterError
         The filter is not understood.
     """

@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.cube.checks import check_cut, check_datasets, check_name
+from hipslake.cube.cube_rules import check_cut, check_datasets, check_name
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.committing import Draft, commit, known_datasets, standing_cube
-from hipslake.cube.store.datasets import index_columns, with_written
-from hipslake.cube.store.files import read_files
+from hipslake.cube.store.cell_writing import write_offers
+from hipslake.cube.store.cube_commit import Draft, commit, known_datasets, standing_cube
+from hipslake.cube.store.cube_files import read_files
+from hipslake.cube.store.dataset_metadata import index_columns, with_written
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.cube.store.offers import Offer, offer
 from hipslake.cube.store.row_sources import source_of
-from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeError

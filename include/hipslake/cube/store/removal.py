@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
-from hipslake.cube.store.datasets import without_files
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_commit import Draft, commit, known_datasets, read_version, standing_cube
+from hipslake.cube.store.cube_files import PATH, read_files
+from hipslake.cube.store.dataset_metadata import without_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.cube.store.use import check_unused
 from hipslake.errors import CubeError
@@ -74,7 +74,7 @@ def files_of_partitions(
     Returns
     -------
     dict of str to pyarrow.Table
-        As `hipslake.cube.store.files.files_schema`.
+        As `hipslake.cube.store.cube_files.files_schema`.
     """
     wanted = _wanted(base, conditions)
     chosen = list(base.names if datasets is None else datasets)

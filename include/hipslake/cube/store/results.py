@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.files import BYTES, PATH, read_files
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.store.cube_files import BYTES, PATH, read_files
 from hipslake.cube.store.layout import value_folders, value_text
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.partition_tasks import Shares, joined_together, together
+from hipslake.cube.store.query_tasks import Shares, joined_together, together
 from hipslake.errors import CubeError
 from hipslake.exports.model import Origin
 from hipslake.exports.writing import write_export

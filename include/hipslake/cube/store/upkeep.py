@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
-from hipslake.cube.checks import check_datasets, check_name
+from hipslake.cube.cube_rules import check_datasets, check_name
 from hipslake.cube.dataset import labels_column, listed
-from hipslake.cube.keys import bounds_of
-from hipslake.cube.store.committing import Draft, commit, known_datasets, newest, read_version
-from hipslake.cube.store.datasets import described
-from hipslake.cube.store.files import PATH, encoded, read_files, read_index
+from hipslake.cube.row_codes import bounds_of
+from hipslake.cube.store.cube_commit import Draft, commit, known_datasets, newest, read_version
+from hipslake.cube.store.cube_files import PATH, encoded, read_files, read_index
+from hipslake.cube.store.dataset_metadata import described
 from hipslake.cube.store.layout import index_path, moved
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError, VerificationError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import told
-from hipslake.cube.store.files import PATH, ROWS, SHA256, read_files
+from hipslake.cube.store.cube_files import PATH, ROWS, SHA256, read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import VerificationError

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from hipslake.cube.fates import INCLUDED
 from hipslake.cube.store.alignment import counted_fates, read_alignment
-from hipslake.cube.store.assembling import assemble
+from hipslake.cube.store.building import assemble
 from hipslake.cube.store.difference import differences
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.engine.model import Engine
@@ -27,7 +27,7 @@ def run(request: BuildCubeRequest, engine: Engine) -> BuildCubeReport:
     Raises
     ------
     HipslakeError
-        As of `hipslake.cube.store.assembling.assemble`.
+        As of `hipslake.cube.store.building.assemble`.
     """
     phases = Phases()
     frozen = request.frozen()

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from hipslake.api.cube import Cube
 from hipslake.cube.fates import partition_fates
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.partition_tasks import TASKS_PER_CORE, shares_of_weight
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.store.query_tasks import TASKS_PER_CORE, shares_of_weight
 from hipslake.cube.store.results import WRITTEN, ResultTasks, sizes_of_reads
 from hipslake.engine.model import Engine
 from hipslake.steps.cube.query_request import (

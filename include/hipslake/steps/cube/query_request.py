@@ -14,7 +14,7 @@ from pydantic import AwareDatetime, Field
 from hipslake.api.cube import Cube
 from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
-from hipslake.cube.plan import QueryPlan
+from hipslake.cube.query_plan import QueryPlan
 from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
 from hipslake.errors import SpecError
 from hipslake.exports.folder import NewFolder

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from hipslake import __version__
-from hipslake.cube.store.assembling import is_aligned
-from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
+from hipslake.cube.store.building import is_aligned
 from hipslake.cube.store.catalog_rows import CatalogRows
-from hipslake.cube.store.committing import newest
+from hipslake.cube.store.cube_commit import newest
+from hipslake.cube.store.dataset_sources import SourceNow, source_now
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.sources import SourceNow, source_now
+from hipslake.cube.store.spec_changes import Assembly, BuildMode, Change, changes_of
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube import CubeSpec

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 
 from hipslake.api.cube import Cube
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.keys import paired_codes, places_in
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.datasets import described
-from hipslake.cube.store.files import ABOUT_FILES, PATH, encoded, read_files
+from hipslake.cube.query_plan import QueryPlan
+from hipslake.cube.row_codes import paired_codes, places_in
+from hipslake.cube.store.cube_files import ABOUT_FILES, PATH, encoded, read_files
+from hipslake.cube.store.dataset_metadata import described
 from hipslake.cube.store.layout import joined_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
-from hipslake.cube.store.partition_tasks import Shares, joined_together, shares_for_cores
+from hipslake.cube.store.query_tasks import Shares, joined_together, shares_for_cores
 from hipslake.engine.model import Engine
 from hipslake.storage.folder import Storage
 

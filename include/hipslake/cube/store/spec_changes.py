@@ -8,14 +8,14 @@ from enum import StrEnum
 
 import pyarrow as pa
 
-from hipslake.cube.checks import check_datasets, check_index_columns
+from hipslake.cube.cube_rules import check_datasets, check_index_columns
 from hipslake.cube.dataset import CubeDataset, listed
 from hipslake.cube.intention import intend
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.changes import touched_pixels
+from hipslake.cube.store.dataset_sources import opened
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, CubeSource
 from hipslake.cube.store.offers import Offer, offer
-from hipslake.cube.store.sources import opened
 from hipslake.errors import CubeError
 from hipslake.specs.cube import CubeSpec
 

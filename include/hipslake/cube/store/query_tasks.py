@@ -10,10 +10,10 @@ from itertools import groupby
 
 import pyarrow as pa
 
-from hipslake.cube.joining import concatenated
+from hipslake.cube.cell_joins import concatenated
 from hipslake.cube.outcome import read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan
-from hipslake.cube.store.files import read_rows
+from hipslake.cube.query_plan import PartitionRead, QueryPlan
+from hipslake.cube.store.cube_files import read_rows
 from hipslake.predicates.conditions import Conjunction
 from hipslake.storage.folder import Storage
 

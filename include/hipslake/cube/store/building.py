@@ -16,14 +16,14 @@ import pyarrow.compute as pc
 from hipslake.api.cube import Cube
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.alignment import alignment_table, keep_alignment
-from hipslake.cube.store.assembly import Assembly, Change, changes_of
-from hipslake.cube.store.committing import Draft, commit, committed_before, drafted, newest, read_version
-from hipslake.cube.store.datasets import index_columns, with_written
-from hipslake.cube.store.files import read_files
-from hipslake.cube.store.joined import JoinedQuery, keep_joined
+from hipslake.cube.store.cell_writing import write_offers
+from hipslake.cube.store.cube_commit import Draft, commit, committed_before, drafted, newest, read_version
+from hipslake.cube.store.cube_files import read_files
+from hipslake.cube.store.dataset_metadata import index_columns, with_written
+from hipslake.cube.store.derived_tables import JoinedQuery, keep_joined
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.cube.store.spec_changes import Assembly, Change, changes_of
 from hipslake.cube.store.verification import verify_written
-from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
 from hipslake.specs.cube import CubeSpec

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.checks import check_cells, partition_values
+from hipslake.cube.cell_joins import with_constants
+from hipslake.cube.cube_rules import check_cells, partition_values
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.joining import with_constants
-from hipslake.cube.keys import bounds_of, matches, paired_codes, places_in
+from hipslake.cube.row_codes import bounds_of, matches, paired_codes, places_in
 from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
-from hipslake.cube.store.files import PATH, SHA256, encoded, read_rows
+from hipslake.cube.store.cube_files import PATH, SHA256, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import Offer
 from hipslake.cube.store.row_sources import PART_ROWS

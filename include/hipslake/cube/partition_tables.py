@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import Intention
-from hipslake.cube.keys import bounds_of, codes, matches, paired_codes, places_in
+from hipslake.cube.row_codes import bounds_of, codes, matches, paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
 from hipslake.predicates.conditions import Conjunction
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.keys import bounds_of, paired_codes, places_in
+from hipslake.cube.row_codes import bounds_of, paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
 
 

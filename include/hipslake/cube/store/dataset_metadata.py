@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.schema import schema_text
 from hipslake.cube.dataset import labels_column
+from hipslake.cube.store.cell_writing import COLUMN, FILE, INDEX, KIND, REMOVED
 from hipslake.cube.store.counting import DATASET
-from hipslake.cube.store.files import (
+from hipslake.cube.store.cube_files import (
     BYTES,
     PATH,
     ROWS,
@@ -23,7 +24,6 @@ from hipslake.cube.store.files import (
 from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIndex, CubeSource
 from hipslake.cube.store.offers import Offer
-from hipslake.cube.store.writing import COLUMN, FILE, INDEX, KIND, REMOVED
 from hipslake.specs.cube import CubeColumns
 from hipslake.storage.folder import Storage
 from hipslake.versions.write_id import is_write_id
@@ -106,7 +106,7 @@ def with_written(
         Of the offer.
     offer : Offer
     done : pyarrow.Table
-        From `hipslake.cube.store.writing.write_offers`.
+        From `hipslake.cube.store.cell_writing.write_offers`.
     indexed : sequence of str
     base : CubeDatasetMetadata, optional
         What it was before, where rows were appended or partitions replaced.

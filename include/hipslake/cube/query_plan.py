@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from hipslake.cube.alignment import align
+from hipslake.cube.cell_joins import joined, with_constants
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.grouping import Group, regroup
 from hipslake.cube.intention import Intention
-from hipslake.cube.joining import joined, with_constants
-from hipslake.cube.partitions import PartitionTables, partition_tables
+from hipslake.cube.partition_tables import PartitionTables, partition_tables
 from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube import CubeColumns
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.keys import bounds_of
+from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.sorting import sorted_by
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.base import NAME_PATTERN
