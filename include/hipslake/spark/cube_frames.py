@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hipslake.api.cube import Cube
-from hipslake.cube.store.answers import AnswerTasks
+from hipslake.cube.store.query_tasks import AnswerTasks
 from hipslake.predicates.conditions import Conditions
 from hipslake.spark.exchange import run_tasks
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.table import Table
 from hipslake.api.cube import Cube
-from hipslake.cube.store import results
+from hipslake.cube.store import query_tasks
 from hipslake.cube.store.operations import append
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import (
@@ -278,14 +278,14 @@ def test_a_run_that_is_killed_leaves_nothing_that_looks_whole_and_its_retry_comp
     request = asked(warehouse, output=output, task_bytes=1)
 
     def die_writing() -> None:
-        write, count = results.write_export, iter(range(1, 100))
+        write, count = query_tasks.write_export, iter(range(1, 100))
 
         def counted(*arguments: Any, **options: Any) -> Any:
             if next(count) == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return write(*arguments, **options)
 
-        results.write_export = counted  # type: ignore[assignment]
+        query_tasks.write_export = counted  # type: ignore[assignment]
         query_cube.run(request, ThisProcess(cores=1))
 
     killed(die_writing)

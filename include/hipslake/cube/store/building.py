@@ -1,213 +1,209 @@
-"""A cube made to be what its spec says of sources that were looked up: one version, of what has changed.
+"""How a version of a cube is built, whatever its rows come from.
 
-Level-triggered: what is done follows from what stands and from what there is now, never from what happened in
-between. Done again, it finds nothing to do.
+It is planned which datasets are written, given the newest version. Their keys are checked and counted, their
+rows written, and what was written is read back and verified. Then the version is committed. If others commit
+meanwhile, all of it is done again on top of their version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from datetime import datetime
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hipslake.api.cube import Cube
+from hipslake.cube.cube_rules import check_datasets
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.alignment import alignment_table, keep_alignment
-from hipslake.cube.store.cell_writing import write_offers
-from hipslake.cube.store.cube_commit import Draft, commit, committed_before, drafted, newest, read_version
-from hipslake.cube.store.cube_files import read_files
-from hipslake.cube.store.dataset_metadata import index_columns, with_written
-from hipslake.cube.store.derived_tables import JoinedQuery, keep_joined
+from hipslake.cube.store.cell_writing import write_changes
+from hipslake.cube.store.cube_commit import Draft, commit, drafted, existing_cube, known_datasets, newest
+from hipslake.cube.store.cube_files import verify_written
+from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.dataset_metadata import with_written
+from hipslake.cube.store.derived_tables import derive
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
-from hipslake.cube.store.spec_changes import Assembly, Change, changes_of
-from hipslake.cube.store.verification import verify_written
+from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.engine.model import Engine
-from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
-from hipslake.specs.cube import CubeSpec
-from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.engine.this_process import ThisProcess
+from hipslake.errors import CubeError, CubeRowsError
+from hipslake.specs.cube import CubeColumns, CubeSpec
 from hipslake.storage.folder import Storage
-from hipslake.versions.pins import pinning
 
 
-def assemble(
-    cube: Storage, assembly: Assembly, engine: Engine, *, mark: str = "", since: datetime | None = None
-) -> tuple[CubeMetadata, CubeMetadata | None]:
-    """Make a cube what an assembly says, and say how its partitions align.
+@dataclass(frozen=True)
+class VersionPlan:
+    """What the next version of a cube is to hold.
+
+    Attributes
+    ----------
+    cube : str
+        Its name.
+    roles : CubeColumns
+    file_rows : int
+        The most rows of a file.
+    changes : sequence of DatasetChange
+        The datasets that are written; others stay as they are.
+    spec : CubeSpec, optional
+        Says which tables are derived of the datasets; None: none are.
+    """
+
+    cube: str
+    roles: CubeColumns
+    file_rows: int
+    changes: Sequence[DatasetChange]
+    spec: CubeSpec | None = None
+
+    @classmethod
+    def of(cls, base: CubeMetadata, changes: Sequence[DatasetChange]) -> VersionPlan:
+        """A version after another, with some datasets changed."""
+        return cls(base.cube, base.roles, base.file_rows, changes)
+
+    def unchanged(self, base: CubeMetadata | None) -> list[CubeDatasetMetadata]:
+        """The datasets of the version before that stay as they are."""
+        written = {each.offer.name for each in self.changes}
+        return [] if base is None else [each for each in base.datasets if each.name not in written]
+
+    def schemas(self, base: CubeMetadata | None) -> dict[str, pa.Schema]:
+        """The schemas of all datasets of the version."""
+        written = {each.offer.name: each.offer.schema for each in self.changes}
+        return written | {each.name: each.to_arrow() for each in self.unchanged(base)}
+
+
+Planner = Callable[["CubeMetadata | None"], "VersionPlan | None"]
+"""Takes the newest version, None if there is none; None if that version is as it should be. Reads no row."""
+
+Offering = Callable[[str, "pa.Schema | None"], Offer]
+"""Gives the rows of a dataset, by its name; if they are appended, in the schema that the dataset has."""
+
+
+def build_version(
+    cube: Storage, operation: str, planner: Planner, engine: Engine | None = None, *, mark: str = ""
+) -> CubeMetadata:
+    """Build the next version of a cube.
 
     Parameters
     ----------
     cube : Storage
         At the cube's root.
-    assembly : Assembly
-    engine : Engine
+    operation : str
+        What is done, for the metadata.
+    planner : callable
+        It is called once before anything is written.
+    engine : Engine, optional
+        Where the tasks run; by default in this process.
     mark : str
-        Of the run. A version that an earlier attempt of it has committed is not made again.
-    since : datetime, optional
-        When the run began: versions of before are none of its.
-
-    Returns
-    -------
-    (CubeMetadata, CubeMetadata or None)
-        The version that there is now, and the one before it; twice the same if there was nothing to do.
+        Of the run that does it; `committed_before` finds the version by it.
 
     Raises
     ------
-    CubeError, CubeRowsError, ConditionError, FilterError
-        The datasets are no cube together, or the spec asks for what they lack.
-    VersionNotFoundError
-        A version or snapshot that was looked up is gone.
+    CubeError, CubeRowsError
+        The datasets are no cube together, or their rows break its rules.
     VerificationError
         A file that was written is damaged.
+    ConflictError
+        Others kept committing first.
     """
-    done = committed_before(cube, mark, since) if mark else None
-    if done is not None:
-        return done, _parent(cube, done)
-    before, ready = newest(cube), _Ready(assembly)
+    engine = engine or ThisProcess()
+
+    def planned(base: CubeMetadata | None) -> VersionPlan | None:
+        plan = planner(base)
+        if plan is not None:
+            check_datasets(plan.roles, plan.schemas(base))
+        return plan
+
+    seen = newest(cube)
+    first = planned(seen)
+    if first is None:
+        return existing_cube(seen, cube)
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft | None:
-        nonlocal before
-        before, changes = base, ready.changes(base)
-        if not changes and base is not None and is_aligned(assembly.spec, base):
-            return None
-        return _made(cube, write_id, assembly, base, changes, engine)
+        plan = first if base == seen else planned(base)
+        return None if plan is None else _written(cube, write_id, plan, base, engine)
 
-    with ExitStack() as held:
-        for source in assembly.sources.values():
-            if source.kind == "catalog":
-                _keep(held, Storage.at(source.uri), source.version or 0)
-        if not ready.changes(before) and before is not None and is_aligned(assembly.spec, before):
-            return before, before
-        found = commit(cube, assembly.mode.value, work, mark=mark)
-    return found, before
-
-
-def _keep(held: ExitStack, catalog: Storage, version: int) -> None:
-    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
-    with suppress(NotWritableError):
-        catalog.check_writable()
-        held.enter_context(pinning(catalog)).hold(version)
-
-
-class _Ready:
-    """What is to be done, worked out once for each version that it follows; first before any write."""
-
-    def __init__(self, assembly: Assembly) -> None:
-        self._assembly = assembly
-        self._known: dict[int | None, list[Change]] = {}
-
-    def changes(self, base: CubeMetadata | None) -> list[Change]:
-        number = None if base is None else base.version
-        if number not in self._known:
-            self._known[number] = changes_of(self._assembly, base)
-        return self._known[number]
-
-
-def _made(
-    cube: Storage,
-    write_id: str,
-    assembly: Assembly,
-    base: CubeMetadata | None,
-    changes: Sequence[Change],
-    engine: Engine,
-) -> Draft:
-    spec = assembly.spec
-    written = {each.offer.name for each in changes}
-    stays = [] if base is None else [each for each in base.datasets if each.name not in written]
-    made = _written(cube, write_id, spec, changes, engine) if changes else []
-    draft = Draft(spec.name, spec.roles, spec.file_rows, sorted([*stays, *made], key=lambda each: each.name))
-    checked = made
-    names = {each.name for each in draft.datasets}
-    if set(spec.datasets) <= names:  # else what the spec asks for cannot be asked yet
-        _derive(Cube(cube, drafted(draft, base, write_id)), write_id, spec, draft, base, engine)
-        checked = made if draft.joined is None else [*made, draft.joined]
-    verify_written(cube, write_id, checked, engine)
-    return draft
-
-
-def _derive(
-    now: Cube, write_id: str, spec: CubeSpec, draft: Draft, base: CubeMetadata | None, engine: Engine
-) -> None:
-    """Add to a draft what follows from its datasets: how they align, and the joined rows."""
-    plan = now.plan(None, spec.conditions or "")
-    files = {name: read_files(now.storage, now.metadata.dataset(name)) for name in plan.datasets}
-    table = alignment_table(plan, files)
-    draft.alignment = keep_alignment(now.storage, write_id, spec.conditions or "", table)
-    query = _query(spec)
-    if query is not None:
-        before = None if base is None else Cube(now.storage, base)
-        draft.joined = keep_joined(now, write_id, query, engine, before=before)
+    return commit(cube, operation, work, mark=mark)
 
 
 def _written(
-    cube: Storage, write_id: str, spec: CubeSpec, changes: Sequence[Change], engine: Engine
-) -> list[CubeDatasetMetadata]:
-    offers = [each.offer for each in changes]
-    indexed = {each.name: index_columns(spec.roles, each.name, each.schema) for each in offers}
-    done = write_offers(
-        cube,
-        write_id,
-        offers,
-        engine,
-        standing={
-            each.offer.name: _looked_at(read_files(cube, each.standing), each)
-            for each in changes
-            if each.standing is not None
-        },
-        indexed=indexed,
-        file_rows=spec.file_rows,
-        replacing=[each.offer.name for each in changes if each.replaces],
-    )
-    made = [
-        with_written(cube, write_id, number, each.offer, done, indexed[each.offer.name], each.standing)
-        for number, each in enumerate(changes)
-    ]
+    cube: Storage, write_id: str, plan: VersionPlan, base: CubeMetadata | None, engine: Engine
+) -> Draft:
+    made: list[CubeDatasetMetadata] = []
+    if plan.changes:
+        done = write_changes(cube, write_id, plan.changes, engine, plan.file_rows)
+        made = [with_written(cube, write_id, at, each, done) for at, each in enumerate(plan.changes)]
     empty = [each.name for each in made if not each.files]
     if empty:
         raise CubeRowsError(
             f"dataset {listed(empty)} would have no rows left; if that is meant, take it out of the spec and "
             "delete it from the cube"
         )
-    return made
+    draft = Draft(plan.cube, plan.roles, plan.file_rows, [*plan.unchanged(base), *made])
+    if plan.spec is not None and {*plan.spec.datasets} <= {each.name for each in draft.datasets}:
+        draft = derive(
+            CubeReader(cube, drafted(draft, base, write_id)),
+            write_id,
+            plan.spec,
+            draft,
+            engine,
+            before=None if base is None else CubeReader(cube, base),
+        )
+        made += [] if draft.joined is None else [draft.joined]
+    verify_written(cube, write_id, made, engine)
+    return draft
 
 
-def _looked_at(files: pa.Table, change: Change) -> pa.Table:
-    if change.within is None:
-        return files
-    column, values = change.within
-    return files.filter(pc.is_in(files[column], value_set=values))
+def built_anew(
+    base: CubeMetadata | None, names: Collection[str], offered: Offering, *, overwrite: bool
+) -> list[DatasetChange]:
+    """All datasets of a cube, written whole.
+
+    Raises
+    ------
+    CubeError
+        There is a cube, and it may not be replaced, or a dataset of it is not given.
+    """
+    if base is not None and not overwrite:
+        raise CubeError(
+            f"cube {base.cube!r} is built here already, as version {base.version}; align or extend it, "
+            "append to it, or say overwrite"
+        )
+    if base is not None and (left := set(base.names) - set(names)):
+        raise CubeError(
+            f"{listed(left)} of the cube {base.cube!r} is not given, but all datasets are written anew; give "
+            "it too, or delete it first"
+        )
+    return [DatasetChange(offered(name, None)) for name in sorted(names)]
 
 
-def _query(spec: CubeSpec) -> JoinedQuery | None:
-    """The joined rows that a spec wants to be kept."""
-    asked = spec.materialise
-    if asked is None:
-        return None
-    # A catalog adds the index of a position itself, and every pixel follows from that.
-    left_out = {HEALPIX_COLUMN, *spec.pixel_orders} if asked.name is not None else set()
-    return JoinedQuery(asked.columns, spec.conditions or "", frozenset(left_out), spec.file_rows)
+def extended(
+    base: CubeMetadata, names: Collection[str], offered: Offering, *, overwrite: bool
+) -> list[DatasetChange]:
+    """Datasets that are added to a cube, or replaced as a whole.
+
+    Raises
+    ------
+    CubeError
+        The seed is among them, or a dataset is there already and may not be replaced.
+    """
+    if base.roles.seed in names:
+        raise CubeError(
+            f"the seed {base.roles.seed!r} is not extended, as it says which cells there are; align the "
+            "cube, build it again, or append to it"
+        )
+    there = set(names) & set(base.names)
+    if there and not overwrite:
+        raise CubeError(
+            f"cube {base.cube!r} has {listed(there)} already; append to it, or say overwrite to replace it"
+        )
+    return [DatasetChange(offered(name, None)) for name in sorted(names)]
 
 
-def is_aligned(spec: CubeSpec, base: CubeMetadata) -> bool:
-    """Whether a version has all that can be derived of its datasets, as a spec says it."""
-    if not set(spec.datasets) <= set(base.names):
-        return True
-    if base.alignment is None or base.alignment.conditions != (spec.conditions or ""):
-        return False
-    query = _query(spec)
-    return query is None or (
-        base.joined is not None
-        and base.joined.source is not None
-        and base.joined.source.taken == query.digest
-    )
+def appended(base: CubeMetadata, names: Collection[str], offered: Offering) -> list[DatasetChange]:
+    """Datasets of a cube that get more rows; a row replaces that of the same cell.
 
-
-def _parent(cube: Storage, metadata: CubeMetadata) -> CubeMetadata | None:
-    """The version before one; None if there is none, or it was vacuumed."""
-    if metadata.parent is None:
-        return None
-    with suppress(VersionNotFoundError):
-        return read_version(cube, metadata.parent)
-    return None
+    Raises
+    ------
+    CubeError
+        The cube has no such dataset.
+    """
+    known_datasets(base, names)
+    existing = {name: base.dataset(name) for name in sorted(names)}
+    return [DatasetChange(offered(name, each.to_arrow()), each) for name, each in existing.items()]

@@ -17,26 +17,18 @@ from hipslake.cube.store.cube_files import (
     ROWS,
     encoded,
     files_schema,
+    index_schema,
     read_files,
-    read_index,
+    read_rows,
     write_files,
 )
 from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIndex, CubeSource
-from hipslake.cube.store.offers import Offer
-from hipslake.specs.cube import CubeColumns
+from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.storage.folder import Storage
 from hipslake.versions.write_id import is_write_id
 
 _MOST_PARTS = 64  # of an index, before they are written as one
-
-
-def index_columns(cube: CubeColumns, name: str, schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of a dataset that get an explicit index, sorted."""
-    wanted = set(cube.index_columns) & set(schema.names)
-    if name == cube.seed:
-        wanted |= cube.seed_index_columns
-    return tuple(sorted(wanted))
 
 
 def described(
@@ -87,13 +79,7 @@ def described(
 
 
 def with_written(
-    cube: Storage,
-    write_id: str,
-    number: int,
-    offer: Offer,
-    done: pa.Table,
-    indexed: Sequence[str],
-    base: CubeDatasetMetadata | None = None,
+    cube: Storage, write_id: str, number: int, change: DatasetChange, done: pa.Table
 ) -> CubeDatasetMetadata:
     """A dataset after its rows were written.
 
@@ -103,35 +89,31 @@ def with_written(
         At the cube's root.
     write_id : str
     number : int
-        Of the offer.
-    offer : Offer
+        Of the change.
+    change : DatasetChange
     done : pyarrow.Table
-        From `hipslake.cube.store.cell_writing.write_offers`.
-    indexed : sequence of str
-    base : CubeDatasetMetadata, optional
-        What it was before, where rows were appended or partitions replaced.
+        From `hipslake.cube.store.cell_writing.write_changes`.
     """
+    offer, base = change.offer, change.existing
     mine = done.filter(pc.equal(done[DATASET], number))
     schema = files_schema(offer.schema, offer.partition_columns)
     files = mine.filter(pc.equal(mine[KIND], FILE)).select(schema.names).cast(schema)
     parts = mine.filter(pc.equal(mine[KIND], INDEX))
-    indices = {column: parts.filter(pc.equal(parts[COLUMN], column))[PATH].to_pylist() for column in indexed}
+    indices = {
+        column: parts.filter(pc.equal(parts[COLUMN], column))[PATH].to_pylist() for column in offer.indexed
+    }
     if base is not None:
         gone = mine.filter(pc.equal(mine[KIND], REMOVED))[PATH].combine_chunks()
         stays = read_files(cube, base)
         stays = stays.filter(pc.invert(pc.is_in(stays[PATH], value_set=gone)))
         files = pa.concat_tables([stays.cast(schema), files])
         indices = {column: [*base.index(column).parts, *paths] for column, paths in indices.items()}
+    for column, paths in indices.items():
+        if len(paths) > _MOST_PARTS:
+            indices[column] = [_merged_index(cube, write_id, offer, column, paths, files)]
     source = offer.taken or (base.source if base is not None else None)
-    found = described(
-        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices, source
-    )
-    crowded = [index for index in found.indices if len(index.parts) > _MOST_PARTS]
-    if not crowded:
-        return found
-    together = {index.column: _as_one(cube, write_id, found, index.column, files) for index in crowded}
     return described(
-        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices | together, source
+        cube, write_id, offer.name, offer.schema, offer.partition_columns, files, indices, source
     )
 
 
@@ -145,15 +127,15 @@ def without_files(
     )
 
 
-def _as_one(
-    cube: Storage, write_id: str, dataset: CubeDatasetMetadata, column: str, files: pa.Table
-) -> list[str]:
+def _merged_index(
+    cube: Storage, write_id: str, offer: Offer, column: str, parts: Sequence[str], files: pa.Table
+) -> str:
     """Write the parts of an index as one, without files that are gone."""
-    whole = read_index(cube, dataset, column)
-    alive = pc.is_in(whole[labels_column(dataset.name)], value_set=files[PATH].combine_chunks())
-    path = index_path(write_id, dataset.name, column, 99_999)
+    whole = read_rows(cube, parts, index_schema(offer.name, offer.schema, column))
+    alive = pc.is_in(whole[labels_column(offer.name)], value_set=files[PATH].combine_chunks())
+    path = index_path(write_id, offer.name, column, 99_999)
     cube.write(path, encoded(whole.filter(alive).sort_by([(column, "ascending")]), [column]))
-    return [path]
+    return path
 
 
 def _writes(paths: Iterable[str]) -> tuple[str, ...]:

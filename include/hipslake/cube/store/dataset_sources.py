@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.api.catalog import Catalog
-from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource
-from hipslake.cube.store.table_rows import IcebergRows, snapshot_in
-from hipslake.errors import CubeRowsError, SourceNotFoundError
+from hipslake.errors import CatalogNotFoundError, CubeRowsError, SourceNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeDatasetSpec
 from hipslake.specs.environment import expand
+from hipslake.specs.table import IcebergSpec
+from hipslake.sphere.pixels import Pixel
 from hipslake.storage.entry import Entry
-from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.catalogs import find_table, open_catalog, open_table
+from hipslake.tables.data_files import check_no_delete_files, live_files
+from hipslake.tables.old_rows import StoredFile, read_data_file
+from hipslake.tables.schemas import arrow_schema, with_name_mapping
 
 
 class SourceNow(Frozen):
@@ -97,7 +105,7 @@ def opened(
         The files have changed.
     """
     if source.kind == "catalog":
-        return CatalogRows.of(source.uri, source.version, within=within)
+        return CatalogSource.of(source.uri, source.version, within=within)
     if source.kind == "table":
         assert dataset.table is not None, "the source was looked up for this spec"
         return IcebergRows.of(dataset.iceberg, warehouse, dataset.table, source.snapshot)
@@ -134,3 +142,177 @@ def _listing(files: Sequence[Entry]) -> str:
 
 def _digest(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class CatalogSource:
+    """One version of a catalog, or what of it lies in some pixels.
+
+    Parameters
+    ----------
+    uri : str
+    version : int
+    pixels : tuple of tuple of Pixel
+        Per part; disjoint.
+    schema : pyarrow.Schema
+    """
+
+    uri: str
+    version: int
+    pixels: tuple[tuple[Pixel, ...], ...]
+    schema: pa.Schema
+
+    @classmethod
+    def of(
+        cls, uri: str, version: int | None = None, *, within: tuple[int, NDArray[np.int64]] | None = None
+    ) -> CatalogSource:
+        """A catalog; by default all of its newest version.
+
+        Parameters
+        ----------
+        uri : str
+        version : int, optional
+        within : (int, int64[n]), optional
+            An order, and pixels there, ascending: only rows in these.
+        """
+        catalog = Catalog.open(uri, version)
+        order, npix = catalog.metadata.groups[0].leaf_pixels()
+        leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
+        parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
+        return cls(catalog.uri, catalog.version, tuple(parts), catalog.schema.remove_metadata())
+
+    @property
+    def parts(self) -> int:
+        return len(self.pixels)
+
+    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        catalog = Catalog.open(self.uri, self.version)
+        yield catalog.read(columns=list(columns), pixels=self.pixels[part])
+
+
+def _cut(leaves: list[Pixel], order: int, npix: NDArray[np.int64]) -> list[tuple[Pixel, ...]]:
+    """What of leaves lies in pixels of an order; leaves without any are left out."""
+    shift = [2 * (leaf.order - order) for leaf in leaves]
+    low = [leaf.npix >> by if by > 0 else leaf.npix << -by for leaf, by in zip(leaves, shift, strict=True)]
+    high = [first + (1 << max(0, -by)) for first, by in zip(low, shift, strict=True)]
+    first, last = np.searchsorted(npix, low), np.searchsorted(npix, high)
+    parts: list[tuple[Pixel, ...]] = []
+    for leaf, begin, end in zip(leaves, first.tolist(), last.tolist(), strict=True):
+        if begin < end:
+            finer = leaf.order >= order
+            parts.append((leaf,) if finer else tuple(Pixel(order, n) for n in npix[begin:end].tolist()))
+    return parts
+
+
+@dataclass(frozen=True)
+class IcebergRows:
+    """One snapshot of a table. It needs no Iceberg catalog to be read, so tasks need no keys of one.
+
+    Parameters
+    ----------
+    files : tuple of StoredFile
+        Of the data files.
+    stored : pyarrow.Schema
+        Of the snapshot, with field ids.
+    """
+
+    files: tuple[StoredFile, ...]
+    stored: pa.Schema
+
+    @classmethod
+    def of(cls, spec: IcebergSpec, warehouse: str, name: str, snapshot_id: int | None) -> IcebergRows:
+        """A snapshot of a table; without any, an empty table.
+
+        Raises
+        ------
+        SpecError
+            There is no such table.
+        VersionNotFoundError
+            The snapshot has expired.
+        PlanError
+            The table has delete files.
+        """
+        with closing(open_catalog(spec, warehouse)) as catalog:
+            table = open_table(catalog, name)
+            if snapshot_id is None:
+                return cls((), with_name_mapping(arrow_schema(table.schema()), table.properties))
+            snapshot = snapshot_in(table, snapshot_id)
+            check_no_delete_files(table, "a cube", snapshot)
+            number = snapshot.schema_id
+            schema = table.schema() if number is None else table.schemas()[number]
+            files = tuple(StoredFile.of(file, table) for file in live_files(table, snapshot))
+            return cls(files, with_name_mapping(arrow_schema(schema), table.properties))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([field.remove_metadata() for field in self.stored])
+
+    @property
+    def parts(self) -> int:
+        return len(self.files)
+
+    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        kept = pa.schema([self.schema.field(name) for name in columns])
+        for batch in read_data_file(self.files[part], self.stored, list(columns)):
+            yield pa.Table.from_batches([batch]).cast(kept)
+
+
+def snapshot_in(table: Table, snapshot_id: int) -> Snapshot:
+    """A snapshot of a table; `VersionNotFoundError` if it has none of that id."""
+    found = table.snapshot_by_id(snapshot_id)
+    if found is None:
+        raise VersionNotFoundError(
+            f"table {'.'.join(table.name())} has no snapshot {snapshot_id}; it may have expired, so take a "
+            "newer one"
+        )
+    return found
+
+
+def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.int64] | None:
+    """The pixels of an order in which two versions of a catalog may have other rows.
+
+    Parameters
+    ----------
+    uri : str
+    before, after : int
+        The versions.
+    order : int
+
+    Returns
+    -------
+    int64[n] or None
+        Ascending. None: that cannot be told, as the older version is gone, or has other columns.
+    """
+    try:
+        old, new = Catalog.open(uri, before), Catalog.open(uri, after)
+    except (CatalogNotFoundError, VersionNotFoundError):
+        return None
+    if [each.name for each in old.metadata.groups] != [each.name for each in new.metadata.groups]:
+        return None
+    found = [np.zeros(0, np.int64)]
+    for mine, other in zip(old.metadata.groups, new.metadata.groups, strict=True):
+        if mine.to_arrow() != other.to_arrow():
+            return None
+        left, right = mine.table(old.storage), other.table(new.storage)
+        keys = _keys(left), _keys(right)
+        for table, own, others in ((left, *keys), (right, *keys[::-1])):
+            found.append(_pixels(table.filter(pc.invert(pc.is_in(own, value_set=others))), order))
+    return np.unique(np.concatenate(found))
+
+
+def _keys(files: pa.Table) -> pa.Array:
+    """What tells a leaf file from others, wherever it lies: its pixel, and its checksum."""
+    texts = [files["order"].cast(pa.string()), files["npix"].cast(pa.string()), files["sha256"]]
+    return pc.binary_join_element_wise(*texts, "/").combine_chunks()
+
+
+def _pixels(files: pa.Table, order: int) -> NDArray[np.int64]:
+    """The pixels of an order that overlap leaves."""
+    depth, npix = files["order"].to_numpy().astype(np.int64), files["npix"].to_numpy().astype(np.int64)
+    down = np.maximum(0, order - depth)
+    first = (npix >> (2 * np.maximum(0, depth - order))) << (2 * down)
+    count = np.int64(1) << (2 * down)
+    begin = np.cumsum(count) - count
+    within = np.arange(int(count.sum())) - np.repeat(begin, count)
+    pixels: NDArray[np.int64] = np.repeat(first, count) + within
+    return pixels

@@ -1,23 +1,32 @@
-"""What a cube is to be made of, and what of it has to be written for that, given what stands."""
+"""What has to be written so that a cube is what its spec says of sources that were looked up.
+
+It follows from the newest version and from the sources as they are now, never from what happened between.
+Done again, there is nothing left to do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pyarrow as pa
 
 from hipslake.cube.cube_rules import check_datasets, check_index_columns
-from hipslake.cube.dataset import CubeDataset, listed
+from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import intend
-from hipslake.cube.store.catalog_rows import CatalogRows
-from hipslake.cube.store.changes import touched_pixels
-from hipslake.cube.store.dataset_sources import opened
+from hipslake.cube.store.building import VersionPlan, appended, build_version, built_anew, extended
+from hipslake.cube.store.dataset_sources import CatalogSource, opened, touched_pixels
+from hipslake.cube.store.derived_tables import is_aligned
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, CubeSource
-from hipslake.cube.store.offers import Offer, offer
-from hipslake.errors import CubeError
+from hipslake.cube.store.offers import DatasetChange, Offer, offer
+from hipslake.cube.store.row_sources import RowSource
+from hipslake.engine.model import Engine
+from hipslake.errors import CubeError, NotWritableError
 from hipslake.specs.cube import CubeSpec
+from hipslake.storage.folder import Storage
+from hipslake.versions.pins import pinning
 
 
 class BuildMode(StrEnum):
@@ -30,8 +39,8 @@ class BuildMode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Assembly:
-    """What a cube is to be made of.
+class SpecBuild:
+    """A cube that is to be what its spec says.
 
     Attributes
     ----------
@@ -43,7 +52,7 @@ class Assembly:
     chosen : frozenset of str
         Datasets that the mode is about; with none, all.
     overwrite : bool
-        Whether modes `build` and `extend` may replace what stands.
+        Whether modes `build` and `extend` may replace datasets that the cube has.
     force : bool
         Whether also what has not changed is read again.
     """
@@ -56,58 +65,132 @@ class Assembly:
     overwrite: bool = False
     force: bool = False
 
-    @property
-    def named(self) -> list[str]:
-        """The datasets that it is about, sorted."""
-        return sorted(self.chosen or self.spec.datasets)
+    def plan(self, base: CubeMetadata | None) -> VersionPlan | None:
+        """What is to be written after a version; None if that is as it should be.
+
+        No row is read, and all is checked that can be without.
+
+        Parameters
+        ----------
+        base : CubeMetadata, optional
+            The newest version; None: there is none.
+
+        Raises
+        ------
+        CubeError, CubeRowsError, FilterError
+            The datasets are no cube together, or what is asked for does not go with what the cube has.
+        """
+        spec = self.spec
+        plan = VersionPlan(spec.name, spec.roles, spec.file_rows, self._changes(base), spec)
+        schemas = plan.schemas(base)
+        check_datasets(spec.roles, schemas)
+        if set(spec.datasets) <= set(schemas):
+            check_index_columns(spec.roles, schemas)
+            _check_query(spec, schemas)
+        if not plan.changes and base is not None and is_aligned(spec, base):
+            return None
+        return plan
+
+    def _changes(self, base: CubeMetadata | None) -> list[DatasetChange]:
+        spec, mode = self.spec, self.mode
+        names = sorted(self.chosen or spec.datasets)
+        if mode in (BuildMode.EXTEND, BuildMode.APPEND):
+            if base is None:
+                raise CubeError(f"cube {spec.name!r} is not built yet; build it first")
+            if base.roles != spec.roles:
+                raise CubeError(
+                    f"cube {spec.name!r} has other columns than its spec says; align it, or build it again"
+                )
+            if mode is BuildMode.APPEND:
+                return appended(base, names, self._offer)
+            return extended(base, names, self._offer, overwrite=self.overwrite)
+        if mode is BuildMode.BUILD or base is None:
+            return built_anew(base, names, self._offer, overwrite=self.overwrite)
+        if base.roles != spec.roles:
+            return built_anew(base, spec.datasets, self._offer, overwrite=True)
+        there = {each.name: each for each in base.datasets}
+        found = (
+            self._aligned(name, there[name]) if name in there else DatasetChange(self._offer(name))
+            for name in names
+        )
+        return [each for each in found if each is not None]
+
+    def _aligned(self, name: str, existing: CubeDatasetMetadata) -> DatasetChange | None:
+        """How a dataset has to change, since its source is what it is now; None: not at all."""
+        now, then, force = self.sources[name], existing.source, self.force
+        same_taken = then is not None and (then.uri, then.taken) == (now.uri, now.taken)
+        if then is not None and same_taken and then.content == now.content and not force:
+            return None
+        whole = self._offer(name)
+        if whole.schema != existing.to_arrow() or whole.partition_columns != existing.partition_columns:
+            return DatasetChange(whole)
+        replaced = DatasetChange(whole, existing, replaces=True)
+        pixels = [each for each in whole.partition_columns if each in self.spec.pixel_orders]
+        if then is None or not same_taken or force or not pixels or now.kind != "catalog":
+            return replaced
+        finest = max(pixels, key=lambda each: self.spec.pixel_orders[each])
+        order = self.spec.pixel_orders[finest]
+        touched = touched_pixels(now.uri, then.version or 0, now.version or 0, order)
+        if touched is None:
+            return replaced
+        if not len(touched):
+            return None
+        some = self._offer(name, rows=CatalogSource.of(now.uri, now.version, within=(order, touched)))
+        return DatasetChange(some, existing, replaces=True, within=(finest, pa.array(touched)))
+
+    def _offer(self, name: str, like: pa.Schema | None = None, rows: RowSource | None = None) -> Offer:
+        dataset, source = self.spec.datasets[name], self.sources[name]
+        return offer(
+            self.spec.roles,
+            name,
+            rows or opened(dataset, source, self.warehouse),
+            partition_columns=dataset.partition_columns,
+            columns=dataset.columns,
+            rename=dataset.rename,
+            filters=dataset.filters,
+            like=like,
+            taken=source,
+        )
 
 
-@dataclass(frozen=True)
-class Change:
-    """A dataset that is written, in one of three ways: whole, appended to, or partition by partition.
+def build_from(
+    cube: Storage, build: SpecBuild, engine: Engine | None = None, *, mark: str = ""
+) -> CubeMetadata:
+    """Make a cube what a spec says, as one version; the newest version if there is nothing to do.
 
-    Attributes
-    ----------
-    offer : Offer
-        All of its rows; or, where `within` is given, those in some pixels.
-    standing : CubeDatasetMetadata, optional
-        The dataset as it is; None: it is written whole.
-    replaces : bool
-        Whether partitions are replaced, not appended to.
-    within : (str, pyarrow.Array), optional
-        A partition column, and the values of it that are looked at; None: all partitions are.
-    """
-
-    offer: Offer
-    standing: CubeDatasetMetadata | None = None
-    replaces: bool = False
-    within: tuple[str, pa.Array] | None = None
-
-
-def changes_of(assembly: Assembly, base: CubeMetadata | None) -> list[Change]:
-    """What is to be written, given what stands; no row is read, and all is checked that can be without.
+    The versions of catalogs that are read cannot be vacuumed meanwhile.
 
     Parameters
     ----------
-    assembly : Assembly
-    base : CubeMetadata, optional
-        The newest version; None: there is none.
+    cube : Storage
+        At the cube's root.
+    build : SpecBuild
+    engine : Engine, optional
+        Where the tasks run; by default in this process.
+    mark : str
+        Of the run.
 
     Raises
     ------
-    CubeError, CubeRowsError, FilterError
-        The datasets are no cube together, or what is asked for does not go with what stands.
+    CubeError, CubeRowsError, ConditionError, FilterError
+        The datasets are no cube together, or the spec asks for what they lack.
+    VersionNotFoundError
+        A version or snapshot that was looked up is gone.
+    VerificationError
+        A file that was written is damaged.
     """
-    found = _changes_of(assembly, base)
-    written = {each.offer.name for each in found}
-    schemas = {each.offer.name: each.offer.schema for each in found}
-    if base is not None:
-        schemas |= {each.name: each.to_arrow() for each in base.datasets if each.name not in written}
-    check_datasets(assembly.spec.roles, schemas)
-    if set(assembly.spec.datasets) <= set(schemas):
-        check_index_columns(assembly.spec.roles, schemas)
-        _check_query(assembly.spec, schemas)
-    return found
+    with ExitStack() as held:
+        for source in build.sources.values():
+            if source.kind == "catalog":
+                _keep(held, Storage.at(source.uri), source.version or 0)
+        return build_version(cube, build.mode.value, build.plan, engine, mark=mark)
+
+
+def _keep(held: ExitStack, catalog: Storage, version: int) -> None:
+    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
+    with suppress(NotWritableError):
+        catalog.check_writable()
+        held.enter_context(pinning(catalog)).hold(version)
 
 
 def _check_query(spec: CubeSpec, schemas: Mapping[str, pa.Schema]) -> None:
@@ -118,95 +201,3 @@ def _check_query(spec: CubeSpec, schemas: Mapping[str, pa.Schema]) -> None:
     }
     columns = spec.materialise.columns if spec.materialise is not None else None
     intend(spec.roles, datasets, columns=columns, conditions=spec.conditions or "")
-
-
-def _changes_of(assembly: Assembly, base: CubeMetadata | None) -> list[Change]:
-    spec, mode = assembly.spec, assembly.mode
-    if mode in (BuildMode.EXTEND, BuildMode.APPEND):
-        return [_chosen(assembly, name, base) for name in assembly.named]
-    if base is None:
-        return [Change(_offer(assembly, name)) for name in assembly.named]
-    if mode is BuildMode.BUILD and not assembly.overwrite:
-        raise CubeError(
-            f"cube {base.cube!r} is built already, as version {base.version}; align or extend it, append "
-            "to it, or say overwrite"
-        )
-    if mode is BuildMode.BUILD or base.roles != spec.roles:
-        names = assembly.named if mode is BuildMode.BUILD else sorted(spec.datasets)
-        if left := set(base.names) - set(names):
-            raise CubeError(
-                f"cube {base.cube!r}: all datasets are written anew, and {listed(left)} is not given; add "
-                "it to the spec, or delete it first"
-            )
-        return [Change(_offer(assembly, name)) for name in names]
-    there = {each.name: each for each in base.datasets}
-    found = (
-        _followed(assembly, name, there[name]) if name in there else Change(_offer(assembly, name))
-        for name in assembly.named
-    )
-    return [each for each in found if each is not None]
-
-
-def _chosen(assembly: Assembly, name: str, base: CubeMetadata | None) -> Change:
-    """What is done to a dataset that a form names."""
-    spec = assembly.spec
-    if base is None:
-        raise CubeError(f"cube {spec.name!r} is not built yet; build it first")
-    if base.roles != spec.roles:
-        raise CubeError(
-            f"cube {spec.name!r} has other columns than its spec says; align it, or build it again"
-        )
-    if assembly.mode is BuildMode.APPEND:
-        standing = base.dataset(name)
-        return Change(_offer(assembly, name, like=standing.to_arrow()), standing)
-    if name == spec.seed:
-        raise CubeError(
-            f"the seed {name!r} is not extended, as it says which cells there are; align the cube, build it "
-            "again, or append to it"
-        )
-    if name in base.names and not assembly.overwrite:
-        raise CubeError(
-            f"cube {base.cube!r} has {name!r} already; append to it, or say overwrite to replace it"
-        )
-    return Change(_offer(assembly, name))
-
-
-def _followed(assembly: Assembly, name: str, standing: CubeDatasetMetadata) -> Change | None:
-    """What a dataset that stands is to become, since its source is what it is now."""
-    now, then = assembly.sources[name], standing.source
-    alike = then is not None and (then.uri, then.taken) == (now.uri, now.taken)
-    if alike and then is not None and then.content == now.content and not assembly.force:
-        return None
-    whole = _offer(assembly, name)
-    if whole.schema != standing.to_arrow() or whole.partition_columns != standing.partition_columns:
-        return Change(whole)
-    pixels = [each for each in whole.partition_columns if each in assembly.spec.pixel_orders]
-    if not pixels or assembly.force or not isinstance(whole.source, CatalogRows) or not alike:
-        return Change(whole, standing, replaces=True)
-    finest = max(pixels, key=lambda each: assembly.spec.pixel_orders[each])
-    order = assembly.spec.pixel_orders[finest]
-    assert then is not None, "it is alike"
-    touched = touched_pixels(now.uri, then.version or 0, now.version or 0, order)
-    if touched is None:
-        return Change(whole, standing, replaces=True)
-    if not len(touched):
-        return None
-    some = CatalogRows.of(now.uri, now.version, within=(order, touched))
-    return Change(_offer(assembly, name, some), standing, replaces=True, within=(finest, pa.array(touched)))
-
-
-def _offer(
-    assembly: Assembly, name: str, rows: CatalogRows | None = None, like: pa.Schema | None = None
-) -> Offer:
-    dataset, source = assembly.spec.datasets[name], assembly.sources[name]
-    return offer(
-        assembly.spec.roles,
-        name,
-        rows or opened(dataset, source, assembly.warehouse),
-        partition_columns=dataset.partition_columns,
-        columns=dataset.columns,
-        rename=dataset.rename,
-        filters=dataset.filters,
-        like=like,
-        taken=source,
-    )

@@ -99,8 +99,7 @@ def copy(
         def work(write_id: str, base: CubeMetadata | None) -> Draft:
             chosen, stays = _staying(given, base, datasets, target, overwrite=overwrite)
             copied = [_copied(source, target, write_id, given.dataset(each)) for each in sorted(chosen)]
-            every = sorted([*stays, *copied], key=lambda each: each.name)
-            return Draft(name or given.cube, given.roles, given.file_rows, every)
+            return Draft(name or given.cube, given.roles, given.file_rows, [*stays, *copied])
 
         return commit(target, "copy", work, mark=mark)
 

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field
 from hipslake.cube.store.difference import DatasetDifference
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
-from hipslake.cube.store.spec_changes import Assembly, BuildMode
+from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeSpec
 from hipslake.steps.cube.cube_report import CubeReport
@@ -44,9 +44,9 @@ class FrozenCube(Frozen):
     library_version: str
 
     @property
-    def assembly(self) -> Assembly:
+    def target(self) -> SpecBuild:
         """What the cube is to be made of."""
-        return Assembly(
+        return SpecBuild(
             spec=self.spec,
             sources=self.sources,
             warehouse=self.warehouse,

@@ -10,10 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.api.cube import Cube
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.query_plan import QueryPlan
-from hipslake.cube.store.query_tasks import TASKS_PER_CORE, shares_of_weight
-from hipslake.cube.store.results import WRITTEN, ResultTasks, sizes_of_reads
+from hipslake.cube.query_plan import QueryPlan, partition_pruning
+from hipslake.cube.store.query_tasks import (
+    TASKS_PER_CORE,
+    WRITTEN,
+    ResultTasks,
+    shares_of_weight,
+    sizes_of_reads,
+)
 from hipslake.engine.model import Engine
 from hipslake.steps.cube.query_request import (
     FATES,
@@ -54,7 +58,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             sizes = sizes_of_reads(cube.storage, cube.metadata, plan)
             share = _task_bytes(request, int(sizes.sum()), engine.cores)
             tasks = shares_of_weight(plan, list(plan.reads()), sizes.tolist(), share)
-            explained, fates = told(plan), partition_fates(plan)
+            explained, fates = told(plan), partition_pruning(plan)
             write_table(request.folder.storage, FATES, fates)
         folder = folder_of(request)
         work = ResultTasks(

@@ -13,9 +13,8 @@ from pydantic import AwareDatetime, Field
 
 from hipslake.api.cube import Cube
 from hipslake.cube.explanation import explain
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.query_plan import QueryPlan
-from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
+from hipslake.cube.query_plan import QueryPlan, partition_pruning
+from hipslake.cube.store.query_tasks import check_group_folders, file_schema, sizes_of_reads
 from hipslake.errors import SpecError
 from hipslake.exports.folder import NewFolder
 from hipslake.exports.model import Origin
@@ -165,7 +164,7 @@ def fates_of(plan: QueryPlan) -> tuple[PartitionFates, ...]:
     counts = Counter(
         {
             each["values"]: each["counts"]
-            for each in pc.value_counts(partition_fates(plan)["fate"]).to_pylist()
+            for each in pc.value_counts(partition_pruning(plan)["fate"]).to_pylist()
         }
     )
     return tuple(
