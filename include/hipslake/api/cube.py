@@ -1,4 +1,7 @@
-"""`Cube`, the cube of notebooks: one large virtual table over all datasets and partitions."""
+"""`Cube`, which reads a cube as one large virtual table over all its datasets and partitions.
+
+The functions that build and change cubes are in `hipslake.api.cube_changes`.
+"""
 
 from __future__ import annotations
 

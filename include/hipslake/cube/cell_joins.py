@@ -1,6 +1,6 @@
-"""Stage 5 and 6: the rows of one partition of one group, joined; and the partitions, one after the other.
+"""Stages 5 and 6 of a query: the rows of each partition are joined, and partitions concatenated by group.
 
-The cells come from the seed. What restricted datasets know is joined inner, what others know is joined left.
+The cells come from the seed. Restricted datasets are joined inner, others are joined left.
 """
 
 from __future__ import annotations

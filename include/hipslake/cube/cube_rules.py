@@ -1,4 +1,4 @@
-"""What the rows and the datasets of a cube have to be, checked apart from whoever writes them."""
+"""The rules that datasets of a cube keep: names, columns, types, keys without nulls, no duplicate cells."""
 
 from __future__ import annotations
 

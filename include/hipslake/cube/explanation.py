@@ -1,4 +1,4 @@
-"""A planned query in words and tables: every stage up to the files."""
+"""A planned query as text: the tables of every stage."""
 
 from __future__ import annotations
 

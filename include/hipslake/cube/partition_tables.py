@@ -1,8 +1,14 @@
-"""Stage 2: the partitions of every dataset: labels of files by partition columns, before any file is opened.
+"""Stages 2 to 4 of a query: tables of partitions, before any data file is opened.
 
-A partition table has one row per partition: its partition columns, the columns of `partition_by` that the
-dataset has, and the labels of its files. An index has two columns, the indexed one and the labels, and says
-which values a file holds.
+Stage 2: the partition table of each dataset. It has one row per partition: its partition columns, the columns
+of `partition_by` that the dataset has, and the labels of its files. An index has two columns, the indexed one
+and the labels, and says which values a file holds.
+
+Stage 3: the partitions of all datasets side by side, aligned by their physical partition columns. Partitions
+that the seed lacks are dropped, and so are those that a restricted dataset lacks. Other datasets may lack a
+partition: its rows then have nulls in their columns.
+
+Stage 4: the aligned partitions, grouped by the columns of `partition_by`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A planned query: all stages up to the one that opens files."""
+"""A planned query: stages 1 to 4, for which no data file is opened, and which partitions they prune."""
 
 from __future__ import annotations
 

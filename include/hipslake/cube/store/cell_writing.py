@@ -1,9 +1,8 @@
-"""The second pass: rows go to the task that has their partition, and are written there, cell by cell in
-order.
+"""The second pass over the rows: each goes to the task that writes its partition, sorted by its cells.
 
-Where a partition stands already, the last write wins per cell: files that hold a cell of the new rows are
-written again without it; all other files stay. Or whole partitions are replaced; then one that comes out just
-as it stands is left alone.
+In a partition that has files already, the last write wins per cell: files that hold a cell of the new rows
+are written again without it, all others stay. Or partitions are replaced as a whole; one whose new files would
+be equal, byte by byte, is left as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from hipslake.cube.cube_rules import check_cells, partition_values
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.row_codes import bounds_of, matches, paired_codes, places_in
 from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
-from hipslake.cube.store.cube_files import PATH, SHA256, encoded, read_rows
+from hipslake.cube.store.cube_files import ABOUT_FILES, BYTES, PATH, ROWS, SHA256, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.cube.store.row_sources import PART_ROWS
@@ -74,14 +73,8 @@ class Writing:
     def schema(self) -> pa.Schema:
         """Of what a task says: files that it wrote or replaced, and parts of indices."""
         cuts = [field for field in self.plan.schema if field.name not in (DATASET, COUNT, TARGET)]
-        about = [
-            (PATH, pa.string()),
-            ("__rows", pa.int64()),
-            ("__bytes", pa.int64()),
-            ("__sha256", pa.string()),
-            (COLUMN, pa.string()),
-        ]
-        return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about])
+        about = [field.with_nullable(True) for field in ABOUT_FILES]
+        return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about, (COLUMN, pa.string())])
 
     def send(self, task: int) -> Iterator[Routed]:
         """The rows of a part of an offer, each to the task that has its partition."""
@@ -224,7 +217,7 @@ class _Writer:
                 index = pa.concat_tables(found)
                 order = index.sort_by([(column, "ascending")])
                 self.work.cube.write(path, encoded(order, [column]))
-                self._say(INDEX, {}, path, column=column)
+                self._say(INDEX, {}, path, **{COLUMN: column})
         self._settle(0)
         yield from pa.Table.from_pylist(self._said, self.work.schema).to_batches()
 
@@ -232,7 +225,7 @@ class _Writer:
         def keep() -> None:
             self.work.cube.write(path, data)
             digest = hashlib.sha256(data).hexdigest()
-            self._say(FILE, values, path, rows=rows, size=data.size, digest=digest)
+            self._say(FILE, values, path, **{ROWS: rows, BYTES: data.size, SHA256: digest})
 
         self._settle(_WRITING_THREADS)
         self._waiting.append(self._pool.submit(keep))
@@ -242,30 +235,9 @@ class _Writer:
         while len(self._waiting) > most:
             self._waiting.popleft().result()
 
-    def _say(
-        self,
-        kind: int,
-        values: Mapping[str, Any],
-        path: str,
-        *,
-        rows: int = 0,
-        size: int = 0,
-        digest: str = "",
-        column: str = "",
-    ) -> None:
+    def _say(self, kind: int, values: Mapping[str, Any], path: str, **about: Any) -> None:
         number = next(at for at, each in enumerate(self.work.offers) if each.name == self.offer.name)
-        self._said.append(
-            {
-                KIND: kind,
-                DATASET: number,
-                **values,
-                PATH: path,
-                "__rows": rows,
-                "__bytes": size,
-                "__sha256": digest,
-                COLUMN: column,
-            }
-        )
+        self._said.append({KIND: kind, DATASET: number, **values, PATH: path, **about})
 
 
 def write_changes(

@@ -1,7 +1,8 @@
-"""The first pass over what is offered: keys are checked, and rows counted per partition.
+"""The first pass over the rows: keys are checked, and rows counted per partition, before anything is written.
 
-So a null in a key, or a cell that comes twice, is told before anything is written, and the second pass knows
-which task writes what.
+The counts say which task of the second pass writes which partition. Duplicate cells are found by the hashes
+of all cells: tasks that read keys send each hash to the task that has its share of all hashes. What is equal
+there may be a duplicate; those few rows are read again and compared.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -208,7 +208,7 @@ def drafted(
     )
 
 
-def known_datasets(base: CubeMetadata, names: Sequence[str]) -> None:
+def known_datasets(base: CubeMetadata, names: Collection[str]) -> None:
     """Refuse datasets that the cube does not have.
 
     Raises

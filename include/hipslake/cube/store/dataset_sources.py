@@ -1,4 +1,7 @@
-"""What the datasets of a cube are read from: looked up, pinned, and opened."""
+"""What a spec names as sources of datasets: versions of catalogs, snapshots of Iceberg tables, Parquet files.
+
+They are looked up first (`source_now`), and opened just as they were then (`opened`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What is offered to a cube: rows of a dataset as the cube will hold them.
+"""The rows of a dataset, from any source, in the columns and types that the cube holds.
 
-Whatever they come from, partition columns that are pixels are computed, and types are brought to those of the
-cube.
+Columns are chosen, renamed and cast, rows are filtered, and partition columns that are pixels are computed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,9 @@
-"""The partitions of a plan, dealt to tasks, and read and joined there.
+"""The tasks of a planned query: each reads and joins some partitions, as tables or as files.
 
-No task holds more at a time than the partitions whose rows are sorted together.
+No task holds more at a time than the partitions whose rows are sorted together, so an outcome may be larger
+than the memory. Without groups a file holds the rows of some partitions, in their order, sorted within each;
+its number is that of the task. With groups, each has a folder `<column>=<value>`, as Hive has them, with a
+file of its rows; these columns are in the folder's name only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What takes away from a cube: partitions, datasets, or all of it. But for the last, each is one version.
-
-Everything that can be told beforehand is checked before anything is written.
-"""
+"""Removes partitions or datasets of a cube, each as one version; or deletes all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a cube, its cleanup, and what it weighs."""
+"""Copies of a cube, its cleanup, and the size of its datasets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _THREADS = 8
 
 
 class DatasetStats(Frozen):
-    """What a dataset weighs."""
+    """The size of a dataset."""
 
     partitions: int
     files: int
@@ -40,7 +40,7 @@ class DatasetStats(Frozen):
 
 
 def stats(cube: Storage, version: int | None = None) -> dict[str, DatasetStats]:
-    """What every dataset of a version weighs, by its metadata; no data file is opened."""
+    """The size of every dataset of a version, by its metadata; no data file is opened."""
     found = {}
     for dataset in read_version(cube, version).datasets:
         files = read_files(cube, dataset)
