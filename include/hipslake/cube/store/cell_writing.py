@@ -1,8 +1,8 @@
 """The second pass over the rows: each goes to the task that writes its partition, sorted by its cells.
 
 In a partition that has files already, the last write wins per cell: files that hold a cell of the new rows
-are written again without it, all others stay. Or partitions are replaced as a whole; one whose new files would
-be equal, byte by byte, is left as it is.
+are written again without it, all others stay. Or partitions are replaced as a whole; one whose new files
+would be equal, byte by byte, is left as it is.
 """
 
 from __future__ import annotations

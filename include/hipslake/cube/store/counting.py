@@ -157,19 +157,15 @@ def _check_cells(offers: Sequence[Offer], found: pa.Table, engine: Engine) -> No
 
 def _counts(rows: pa.Table, offer: Offer, number: int, schema: pa.Schema) -> pa.Table:
     cut = list(offer.partition_columns)
+    found = pa.table({COUNT: [rows.num_rows]})
     if cut:
         found = rows.select(cut).group_by(cut, use_threads=False).aggregate([([], "count_all")])
-        sizes = found["count_all"]
-    elif rows.num_rows:
-        found, sizes = rows.slice(0, 1), pa.array([rows.num_rows])
-    else:
-        return schema.empty_table()
+        found = found.rename_columns([*cut, COUNT])
     columns = [
-        found.column(field.name) if field.name in cut else pa.nulls(len(sizes), field.type)
+        found[field.name] if field.name in found.column_names else pa.nulls(found.num_rows, field.type)
         for field in schema
     ]
-    columns[0] = pa.repeat(pa.scalar(number, pa.int32()), len(sizes))
-    columns[-1] = sizes.cast(pa.int64())
+    columns[0] = pa.repeat(pa.scalar(number, pa.int32()), found.num_rows)
     return pa.table(columns, schema=schema)
 
 
