@@ -5,10 +5,7 @@ The functions that build and change cubes are in `hipslake.api.cube_changes`.
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +16,7 @@ from hipslake.cube.query_plan import PartitionRead, QueryPlan, partition_pruning
 from hipslake.cube.store.cube_reader import CubeReader
 from hipslake.cube.store.derived_tables import read_alignment, read_joined
 from hipslake.cube.store.query_tasks import file_loader
+from hipslake.engine.this_process import read_ahead
 from hipslake.predicates.conditions import Conditions
 
 if TYPE_CHECKING:
@@ -163,23 +161,4 @@ class Cube(CubeReader):
         def joined(read: PartitionRead) -> tuple[PartitionRead, pa.Table]:
             return read, read_partition(plan, read, load)
 
-        yield from outcome(plan, _ahead(joined, plan.reads()))
-
-
-def _ahead(
-    work: Callable[[PartitionRead], tuple[PartitionRead, pa.Table]], reads: Iterable[PartitionRead]
-) -> Iterator[tuple[PartitionRead, pa.Table]]:
-    """Work through partitions in threads, a few ahead of whoever takes them, in order."""
-    threads = os.cpu_count() or 1
-    waiting: deque[Future[tuple[PartitionRead, pa.Table]]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="cube") as pool:
-        try:
-            for read in reads:
-                waiting.append(pool.submit(work, read))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for each in waiting:
-                each.cancel()
+        yield from outcome(plan, read_ahead(joined, plan.reads()))
