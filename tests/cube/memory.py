@@ -12,7 +12,7 @@ from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.intention import intend
 from hipslake.cube.query_plan import QueryPlan, plan_query
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 
 class MemoryCube:

@@ -13,8 +13,8 @@ from hipslake.cube.store.dataset_sources import opened, source_now
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.operations import align_to_spec
 from hipslake.errors import SourceNotFoundError, VersionNotFoundError
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.table_spec import TableSpec
 
 from tests.tables.sinking import Lake
 

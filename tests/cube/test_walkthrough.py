@@ -18,7 +18,7 @@ from hipslake.cube.explanation import draw, explain, widths_of
 from hipslake.cube.partition_tables import with_index, without_index
 from hipslake.cube.query_plan import partition_pruning
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 from tests.cube.memory import MemoryCube
 

@@ -16,7 +16,7 @@ from hipslake.cube.partition_tables import Group, PartitionTables, align, partit
 from hipslake.cube.row_codes import paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 
 class PartitionRead(NamedTuple):

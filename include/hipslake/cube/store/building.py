@@ -25,7 +25,7 @@ from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeError, CubeRowsError
-from hipslake.specs.cube import CubeColumns, CubeSpec
+from hipslake.specs.cube_spec import CubeColumns, CubeSpec
 from hipslake.storage.folder import Storage
 
 

@@ -23,9 +23,9 @@ from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource
 from hipslake.errors import CatalogNotFoundError, CubeRowsError, SourceNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
-from hipslake.specs.cube import CubeDatasetSpec
+from hipslake.specs.cube_spec import CubeDatasetSpec
 from hipslake.specs.environment import expand
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.entry import Entry
 from hipslake.tables.catalogs import find_table, open_catalog, open_table

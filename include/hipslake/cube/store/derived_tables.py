@@ -44,7 +44,7 @@ from hipslake.cube.store.metadata import (
 from hipslake.cube.store.query_tasks import Shares, joined_together, shares_for_cores
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeError
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 

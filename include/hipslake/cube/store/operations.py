@@ -19,7 +19,7 @@ from hipslake.cube.store.row_sources import source_of
 from hipslake.cube.store.spec_changes import BuildMode, SpecBuild, build_from
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeError
-from hipslake.specs.cube import CubeColumns, CubeSpec
+from hipslake.specs.cube_spec import CubeColumns, CubeSpec
 from hipslake.storage.folder import Storage
 
 FILE_ROWS = 4_000_000

@@ -25,10 +25,10 @@ from hipslake.cube.store.cube_files import BYTES, PATH, read_files, read_rows
 from hipslake.cube.store.layout import value_folders, value_text
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.errors import CubeError
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import write_export
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import write_export
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
 Shares = tuple[tuple[PartitionRead, ...], ...]
@@ -168,7 +168,7 @@ class ResultTasks:
     target : Storage
         The folder that the files go to.
     kind : ExportFormat
-    origin : Origin
+    origin : Provenance
     """
 
     cube: Storage
@@ -177,7 +177,7 @@ class ResultTasks:
     keys: tuple[dict[str, Any], ...]
     target: Storage
     kind: ExportFormat
-    origin: Origin
+    origin: Provenance
 
     @property
     def schema(self) -> pa.Schema:

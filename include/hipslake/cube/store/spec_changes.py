@@ -24,7 +24,7 @@ from hipslake.cube.store.offers import DatasetChange, Offer, offer
 from hipslake.cube.store.row_sources import RowSource
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeError, NotWritableError
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 

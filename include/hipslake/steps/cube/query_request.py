@@ -16,12 +16,12 @@ from hipslake.cube.query_plan import QueryPlan, partition_pruning
 from hipslake.cube.store.cube_reader import CubeReader
 from hipslake.cube.store.query_tasks import check_group_folders, file_schema
 from hipslake.errors import SpecError
-from hipslake.exports.folder import NewFolder
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import check_format
+from hipslake.exports.export_folder import NewFolder
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import check_format
 from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.cube.cube_place import cube_root
 from hipslake.steps.export.outputs import output_uri, refuse_published
 from hipslake.steps.report import Report, Request
@@ -143,9 +143,9 @@ def folder_of(request: CubeQueryRequest) -> NewFolder:
     return NewFolder(request.output_uri, request.run_uri)
 
 
-def origin_of(request: CubeQueryRequest, cube: CubeReader) -> Origin:
+def origin_of(request: CubeQueryRequest, cube: CubeReader) -> Provenance:
     """Return what the files say of where they are from."""
-    return Origin(
+    return Provenance(
         catalog=cube.metadata.cube,
         version=cube.version,
         description="outcome of a query of a cube",
