@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from hipslake.cube.query_plan import INCLUDED
 from hipslake.cube.store.cube_commit import committed_before, parent_of
+from hipslake.cube.store.dataset_metadata import differences
 from hipslake.cube.store.derived_tables import counted_fates, read_alignment
-from hipslake.cube.store.difference import differences
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.spec_changes import build_from
 from hipslake.engine.model import Engine

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hipslake.cube.store.difference import DatasetDifference
+from hipslake.cube.store.dataset_metadata import DatasetDifference
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
