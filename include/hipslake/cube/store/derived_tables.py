@@ -262,8 +262,8 @@ def alignment_table(plan: QueryPlan, files: Mapping[str, pa.Table]) -> pa.Table:
         cut = plan.datasets[name].partition_columns
         partition, file = matches(*paired_codes(table, files[name], cut))
         bounds = np.searchsorted(partition, np.arange(table.num_rows + 1)).astype(np.int32)
-        met = files[name].select([PATH, ROWS]).take(pa.array(file)).combine_chunks()
-        labels = pa.ListArray.from_arrays(pa.array(bounds), _array(met, PATH))
+        met = files[name].select([PATH, ROWS]).take(pa.array(file))
+        labels = pa.ListArray.from_arrays(pa.array(bounds), met[PATH].combine_chunks())
         total = np.append(0, np.cumsum(met[ROWS].to_numpy()))
         table = table.append_column(labels_column(name), labels)
         table = table.append_column(rows_column(name), pa.array(total[bounds[1:]] - total[bounds[:-1]]))
@@ -303,11 +303,6 @@ def counted_fates(table: pa.Table) -> dict[str, int]:
     counts = table.group_by("fate", use_threads=False).aggregate([([], "count_all")])
     pairs = zip(counts["fate"].to_pylist(), counts["count_all"].to_pylist(), strict=True)
     return dict(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    chunks = table.column(name).chunks
-    return chunks[0] if chunks else pa.array([], table.schema.field(name).type)
 
 
 def read_joined(cube: Storage, metadata: CubeMetadata, columns: Sequence[str] | None = None) -> pa.Table:

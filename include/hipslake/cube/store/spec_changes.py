@@ -11,17 +11,18 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hipslake.cube.cube_rules import check_datasets, check_index_columns
 from hipslake.cube.dataset import CubeDataset
 from hipslake.cube.intention import intend
 from hipslake.cube.store.building import VersionPlan, appended, build_version, built_anew, extended
-from hipslake.cube.store.dataset_sources import CatalogSource, opened, touched_pixels
+from hipslake.cube.store.dataset_sources import opened, touched_pixels
 from hipslake.cube.store.derived_tables import is_aligned
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, CubeSource
 from hipslake.cube.store.offers import DatasetChange, Offer, offer
-from hipslake.cube.store.row_sources import RowSource
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeError, NotWritableError
 from hipslake.specs.cube_spec import CubeSpec
@@ -135,15 +136,21 @@ class SpecBuild:
             return replaced
         if not len(touched):
             return None
-        some = self._offer(name, rows=CatalogSource.of(now.uri, now.version, within=(order, touched)))
+        some = self._offer(name, within=(order, touched))
         return DatasetChange(some, existing, replaces=True, within=(finest, pa.array(touched)))
 
-    def _offer(self, name: str, like: pa.Schema | None = None, rows: RowSource | None = None) -> Offer:
+    def _offer(
+        self,
+        name: str,
+        like: pa.Schema | None = None,
+        *,
+        within: tuple[int, NDArray[np.int64]] | None = None,
+    ) -> Offer:
         dataset, source = self.spec.datasets[name], self.sources[name]
         return offer(
             self.spec.roles,
             name,
-            rows or opened(dataset, source, self.warehouse),
+            opened(dataset, source, self.warehouse, within),
             partition_columns=dataset.partition_columns,
             columns=dataset.columns,
             rename=dataset.rename,
