@@ -12,8 +12,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from hipslake.engine.blocks import cut
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task, cut
 from hipslake.engine.progress import reported
 
 Item = TypeVar("Item")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource
 from hipslake.errors import CatalogNotFoundError, CubeRowsError, SourceNotFoundError, VersionNotFoundError
@@ -60,7 +60,7 @@ def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
         The files have several schemas.
     """
     if dataset.catalog is not None:
-        catalog = Catalog.open(catalog_place(dataset.catalog, warehouse), dataset.version)
+        catalog = CatalogReader.open(catalog_place(dataset.catalog, warehouse), dataset.version)
         content = _digest(list(catalog.metadata.increment_writes))
         source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
         return SourceNow(source=source, bytes=catalog.metadata.total_bytes)
@@ -178,7 +178,7 @@ class CatalogSource:
         within : (int, int64[n]), optional
             An order, and pixels there, ascending: only rows in these.
         """
-        catalog = Catalog.open(uri, version)
+        catalog = CatalogReader.open(uri, version)
         order, npix = catalog.metadata.groups[0].leaf_pixels()
         leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
         parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
@@ -189,7 +189,7 @@ class CatalogSource:
         return len(self.pixels)
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        catalog = Catalog.open(self.uri, self.version)
+        catalog = CatalogReader.open(self.uri, self.version)
         yield catalog.read(columns=list(columns), pixels=self.pixels[part])
 
 
@@ -287,7 +287,7 @@ def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.
         Ascending. None: that cannot be told, as the older version is gone, or has other columns.
     """
     try:
-        old, new = Catalog.open(uri, before), Catalog.open(uri, after)
+        old, new = CatalogReader.open(uri, before), CatalogReader.open(uri, after)
     except (CatalogNotFoundError, VersionNotFoundError):
         return None
     if [each.name for each in old.metadata.groups] != [each.name for each in new.metadata.groups]:

@@ -64,7 +64,8 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     """
     phases = Phases()
     with phases("plan"):
-        cube, plan, sizes = _planned.pop(request, None) or _plan(request)
+        query = _planned.pop(request, None)
+        cube, plan, sizes = query or _plan(request)
     with _pinned(cube):
         with phases("plan"):
             share = _task_bytes(request, int(sizes.sum()), engine.cores)

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake import __version__
 from hipslake.cube.store.cube_commit import newest
 from hipslake.cube.store.dataset_sources import CatalogSource, SourceNow, source_now
 from hipslake.cube.store.derived_tables import is_aligned
@@ -20,6 +19,7 @@ from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.offers import DatasetChange
 from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
