@@ -1,18 +1,21 @@
-"""Stage 5 and 6: the rows of one partition of one group, joined; and the partitions, one after the other.
+"""Stages 5 and 6 of a query: the rows of each partition are joined, and partitions concatenated by group.
 
-The cells come from the seed. What restricted datasets know is joined inner, what others know is joined left.
+The cells come from the seed. Restricted datasets are joined inner, others are joined left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.keys import bounds_of, paired_codes, places_in
+from hipslake.cube.query_plan import PartitionRead, QueryPlan
+from hipslake.cube.row_codes import bounds_of, paired_codes, places_in
 from hipslake.cube.sorting import sorted_by
+from hipslake.predicates.conditions import Conjunction
 
 
 def last_per_cell(table: pa.Table, cell: Sequence[str]) -> pa.Table:
@@ -103,3 +106,56 @@ def _with_payload(found: pa.Table, other: pa.Table, places: pa.Array) -> pa.Tabl
     for name in payload:
         found = found.append_column(taken.schema.field(name), taken.column(name))
     return found
+
+
+Load = Callable[[str, Sequence[str], Sequence[str], Conjunction], pa.Table]
+"""Takes a dataset, labels, columns and conditions; gives the rows of these files that meet the conditions."""
+
+
+class GroupRows(NamedTuple):
+    """The rows of one group."""
+
+    key: dict[str, Any]  # the columns of partition_by with their values
+    rows: pa.Table
+
+
+def read_partition(plan: QueryPlan, read: PartitionRead, load: Load) -> pa.Table:
+    """The joined rows of one partition of one group; no rows are loaded once none can be left."""
+    seed = plan.cube.seed
+    rows = {name: plan.loaded_schema(name).empty_table() for name in plan.intention.load}
+    for name in [seed, *plan.others]:
+        if read.labels[name]:
+            rows[name] = load(name, read.labels[name], plan.intention.load[name], read.conditions[name])
+        inner = name == seed or name in plan.intention.restricted
+        if inner and not rows[name].num_rows:
+            break
+    found = joined(
+        rows[seed],
+        [rows[name] for name in plan.others if name in plan.intention.restricted],
+        [rows[name] for name in plan.others if name not in plan.intention.restricted],
+        plan.intention.dimension_columns,
+    )
+    return with_constants(found, read.values, plan.schema)
+
+
+def outcome(plan: QueryPlan, partitions: Iterable[tuple[PartitionRead, pa.Table]]) -> Iterator[GroupRows]:
+    """The groups that have rows, in the order of their keys; without partition_by exactly one.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+    partitions : iterable of (PartitionRead, pyarrow.Table)
+        From `read_partition`, in the order of `plan.reads()`.
+    """
+    given = False
+    for number, group in groupby(partitions, key=lambda each: each[0].group):
+        rows = concatenated(
+            [plan.schema.empty_table(), *(table for _, table in group)],
+            plan.intention.dimension_columns,
+            plan.cube.partition_columns,
+        )
+        if rows.num_rows or not plan.intention.partition_by:
+            given = True
+            yield GroupRows(plan.groups[number].key, rows)
+    if not given and not plan.intention.partition_by:
+        yield GroupRows({}, plan.schema.empty_table())

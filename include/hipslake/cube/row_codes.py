@@ -1,4 +1,4 @@
-"""Rows as numbers: what finds equal rows of two tables by several columns, without a loop over rows."""
+"""Rows encoded as integers, by which equal rows of two tables are found without a loop over rows."""
 
 from __future__ import annotations
 

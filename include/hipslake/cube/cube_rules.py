@@ -1,4 +1,4 @@
-"""What the rows and the datasets of a cube have to be, checked apart from whoever writes them."""
+"""The rules that datasets of a cube keep: names, columns, types, keys without nulls, no duplicate cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.keys import bounds_of
+from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.sorting import sorted_by
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.base import NAME_PATTERN

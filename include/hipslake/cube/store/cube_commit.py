@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
-from hipslake.errors import ConflictError, CubeError
+from hipslake.errors import ConflictError, CubeError, VersionNotFoundError
 from hipslake.library_version import __version__
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
@@ -27,10 +29,11 @@ Work = Callable[[str, "CubeMetadata | None"], "Draft | None"]
 None if the newest is as it should be."""
 
 
+@dataclass(frozen=True)
 class Draft:
     """What the next version is to hold.
 
-    Parameters
+    Attributes
     ----------
     cube : str
         Its name.
@@ -43,17 +46,17 @@ class Draft:
         Their joined rows.
     """
 
-    def __init__(
-        self,
-        cube: str,
-        roles: CubeColumns,
-        file_rows: int,
-        datasets: Sequence[CubeDatasetMetadata],
-        alignment: CubeAlignment | None = None,
-        joined: CubeDatasetMetadata | None = None,
-    ) -> None:
-        self.cube, self.roles, self.file_rows, self.datasets = cube, roles, file_rows, tuple(datasets)
-        self.alignment, self.joined = alignment, joined
+    cube: str
+    roles: CubeColumns
+    file_rows: int
+    datasets: Sequence[CubeDatasetMetadata]
+    alignment: CubeAlignment | None = None
+    joined: CubeDatasetMetadata | None = None
+
+    @classmethod
+    def of(cls, base: CubeMetadata, datasets: Sequence[CubeDatasetMetadata]) -> Draft:
+        """A version with other datasets."""
+        return cls(base.cube, base.roles, base.file_rows, datasets)
 
 
 def newest(cube: Storage, pin: Pin | None = None) -> CubeMetadata | None:
@@ -77,7 +80,16 @@ def read_version(cube: Storage, version: int | None = None) -> CubeMetadata:
     return CubeMetadata.from_json(VersionLog(cube).read(version), cube.uri())
 
 
-def standing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
+def parent_of(cube: Storage, metadata: CubeMetadata) -> CubeMetadata | None:
+    """The version before one; None if there is none, or it was vacuumed."""
+    if metadata.parent is None:
+        return None
+    with suppress(VersionNotFoundError):
+        return read_version(cube, metadata.parent)
+    return None
+
+
+def existing_cube(base: CubeMetadata | None, cube: Storage) -> CubeMetadata:
     """The newest version, where an operation needs one.
 
     Raises
@@ -147,7 +159,7 @@ def commit(cube: Storage, operation: str, work: Work, *, mark: str = "") -> Cube
                 told = VersionLog(cube).commit(metadata.version, metadata.to_json(), write.id)
         if draft is None:
             give_up(cube, write.id)
-            return standing_cube(base, cube)
+            return existing_cube(base, cube)
         if told == "committed":
             point_at_newest_cube(cube)
             return metadata
@@ -190,13 +202,13 @@ def drafted(
         mark=mark,
         roles=draft.roles,
         file_rows=draft.file_rows,
-        datasets=draft.datasets,
+        datasets=tuple(sorted(draft.datasets, key=lambda each: each.name)),
         alignment=draft.alignment,
         joined=draft.joined,
     )
 
 
-def known_datasets(base: CubeMetadata, names: Sequence[str]) -> None:
+def known_datasets(base: CubeMetadata, names: Collection[str]) -> None:
     """Refuse datasets that the cube does not have.
 
     Raises

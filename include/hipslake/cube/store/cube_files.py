@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,7 +15,8 @@ from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata, FilesTable
-from hipslake.errors import CatalogFormatError
+from hipslake.engine.model import Engine
+from hipslake.errors import CatalogFormatError, VerificationError
 from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.pruning import pushed_down
 from hipslake.storage.column_chunks import check_chunks
@@ -66,13 +68,35 @@ def _encodings(schema: pa.Schema, order: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def write_table(cube: Storage, path: str, table: pa.Table) -> FilesTable:
+    """Write a table that the metadata of a version refers to."""
+    data = encoded(table)
+    cube.write(path, data)
+    return FilesTable(path=path, sha256=hashlib.sha256(data).hexdigest())
+
+
+def read_table(cube: Storage, table: FilesTable) -> pa.Table:
+    """Read what `write_table` has written.
+
+    Raises
+    ------
+    CatalogFormatError
+        It is damaged, or not the one that was written.
+    """
+    data = cube.read(table.path)
+    if hashlib.sha256(data).hexdigest() != table.sha256:
+        raise CatalogFormatError(
+            f"{cube.uri(table.path)}: not the file that was written (SHA-256 differs); restore it, or build "
+            "the cube again"
+        )
+    with damage_as_error(cube.uri(table.path)):
+        return pq.read_table(pa.BufferReader(data))
+
+
 def write_files(cube: Storage, write_id: str, dataset: str, files: pa.Table) -> FilesTable:
     """Keep the table of a dataset's files, in the order of the partitions and paths."""
     keys = [name for name in files.column_names if name not in {field.name for field in ABOUT_FILES}]
-    data = encoded(sorted_by(files, [*keys, PATH]))
-    path = files_path(write_id, dataset)
-    cube.write(path, data)
-    return FilesTable(path=path, sha256=hashlib.sha256(data).hexdigest())
+    return write_table(cube, files_path(write_id, dataset), sorted_by(files, [*keys, PATH]))
 
 
 def read_files(cube: Storage, dataset: CubeDatasetMetadata) -> pa.Table:
@@ -83,14 +107,12 @@ def read_files(cube: Storage, dataset: CubeDatasetMetadata) -> pa.Table:
     CatalogFormatError
         It is damaged, or not the one that was written.
     """
-    data = cube.read(dataset.table.path)
-    if hashlib.sha256(data).hexdigest() != dataset.table.sha256:
-        raise CatalogFormatError(
-            f"{cube.uri(dataset.table.path)}: not the file that was written (SHA-256 differs); restore it, "
-            "or build the cube again"
-        )
-    with damage_as_error(cube.uri(dataset.table.path)):
-        return pq.read_table(pa.BufferReader(data))
+    return read_table(cube, dataset.table)
+
+
+def index_schema(dataset: str, schema: pa.Schema, column: str) -> pa.Schema:
+    """Of the index of a column: its values, and the labels of the files that hold them."""
+    return pa.schema([schema.field(column), pa.field(labels_column(dataset), pa.string())])
 
 
 def read_index(
@@ -100,9 +122,8 @@ def read_index(
 
     It may name files of older versions.
     """
-    paths = dataset.index(column).parts
-    schema = pa.schema([dataset.to_arrow().field(column), pa.field(labels_column(dataset.name), pa.string())])
-    return read_rows(cube, paths, schema, conditions)
+    schema = index_schema(dataset.name, dataset.to_arrow(), column)
+    return read_rows(cube, dataset.index(column).parts, schema, conditions)
 
 
 def read_rows(
@@ -156,3 +177,60 @@ def planned(cube: Storage, dataset: CubeDatasetMetadata) -> CubeDataset:
         secondary=frozenset(index.column for index in dataset.indices),
         files=named,
     )
+
+
+_TASKS_PER_CORE = 4
+_SAID = pa.schema([("problem", pa.string())])
+
+
+@dataclass(frozen=True)
+class CheckFiles:
+    """Tasks that read files and hold them against what is said of them, some files each."""
+
+    cube: Storage
+    tasks: tuple[pa.Table, ...]
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        said = [self._problem(**each) for each in self.tasks[task].to_pylist()]
+        yield pa.record_batch([pa.array([each for each in said if each], pa.string())], schema=_SAID)
+
+    def _problem(self, **file: str | int) -> str:
+        path = str(file[PATH])
+        try:
+            found = self.cube.sha256(path)
+        except FileNotFoundError:
+            return f"{self.cube.uri(path)} is missing"
+        if found != file[SHA256]:
+            return f"{self.cube.uri(path)} is not what was written (its SHA-256 differs)"
+        with told(self.cube, path), self.cube.arrow_file(path) as opened:
+            rows = pq.ParquetFile(opened).metadata.num_rows
+        return "" if rows == file[ROWS] else f"{self.cube.uri(path)} has {rows} rows, not {file[ROWS]}"
+
+
+def verify_written(
+    cube: Storage, write_id: str, datasets: Iterable[CubeDatasetMetadata], engine: Engine
+) -> None:
+    """Read every data file of a write back, and hold it against its checksum and its rows.
+
+    Raises
+    ------
+    VerificationError
+        A file is missing or damaged.
+    """
+    tables = [read_files(cube, each).select([PATH, ROWS, SHA256]) for each in datasets]
+    if not tables:
+        return
+    files = pa.concat_tables(tables).combine_chunks()
+    own = [path.startswith(f"{write_id}/") for path in files[PATH].to_pylist()]
+    files = files.filter(pa.array(own, pa.bool_()))
+    if not files.num_rows:
+        return
+    share = max(1, -(-files.num_rows // max(1, engine.cores * _TASKS_PER_CORE)))
+    parts = tuple(files.slice(at, share) for at in range(0, files.num_rows, share))
+    with engine.progress("verify the cells"):
+        found = engine.run(CheckFiles(cube, parts), tasks=len(parts), result=_SAID)
+    problems = sorted(found["problem"].to_pylist())
+    if problems:
+        raise VerificationError(
+            f"{problems[0]} ({len(problems)} files are wrong); nothing is committed, run it again"
+        )

@@ -1,15 +1,16 @@
-"""The outcome of a query as files: tasks read and join partitions, and each writes its own files.
+"""The tasks of a planned query: each reads and joins some partitions, as tables or as files.
 
-Without groups a file holds the rows of some partitions, in their order, sorted within each; its number is
-that of the task. With groups, each has a folder `<column>=<value>`, as Hive has them, with a file of its
-rows; these columns are in the folder's name only.
+No task holds more at a time than the partitions whose rows are sorted together, so an outcome may be larger
+than the memory. Without groups a file holds the rows of some partitions, in their order, sorted within each;
+its number is that of the task. With groups, each has a folder `<column>=<value>`, as Hive has them, with a
+file of its rows; these columns are in the folder's name only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any
 from urllib.parse import unquote
 
@@ -17,17 +18,131 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.cube.cell_joins import Load, concatenated, read_partition
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.files import BYTES, PATH, read_files
+from hipslake.cube.query_plan import PartitionRead, QueryPlan
+from hipslake.cube.store.cube_files import BYTES, PATH, read_files, read_rows
 from hipslake.cube.store.layout import value_folders, value_text
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.partition_tasks import Shares, joined_together, together
 from hipslake.errors import CubeError
 from hipslake.exports.provenance import Provenance
 from hipslake.exports.writers import write_export
+from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
+
+Shares = tuple[tuple[PartitionRead, ...], ...]
+"""What each task reads, in the order of the plan; a group is never in two."""
+
+TASKS_PER_CORE = 4
+
+
+def shares_of_weight(
+    plan: QueryPlan, reads: Sequence[PartitionRead], weights: Sequence[int], share: int
+) -> Shares:
+    """Cut reads into runs, each of which ends as it reaches some weight; groups stay whole.
+
+    Parameters
+    ----------
+    plan : QueryPlan
+    reads : sequence of PartitionRead
+        Some of its reads, in their order.
+    weights : sequence of int
+        Of each read, in any unit.
+    share : int
+        Of a task, in the same unit.
+    """
+    found: list[list[PartitionRead]] = []
+    filled, full, group = 0, True, -1
+    grouped = bool(plan.intention.partition_by)
+    for read, weight in zip(reads, weights, strict=True):
+        if full and not (grouped and read.group == group):
+            found.append([])
+            filled = 0
+        found[-1].append(read)
+        filled += weight
+        full, group = filled >= share, read.group
+    return tuple(map(tuple, found))
+
+
+def shares_for_cores(plan: QueryPlan, reads: Sequence[PartitionRead], cores: int) -> Shares:
+    """Cut reads into some tasks for each core, of about equally many partitions."""
+    share = max(1, -(-len(reads) // max(1, cores * TASKS_PER_CORE)))
+    return shares_of_weight(plan, reads, [1] * len(reads), share)
+
+
+def together(plan: QueryPlan, reads: Sequence[PartitionRead]) -> Iterator[list[PartitionRead]]:
+    """The partitions whose rows are sorted together: those of a group, or each alone."""
+    if not plan.intention.partition_by:
+        yield from ([read] for read in reads)
+        return
+    for _, group in groupby(reads, key=lambda read: read.group):
+        yield list(group)
+
+
+def file_loader(cube: Storage, plan: QueryPlan, opened: list[int] | None = None) -> Load:
+    """What reads the rows of a plan from the cube's files; `opened` gets how many files each call opens."""
+
+    def load(
+        dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
+    ) -> pa.Table:
+        if opened is not None:
+            opened.append(len(labels))
+        return read_rows(cube, labels, plan.loaded_schema(dataset), conditions)
+
+    return load
+
+
+def joined_together(
+    cube: Storage, plan: QueryPlan, reads: Sequence[PartitionRead], opened: list[int] | None = None
+) -> pa.Table:
+    """Read some partitions, join each, and sort their rows together.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    plan : QueryPlan
+        It need not name files.
+    reads : sequence of PartitionRead
+    opened : list of int, optional
+        Gets how many files were opened.
+    """
+    load = file_loader(cube, plan, opened)
+    return concatenated(
+        [read_partition(plan, read, load) for read in reads],
+        plan.intention.dimension_columns,
+        plan.cube.partition_columns,
+    )
+
+
+@dataclass(frozen=True)
+class AnswerTasks:
+    """Tasks that read and join partitions, some each. They travel, so they are small.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the cube's root.
+    plan : QueryPlan
+        Without files.
+    tasks : Shares
+    """
+
+    storage: Storage
+    plan: QueryPlan
+    tasks: Shares
+
+    @classmethod
+    def of(cls, storage: Storage, plan: QueryPlan, cores: int) -> AnswerTasks:
+        """Cut a plan into some tasks for each core."""
+        return cls(storage, plan.without_files(), shares_for_cores(plan, list(plan.reads()), cores))
+
+    def tables(self, task: int) -> Iterator[pa.Table]:
+        """The rows of a task: sorted within each partition of the cube, or within each group."""
+        for reads in together(self.plan, self.tasks[task]):
+            yield joined_together(self.storage, self.plan, reads)
+
 
 _LONGEST_FOLDER = 255  # bytes of a name, on most file systems
 

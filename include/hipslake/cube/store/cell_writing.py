@@ -1,16 +1,15 @@
-"""The second pass: rows go to the task that has their partition, and are written there, cell by cell in
-order.
+"""The second pass over the rows: each goes to the task that writes its partition, sorted by its cells.
 
-Where a partition stands already, the last write wins per cell: files that hold a cell of the new rows are
-written again without it; all other files stay. Or whole partitions are replaced; then one that comes out just
-as it stands is left alone.
+In a partition that has files already, the last write wins per cell: files that hold a cell of the new rows
+are written again without it, all others stay. Or partitions are replaced as a whole; one whose new files
+would be equal, byte by byte, is left as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,14 +19,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.checks import check_cells, partition_values
+from hipslake.cube.cell_joins import with_constants
+from hipslake.cube.cube_rules import check_cells, partition_values
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.joining import with_constants
-from hipslake.cube.keys import bounds_of, matches, paired_codes, places_in
+from hipslake.cube.row_codes import bounds_of, matches, paired_codes, places_in
 from hipslake.cube.store.counting import COUNT, DATASET, TARGET, Counting, counted
-from hipslake.cube.store.files import PATH, SHA256, encoded, read_rows
+from hipslake.cube.store.cube_files import ABOUT_FILES, BYTES, PATH, ROWS, SHA256, encoded, read_rows
 from hipslake.cube.store.layout import data_path, index_path
-from hipslake.cube.store.offers import Offer
+from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.cube.store.row_sources import PART_ROWS
 from hipslake.engine.model import Block, Engine, Routed, Scratch
 from hipslake.engine.narrowing import gathered, narrowed, widened
@@ -54,10 +53,8 @@ class Writing:
     offers : tuple of Offer
     plan : pyarrow.Table
         From `counted`.
-    standing : dict of str to pyarrow.Table
-        Per dataset that stands, the table of its files.
-    indexed : dict of str to tuple of str
-        Per dataset, the columns that get an index.
+    existing : dict of str to pyarrow.Table
+        Per dataset that is appended to, or whose partitions are replaced, the table of its files.
     file_rows : int
         The most rows of a file.
     replacing : frozenset of str
@@ -68,23 +65,16 @@ class Writing:
     write_id: str
     offers: tuple[Offer, ...]
     plan: pa.Table
-    standing: dict[str, pa.Table]
-    indexed: dict[str, tuple[str, ...]]
+    existing: dict[str, pa.Table]
     file_rows: int
-    replacing: frozenset[str] = frozenset()
+    replacing: frozenset[str]
 
     @property
     def schema(self) -> pa.Schema:
         """Of what a task says: files that it wrote or replaced, and parts of indices."""
         cuts = [field for field in self.plan.schema if field.name not in (DATASET, COUNT, TARGET)]
-        about = [
-            (PATH, pa.string()),
-            ("__rows", pa.int64()),
-            ("__bytes", pa.int64()),
-            ("__sha256", pa.string()),
-            (COLUMN, pa.string()),
-        ]
-        return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about])
+        about = [field.with_nullable(True) for field in ABOUT_FILES]
+        return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about, (COLUMN, pa.string())])
 
     def send(self, task: int) -> Iterator[Routed]:
         """The rows of a part of an offer, each to the task that has its partition."""
@@ -121,21 +111,21 @@ class Writing:
         bounds = bounds_of(rows, offer.partition_columns)
         cells = pa.schema([offer.schema.field(name) for name in offer.cell])
         heads = widened(rows.select(offer.cell).take(pa.array(bounds[:-1])), cells)
-        standing = self._standing(offer, heads)
+        existing = self._existing(offer, heads)
         with _Writer(self, offer, target) as writer:
             for number, (low, high) in enumerate(pairwise(bounds.tolist())):
                 part = widened(rows.slice(low, high - low), offer.schema)
                 values = partition_values(offer.name, heads, number, offer.partition_columns)
                 if offer.name in self.replacing:
-                    writer.put(part, values, standing.get(number, []))
+                    writer.put(part, values, existing.get(number, []))
                     continue
-                self._replace(writer, [path for path, _ in standing.get(number, [])], part, values)
+                self._replace(writer, [path for path, _ in existing.get(number, [])], part, values)
                 writer.add(part, values)
             yield from writer.said()
 
-    def _standing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
+    def _existing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
         """The files that stand in some partitions, with their checksums, by the place of the partition."""
-        files = self.standing.get(offer.name)
+        files = self.existing.get(offer.name)
         if files is None:
             return {}
         found: dict[int, list[tuple[str, str]]] = {}
@@ -146,13 +136,13 @@ class Writing:
         return found
 
     def _replace(
-        self, writer: _Writer, standing: list[str], rows: pa.Table, values: Mapping[str, Any]
+        self, writer: _Writer, existing: list[str], rows: pa.Table, values: Mapping[str, Any]
     ) -> None:
         """Take the cells of new rows out of the files of their partition."""
         offer = writer.offer
         stored = pa.schema([field for field in offer.schema if field.name not in offer.partition_columns])
         dimensions = pa.schema([field for field in stored if field.name in offer.cell])
-        for path in standing:
+        for path in existing:
             cells = read_rows(self.cube, [path], dimensions)
             lost = places_in(*paired_codes(cells, rows, dimensions.names)) >= 0
             if not lost.any():
@@ -172,7 +162,7 @@ class _Writer:
     def __init__(self, work: Writing, offer: Offer, target: int) -> None:
         self.work, self.offer, self.target = work, offer, target
         self._said: list[dict[str, Any]] = []
-        self._values: dict[str, list[pa.Table]] = {column: [] for column in work.indexed[offer.name]}
+        self._values: dict[str, list[pa.Table]] = {column: [] for column in offer.indexed}
         self._files = 0
         self._pool = ThreadPoolExecutor(_WRITING_THREADS, thread_name_prefix="write")
         self._waiting: deque[Future[None]] = deque()
@@ -183,13 +173,13 @@ class _Writer:
     def __exit__(self, *raised: object) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def put(self, rows: pa.Table, values: Mapping[str, Any], standing: list[tuple[str, str]]) -> None:
+    def put(self, rows: pa.Table, values: Mapping[str, Any], existing: list[tuple[str, str]]) -> None:
         """Write rows in the place of all that stand in their partition, unless these are the very same."""
         made = list(self._encoded(rows))
         digests = [hashlib.sha256(data).hexdigest() for _, data in made]
-        if digests == [digest for _, digest in sorted(standing)]:
+        if digests == [digest for _, digest in sorted(existing)]:
             return
-        for path, _ in standing:
+        for path, _ in existing:
             self.remove(path, values)
         self._put_down(made, values)
 
@@ -227,7 +217,7 @@ class _Writer:
                 index = pa.concat_tables(found)
                 order = index.sort_by([(column, "ascending")])
                 self.work.cube.write(path, encoded(order, [column]))
-                self._say(INDEX, {}, path, column=column)
+                self._say(INDEX, {}, path, **{COLUMN: column})
         self._settle(0)
         yield from pa.Table.from_pylist(self._said, self.work.schema).to_batches()
 
@@ -235,7 +225,7 @@ class _Writer:
         def keep() -> None:
             self.work.cube.write(path, data)
             digest = hashlib.sha256(data).hexdigest()
-            self._say(FILE, values, path, rows=rows, size=data.size, digest=digest)
+            self._say(FILE, values, path, **{ROWS: rows, BYTES: data.size, SHA256: digest})
 
         self._settle(_WRITING_THREADS)
         self._waiting.append(self._pool.submit(keep))
@@ -245,71 +235,40 @@ class _Writer:
         while len(self._waiting) > most:
             self._waiting.popleft().result()
 
-    def _say(
-        self,
-        kind: int,
-        values: Mapping[str, Any],
-        path: str,
-        *,
-        rows: int = 0,
-        size: int = 0,
-        digest: str = "",
-        column: str = "",
-    ) -> None:
+    def _say(self, kind: int, values: Mapping[str, Any], path: str, **about: Any) -> None:
         number = next(at for at, each in enumerate(self.work.offers) if each.name == self.offer.name)
-        self._said.append(
-            {
-                KIND: kind,
-                DATASET: number,
-                **values,
-                PATH: path,
-                "__rows": rows,
-                "__bytes": size,
-                "__sha256": digest,
-                COLUMN: column,
-            }
-        )
+        self._said.append({KIND: kind, DATASET: number, **values, PATH: path, **about})
 
 
-def write_offers(
-    cube: Storage,
-    write_id: str,
-    offers: Sequence[Offer],
-    engine: Engine,
-    *,
-    standing: Mapping[str, pa.Table],
-    indexed: Mapping[str, tuple[str, ...]],
-    file_rows: int,
-    replacing: Collection[str] = (),
+def write_changes(
+    cube: Storage, write_id: str, changes: Sequence[DatasetChange], engine: Engine, file_rows: int
 ) -> pa.Table:
-    """Write what is offered, and say which files came, and which went.
+    """Write the rows of datasets, and return which files came, and which went.
 
     Parameters
     ----------
     cube : Storage
         At the cube's root.
     write_id : str
-    offers : sequence of Offer
-        One for every dataset that is written.
+    changes : sequence of DatasetChange
+        One for every dataset that is written. Of one whose partitions are replaced, those that have no rows
+        any more go.
     engine : Engine
-    standing : mapping of str to pyarrow.Table
-        Per dataset that is appended to, or whose partitions are replaced, the table of its files. Of the
-        latter, those of partitions that are offered no rows go.
-    indexed : mapping of str to tuple of str
-        Per dataset, the columns that get an index.
     file_rows : int
-    replacing : collection of str
-        Datasets whose partitions are replaced as a whole; their offers may have no rows.
+        The most rows of a file.
 
     Raises
     ------
     CubeRowsError
-        A key is null, an offer has no rows, a cell comes twice; nothing is written then.
+        A key is null, a dataset has no rows, a cell comes twice; nothing is written then.
     """
+    offers = tuple(each.offer for each in changes)
+    replacing = frozenset(each.offer.name for each in changes if each.replaces)
     hashes = sum(each.source.parts for each in offers) * PART_ROWS * _WORD_BYTES
     plan = counted(offers, engine, replacing, scratch=_scratch(cube, write_id, "cells", hashes))
-    whole = frozenset(replacing)
-    work = Writing(cube, write_id, tuple(offers), plan, dict(standing), dict(indexed), file_rows, whole)
+    files = {each.offer.name: each.existing_files(cube) for each in changes}
+    existing = {name: table for name, table in files.items() if table is not None}
+    work = Writing(cube, write_id, offers, plan, existing, file_rows, replacing)
     if not plan.num_rows:
         return _vanished(work)
     targets = int(plan[TARGET].to_numpy().max()) + 1
@@ -330,7 +289,7 @@ def _vanished(work: Writing) -> pa.Table:
     """The files of partitions that are replaced by no rows at all, as tasks say what goes."""
     found = [work.schema.empty_table()]
     for number, offer in enumerate(work.offers):
-        files = work.standing.get(offer.name)
+        files = work.existing.get(offer.name)
         if offer.name not in work.replacing or files is None:
             continue
         plan = work.plan.filter(pa.array(work.plan[DATASET].to_numpy() == number))

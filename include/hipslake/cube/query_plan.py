@@ -1,4 +1,4 @@
-"""A planned query: all stages up to the one that opens files."""
+"""A planned query: stages 1 to 4, for which no data file is opened, and which partitions they prune."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from hipslake.cube.alignment import align
 from hipslake.cube.dataset import CubeDataset, labels_column
-from hipslake.cube.grouping import Group, regroup
 from hipslake.cube.intention import Intention
-from hipslake.cube.joining import joined, with_constants
-from hipslake.cube.partitions import PartitionTables, partition_tables
+from hipslake.cube.partition_tables import Group, PartitionTables, align, partition_tables, regroup
+from hipslake.cube.row_codes import paired_codes, places_in
+from hipslake.cube.sorting import sorted_by
 from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube_spec import CubeColumns
 
@@ -102,24 +102,6 @@ class QueryPlan:
                 files = {name: lists[row] or [] for name, lists in labels.items()}
                 yield PartitionRead(number, partition, files, conditions)
 
-    def join(self, read: PartitionRead, rows: Mapping[str, pa.Table]) -> pa.Table:
-        """Stage 5: the rows of one partition, joined.
-
-        Parameters
-        ----------
-        read : PartitionRead
-        rows : mapping of str to pyarrow.Table
-            Per dataset, the columns that the intention loads, of the rows that meet the conditions.
-        """
-        inner = self.intention.restricted
-        found = joined(
-            rows[self.cube.seed],
-            [rows[name] for name in self.others if name in inner],
-            [rows[name] for name in self.others if name not in inner],
-            self.intention.dimension_columns,
-        )
-        return with_constants(found, read.values, self.schema)
-
 
 def plan_query(
     cube: CubeColumns,
@@ -146,3 +128,50 @@ def plan_query(
     others = {name: table.compact for name, table in tables.items() if name != cube.seed}
     aligned = align(tables[cube.seed].compact, others, intention.restricted)
     return QueryPlan(cube, taking_part, intention, tables, aligned)
+
+
+INCLUDED = "included"
+
+
+def partition_pruning(plan: QueryPlan) -> pa.Table:
+    """The partitions of all datasets that are cut by all partition columns, each with its fate.
+
+    Returns
+    -------
+    pyarrow.Table
+        The partition columns; `datasets`, those that have the partition; `fate`: `included`, or why it was
+        dropped: `the seed ... is missing`, `... is missing` for a restricted dataset, `no file of ... meets
+        ...`.
+    """
+    keys = list(plan.cube.partition_columns)
+    whole = {
+        name: table for name, table in plan.tables.items() if set(keys) == {*table.dataset.partition_columns}
+    }
+    every = _distinct(pa.concat_tables([table.physical.select(keys) for table in whole.values()]), keys)
+    fate = np.full(every.num_rows, INCLUDED, object)
+    names = np.full(every.num_rows, "", object)
+    for name in [plan.cube.seed, *plan.others]:
+        if name not in whole:
+            continue
+        present = _among(every, whole[name].physical, keys)
+        names[present] = [f"{text}, {name}".removeprefix(", ") for text in names[present]]
+        if name == plan.cube.seed or name in plan.intention.restricted:
+            kept = _among(every, whole[name].grouped, keys)
+            open_case = fate == INCLUDED
+            what = f"the seed {name}" if name == plan.cube.seed else name
+            fate[open_case & ~present] = f"{what} is missing"
+            fate[open_case & present & ~kept] = f"no file of {name} meets {plan.intention.before[name]}"
+    joined = _among(every, plan.aligned, keys)
+    fate[(fate == INCLUDED) & ~joined] = "no file of a restricted dataset belongs to it"
+    return every.append_column("datasets", pa.array(names, pa.string())).append_column(
+        "fate", pa.array(fate, pa.string())
+    )
+
+
+def _distinct(table: pa.Table, keys: list[str]) -> pa.Table:
+    return sorted_by(table.group_by(keys, use_threads=False).aggregate([]), keys)
+
+
+def _among(table: pa.Table, other: pa.Table, keys: list[str]) -> np.ndarray:
+    found: np.ndarray = places_in(*paired_codes(table, other, keys)) >= 0
+    return found
