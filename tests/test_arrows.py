@@ -18,7 +18,7 @@ PARSED = sorted(
     if WEB not in path.parents
 )
 PURE = ("sphere", "planning", "joins", "clustering", "predicates")
-PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
+PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "partition_values", "row_keys", "file_pruning")
 IO = {
     "fsspec",
     "s3fs",

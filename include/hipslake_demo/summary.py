@@ -9,7 +9,7 @@ from hipslake.cube.store.upkeep import stats
 from hipslake.specs.catalog import Layout
 from hipslake.specs.table import TableSpec
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
 from hipslake_demo.outcome import STEPS, Outcome
 

@@ -25,8 +25,8 @@ from hipslake.steps.ingest.resolve import ResolveReport, ResolveRequest
 from hipslake.steps.ingest.resolve import run as resolve
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
-from hipslake.steps.sink.table_sink import sink
-from hipslake.tables.order import CatalogRows, FileRows, SinkOrder
+from hipslake.steps.sink.sink_table import sink
+from hipslake.tables.sink_order import CatalogRows, FileRows, SinkOrder
 from pendulum import instance
 
 from tests.docs.blocks import ROOT

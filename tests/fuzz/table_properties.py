@@ -11,9 +11,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hipslake.compaction.parquet_folder import mark_from
-from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, StandingSinks, sunk_properties, was_sunk_earlier
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.iceberg.stored_marks import (
+    EARLIER,
+    OLDER,
+    PREFIX,
+    StandingSinks,
+    sunk_properties,
+    was_sunk_earlier,
+)
+from hipslake.tables.marks import Sunk
+from hipslake.tables.parquet_folder.compacted_folder import mark_from
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import WORDS

@@ -15,8 +15,8 @@ from hipslake.cube.store.catalog_rows import CatalogRows as RowsOfCatalog
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube import CubeColumns
-from hipslake.tables.order import CatalogRows
-from hipslake.tables.rows import rows_of
+from hipslake.steps.sink.source_rows import rows_of
+from hipslake.tables.sink_order import CatalogRows
 
 from tests.predicates.random_predicates import as_expression, as_lists, random_predicate, respelt
 from tests.predicates.reference import Node, passing

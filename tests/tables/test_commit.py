@@ -10,14 +10,14 @@ import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
 from hipslake.specs.table import TableSpec
-from hipslake.steps.sink import table_sink
-from hipslake.tables import fitting
-from hipslake.tables.attempts import ATTEMPTS
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
-from hipslake.tables.data_files import bounds_table, live_files
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
-from hipslake.tables.writing import FileWriter, WrittenFile
+from hipslake.steps.sink import sink_table
+from hipslake.tables.iceberg import table_shape
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, replace_files, snapshot_of
+from hipslake.tables.iceberg.commit_attempts import ATTEMPTS
+from hipslake.tables.iceberg.data_files import bounds_table, live_files
+from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
+from hipslake.tables.iceberg.write_folders import claim, finish, heartbeat, sweep_writes, writes_of
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
@@ -58,15 +58,15 @@ def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.sink(lake.spec(), rows(0, 5))
-    found, asked = fitting.find_table, 0
+    found, asked = table_shape.find_table, 0
 
     def not_there_yet(*given: Any) -> Table | None:
         nonlocal asked
         asked += 1  # first by the sink, then by who would make the table
         return None if asked <= 2 else found(*given)
 
-    monkeypatch.setattr(fitting, "find_table", not_there_yet)
-    monkeypatch.setattr(table_sink, "find_table", not_there_yet)
+    monkeypatch.setattr(table_shape, "find_table", not_there_yet)
+    monkeypatch.setattr(sink_table, "find_table", not_there_yet)
     lake.sink(lake.spec(), rows(5, 5))
     monkeypatch.undo()
     assert lake.rows(lake.spec())["id"].to_pylist() == list(range(10))

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.predicates.evaluation import truth
-from hipslake.tables.skipping import files_in_interval, in_interval
+from hipslake.tables.file_pruning import files_in_interval, in_interval
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes

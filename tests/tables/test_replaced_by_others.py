@@ -226,7 +226,7 @@ def test_rows_of_others_in_the_files_of_an_upsert_do_not_go_with_its_own(lake: L
 
 
 def test_a_sink_says_whether_its_files_hold_rows_of_others(lake: Lake) -> None:
-    from hipslake.tables.sunk import StandingSinks
+    from hipslake.tables.iceberg.stored_marks import StandingSinks
 
     upsert = lake.spec(mode="upsert", key=["id"])
     given = [

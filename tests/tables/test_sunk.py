@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table import TableSpec
-from hipslake.steps.sink import table_sink as sink_module
-from hipslake.tables import sunk
+from hipslake.steps.sink import sink_table as sink_module
+from hipslake.tables.iceberg import stored_marks
+from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
+from hipslake.tables.marks import SnapshotPlace, Sunk
 from hipslake.tables.older_sinks import packed, same_digest, unpacked
-from hipslake.tables.order import CatalogRows
-from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, Earlier
-from hipslake.tables.sunk_model import SnapshotPlace, Sunk
+from hipslake.tables.sink_order import CatalogRows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +29,7 @@ FIRST = utc("2026-01-01T00:00:00")
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A warehouse whose tables keep three sinks."""
-    monkeypatch.setattr(sunk, "KEPT", 3)
+    monkeypatch.setattr(stored_marks, "KEPT", 3)
     monkeypatch.setattr(sink_module, "KEPT", 3)
     return Lake(tmp_path)
 

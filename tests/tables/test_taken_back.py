@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table import TableSpec
-from hipslake.steps.sink import table_sink as sink_module
-from hipslake.tables import sunk
-from hipslake.tables.lineage import History
+from hipslake.steps.sink import sink_table as sink_module
+from hipslake.tables.iceberg import stored_marks
+from hipslake.tables.iceberg.snapshot_history import History
 from pyiceberg.table import Table
 
 from tests.tables.sinking import Lake, utc
@@ -88,7 +88,7 @@ def test_that_is_known_whatever_comes_after(
     """Also when commits of others' intervals have corrected the properties, and packed the older ones."""
     spec = specified(lake, version)
     if commits == "sinks that pack it":
-        monkeypatch.setattr(sunk, "KEPT", 2)
+        monkeypatch.setattr(stored_marks, "KEPT", 2)
         monkeypatch.setattr(sink_module, "KEPT", 2)
     then = replaced_twice(lake, spec, first_seen=3 if commits == "sinks that pack it" else 0)
     there = ids(lake, spec)
@@ -183,6 +183,6 @@ def test_a_table_that_others_replaced_has_none_of_its_sinks(lake: Lake) -> None:
     kept = [one for one in table.snapshots() if one.snapshot_id != current.snapshot_id]
     table.metadata = table.metadata.model_copy(update={"snapshots": [*kept, orphan]})
     assert [one.snapshot_id for one in History(table).ancestors] == [current.snapshot_id]
-    standing = sunk.StandingSinks(table)
+    standing = stored_marks.StandingSinks(table)
     assert [standing.of(key) for key in standing.keys] == [None]
     assert not any(standing.may_stand(key) for key in standing.keys)

@@ -11,19 +11,19 @@ from hipslake.errors import (
     HipslakeError,
     StorageError,
 )
-from hipslake.steps.sink import table_sink as sinking
-from hipslake.tables import commit as committing
-from hipslake.tables.attempts import attempts_of
-from hipslake.tables.commit import snapshot_of
+from hipslake.steps.sink import sink_table as sinking
+from hipslake.tables.iceberg import commit as committing
+from hipslake.tables.iceberg.commit import snapshot_of
+from hipslake.tables.iceberg.commit_attempts import attempts_of
 from pyiceberg import exceptions
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
 from sqlalchemy.exc import OperationalError
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
 from tests.system.sinks import orphans
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.faults import (
     AFTER_ALL,
     NEVER,

@@ -22,7 +22,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import SinkReport, SinkRequest
 from hipslake.steps.standing import table_standing
 from hipslake.steps.upkeep.rollback_catalog import RollbackReport
-from hipslake.tables.order import CatalogRows, SinkOrder
+from hipslake.tables.sink_order import CatalogRows, SinkOrder
 
 _MOST_FOLDERS = 20
 """Of source files that are told apart; where there are more, the folder that holds them all is told."""

@@ -117,7 +117,7 @@ def cube_standing(uri: str, version: int) -> Standing:
 
 def table_standing(spec: IcebergSpec, warehouse: str, name: str) -> Standing | None:
     """Return what the newest snapshot of a table holds, as its summary says; None if there is none."""
-    from hipslake.tables.catalogs import open_catalog, open_table, reaching
+    from hipslake.tables.iceberg.catalogs import open_catalog, open_table, reaching
 
     with closing(open_catalog(spec, warehouse)) as catalog, reaching(catalog.name):
         table = open_table(catalog, name)

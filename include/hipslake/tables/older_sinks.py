@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hipslake.errors import PlanError
-from hipslake.tables.order import CatalogRows
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.marks import Sunk
+from hipslake.tables.sink_order import CatalogRows
 
 _DIGEST, _CUT = 64, 16  # hexadecimal digits
 _MOST = 1 << 26  # bytes, unpacked: of a million nights

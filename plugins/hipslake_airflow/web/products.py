@@ -48,7 +48,7 @@ def tables(specs: Path, warehouse: str) -> Iterator[Product]:
 
 def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
     """A table; catalogs that did not answer stand in `silent`, with why, and are not asked again."""
-    from hipslake.tables.catalogs import open_catalog, reaching
+    from hipslake.tables.iceberg.catalogs import open_catalog, reaching
     from pyiceberg.exceptions import NoSuchTableError
 
     title = path.stem

@@ -20,7 +20,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeDatasetSpec
 from hipslake.specs.environment import expand
 from hipslake.storage.entry import Entry
-from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 
 
 class SourceNow(Frozen):

@@ -12,10 +12,10 @@ from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.table import IcebergSpec
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.data_files import check_no_delete_files, live_files
-from hipslake.tables.old_rows import StoredFile, read_data_file
-from hipslake.tables.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.data_files import check_no_delete_files, live_files
+from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.stored_files import StoredFile, read_data_file
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from hipslake.clustering.planning import (
     plan_clustering,
 )
 from hipslake.clustering.ranges import check_clustering_columns
-from hipslake.compaction.iceberg_table import IcebergTable
-from hipslake.compaction.model import CompactedTable
-from hipslake.compaction.parquet_folder import ParquetFolder
 from hipslake.errors import SpecError
 from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
+from hipslake.tables.iceberg.compacted_table import IcebergTable
+from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
+from hipslake.tables.protocol import CompactedTable
 
 _NAMED = 5  # files that a text names
 _MOST_TOLD = 1000

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.clustering.planning import RewriteGroup
-from hipslake.compaction.model import FileAccess, Share
 from hipslake.planning.splits import assign_targets
+from hipslake.tables.protocol import FileAccess, Share
 
 _SHARE_BYTES = 32 << 20
 _TASK_BYTES = 64 << 20

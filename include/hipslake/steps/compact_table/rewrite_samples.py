@@ -10,11 +10,11 @@ import pyarrow as pa
 from hipslake.clustering.placement import NOISE_BITS, Placement, noise_of, row_numbers
 from hipslake.clustering.planning import RewriteGroup
 from hipslake.clustering.ranges import RangeBounds
-from hipslake.compaction.model import CompactedTable, FileAccess
 from hipslake.engine.model import Counter, Engine
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
 from hipslake.steps.compact_table.rewrite_reads import Parts, parts_of, read_rows
+from hipslake.tables.protocol import CompactedTable, FileAccess
 
 _ROWS_PER_RANGE = 40
 _ROWS_PER_FILE = 100

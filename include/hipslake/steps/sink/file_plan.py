@@ -12,15 +12,15 @@ from pyiceberg.table import Table
 from hipslake.engine.model import Engine
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink.new_rows import SOURCE, Counted
+from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
-from hipslake.tables.old_rows import StoredFile
-from hipslake.tables.order import SinkOrder
-from hipslake.tables.schemas import arrow_schema
+from hipslake.tables.iceberg.schemas import arrow_schema
+from hipslake.tables.iceberg.standing_fields import given_up
+from hipslake.tables.partition_values import ROWS, PartitionValues
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
-from hipslake.tables.standing_fields import given_up
+from hipslake.tables.sink_order import SinkOrder
+from hipslake.tables.stored_files import StoredFile
 from hipslake.tables.transforms import result_type
-from hipslake.tables.values import ROWS, PartitionValues
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,19 @@ from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import ConflictError
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink.new_rows import Counted
+from hipslake.steps.sink.count_rows import Counted
+from hipslake.steps.sink.earlier_sink import follow_sink
+from hipslake.steps.sink.key_join import find_old_versions
 from hipslake.steps.sink.sink_rows import Interval, NewRows
-from hipslake.steps.sink.taking_out import follow_sink
-from hipslake.steps.sink.upsert import find_old_versions
 from hipslake.storage.folder import Storage
-from hipslake.tables.data_files import check_no_delete_files, live_files
-from hipslake.tables.lineage import files_by_write
-from hipslake.tables.old_rows import StoredFile, read_data_file
-from hipslake.tables.order import SinkOrder
+from hipslake.tables.file_pruning import files_in_interval, files_with_keys
+from hipslake.tables.iceberg.data_files import check_no_delete_files, live_files
+from hipslake.tables.iceberg.snapshot_history import files_by_write
+from hipslake.tables.iceberg.stored_marks import StandingSinks, spec_of
+from hipslake.tables.marks import Sunk
 from hipslake.tables.positions import NO_POSITIONS, Positions
-from hipslake.tables.skipping import files_in_interval, files_with_keys
-from hipslake.tables.sunk import StandingSinks, spec_of
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.sink_order import SinkOrder
+from hipslake.tables.stored_files import StoredFile, read_data_file
 
 _KEY_BYTES = 64.0
 _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])

@@ -26,14 +26,14 @@ from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
+from hipslake.steps.sink.source_rows import content_of
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.stored_marks import StandingSinks, was_sunk_earlier
+from hipslake.tables.iceberg.write_folders import sweep_writes
 from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.order import CatalogRows, SinkOrder
-from hipslake.tables.rows import content_of
-from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
-from hipslake.tables.writes import sweep_writes
+from hipslake.tables.sink_order import CatalogRows, SinkOrder
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from hipslake.steps.sink.request import (
     told_of_landed,
     told_of_refused,
 )
-from hipslake.steps.sink.table_sink import sink
+from hipslake.steps.sink.sink_table import sink
 from hipslake.storage.folder import Storage
-from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
+from hipslake.tables.sink_order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.versions.pins import pinning
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
     VersionNotFoundError
         The version of the catalog was vacuumed since the run began.
     HipslakeError
-        As of `hipslake.steps.sink.table_sink.sink`.
+        As of `hipslake.steps.sink.sink_table.sink`.
     """
     orders = request.orders().orders
     landed: list[tuple[SinkOrder, SinkOutcome]] = []

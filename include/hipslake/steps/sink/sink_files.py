@@ -14,10 +14,10 @@ from hipslake.steps.ingest.inputs import MOST_NAMED
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
-from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.stored_marks import StandingSinks, was_sunk_earlier
 from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.order import FileRows, SinkOrder
-from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
+from hipslake.tables.sink_order import FileRows, SinkOrder
 
 _log = logging.getLogger(__name__)
 

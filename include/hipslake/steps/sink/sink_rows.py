@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from hipslake.predicates.evaluation import truth
 from hipslake.specs.partitioning import PartitionField
-from hipslake.tables.order import SinkOrder
-from hipslake.tables.rows import Rows
-from hipslake.tables.schemas import conformed
-from hipslake.tables.skipping import in_interval
+from hipslake.steps.sink.source_rows import Rows
+from hipslake.tables.file_pruning import in_interval
+from hipslake.tables.iceberg.schemas import conformed
+from hipslake.tables.sink_order import SinkOrder
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from pyiceberg.table import Table
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink.new_rows import extremes
+from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import FrozenOrders
 from hipslake.steps.sink.sink_rows import Interval, NewRows
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.data_files import live_files
-from hipslake.tables.order import SinkOrder
-from hipslake.tables.rows import rows_of
-from hipslake.tables.schemas import arrow_schema
-from hipslake.tables.skipping import files_in_interval, files_with_keys
+from hipslake.steps.sink.source_rows import rows_of
+from hipslake.tables.file_pruning import files_in_interval, files_with_keys
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.schemas import arrow_schema
+from hipslake.tables.sink_order import SinkOrder
 
 log = logging.getLogger(__name__)
 

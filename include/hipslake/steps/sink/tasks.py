@@ -20,11 +20,11 @@ from hipslake.sphere.curve import curve_order
 from hipslake.steps.sink.file_plan import OldFile
 from hipslake.steps.sink.sink_rows import NewRows, runs_of, without
 from hipslake.storage.folder import Storage
-from hipslake.tables.old_rows import read_data_file
+from hipslake.tables.iceberg.file_writer import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
+from hipslake.tables.partition_values import PartitionValues, value_columns
 from hipslake.tables.positions import Positions
 from hipslake.tables.shuffle import ShufflePlan
-from hipslake.tables.values import PartitionValues, value_columns
-from hipslake.tables.writing import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
+from hipslake.tables.stored_files import read_data_file
 
 FILE_COLUMN = "_file"
 """The column that rows bear on their way to their task: the number of their file."""

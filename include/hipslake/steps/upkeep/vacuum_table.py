@@ -9,8 +9,8 @@ from hipslake.specs.table import IcebergSpec
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.retention import RetentionRequest
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 
 
 class VacuumTableRequest(RetentionRequest):

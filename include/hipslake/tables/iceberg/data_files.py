@@ -1,0 +1,183 @@
+"""Data files of tables: those that a snapshot has, with their bounds, and those that tasks have written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import Record
+from pyiceberg.types import IcebergType, PrimitiveType
+
+from hipslake.errors import PlanError
+from hipslake.specs.base import Frozen
+from hipslake.tables.iceberg.metadata_failures import entries_of, manifests_of
+
+
+class WrittenFile(Frozen):
+    """A data file as the task that wrote it describes it; small and plain, so that it travels.
+
+    `partition` holds one value per field, in Iceberg's single-value form and hexadecimal; so do the
+    bounds, by field id.
+    """
+
+    path: str
+    partition: tuple[str | None, ...] = ()
+    spec_id: int
+    sort_order_id: int | None
+    rows: int
+    bytes: int
+    column_sizes: dict[int, int]
+    value_counts: dict[int, int]
+    null_value_counts: dict[int, int]
+    nan_value_counts: dict[int, int]
+    lower_bounds: dict[int, str]
+    upper_bounds: dict[int, str]
+    split_offsets: tuple[int, ...]
+
+    def to_data_file(self, table: Table) -> DataFile:
+        """The entry of a table's manifest."""
+        file = DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self.path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(*_decoded(self.partition, table.specs()[self.spec_id], table.schema())),
+            record_count=self.rows,
+            file_size_in_bytes=self.bytes,
+            column_sizes=self.column_sizes,
+            value_counts=self.value_counts,
+            null_value_counts=self.null_value_counts,
+            nan_value_counts=self.nan_value_counts,
+            lower_bounds=_from_hex(self.lower_bounds),
+            upper_bounds=_from_hex(self.upper_bounds),
+            split_offsets=list(self.split_offsets),
+            sort_order_id=self.sort_order_id,
+            equality_ids=None,
+            key_metadata=None,
+        )
+        file.spec_id = self.spec_id
+        return file
+
+
+def encoded_partition(values: Iterable[Any], types: Iterable[IcebergType]) -> tuple[str | None, ...]:
+    """Partition values as `WrittenFile` has them."""
+    return tuple(
+        None if value is None else to_bytes(kind, value).hex()  # type: ignore[arg-type]
+        for value, kind in zip(values, types, strict=True)
+    )
+
+
+def partition_types(spec: PartitionSpec, schema: Schema) -> list[IcebergType]:
+    """The types of the partition values of a spec."""
+    return [field.field_type for field in spec.partition_type(schema).fields]
+
+
+def _decoded(values: tuple[str | None, ...], spec: PartitionSpec, schema: Schema) -> list[Any]:
+    types = partition_types(spec, schema)
+    return [
+        None if value is None else from_bytes(kind, bytes.fromhex(value))  # type: ignore[arg-type]
+        for value, kind in zip(values, types, strict=True)
+    ]
+
+
+def _from_hex(bounds_by_id: dict[int, str]) -> dict[int, bytes]:
+    return {number: bytes.fromhex(value) for number, value in bounds_by_id.items()}
+
+
+def arrow_internal(array: pa.Array) -> list[Any]:
+    """Values of an Arrow array as records of Iceberg hold them."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    elif pa.types.is_temporal(kind):
+        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def live_files(table: Table, snapshot: Snapshot | None = None) -> list[DataFile]:
+    """The data files of a snapshot of a table (by default the current one), in the order of its manifests."""
+    snapshot = snapshot or table.current_snapshot()
+    if snapshot is None:
+        return []
+    found = []
+    for manifest in manifests_of(table, snapshot):
+        if manifest.content == ManifestContent.DATA:
+            entries = entries_of(table, manifest)
+            found += [entry.data_file for entry in entries]
+    return found
+
+
+def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = None) -> None:
+    """Look that no rows are taken out of data files by delete files, which this library does not read.
+
+    Parameters
+    ----------
+    table : Table
+    why : str
+        What needs that.
+    snapshot : Snapshot, optional
+        By default the current one.
+
+    Raises
+    ------
+    PlanError
+        There are some.
+    """
+    snapshot = snapshot or table.current_snapshot()
+    if snapshot is None:
+        return
+    for manifest in manifests_of(table, snapshot):
+        live = manifest.has_added_files() or manifest.has_existing_files()
+        if manifest.content == ManifestContent.DELETES and live:
+            raise PlanError(
+                f"table {'.'.join(table.name())} has delete files, which another engine wrote; {why} needs "
+                "them merged first (in Spark: CALL system.rewrite_data_files with delete-file-threshold 1)"
+            )
+
+
+def bounds(file: DataFile, schema: Schema, column: str) -> tuple[Any, Any] | None:
+    """The lower and upper bound of a column in a file; None if they are not known.
+
+    Times are numbers (days, or microseconds); bounds of long strings are cut, and stay bounds.
+    """
+    field = schema.find_field(column)
+    lower = (file.lower_bounds or {}).get(field.field_id)
+    upper = (file.upper_bounds or {}).get(field.field_id)
+    kind = field.field_type
+    if lower is None or upper is None or not isinstance(kind, PrimitiveType):
+        return None
+    return from_bytes(kind, lower), from_bytes(kind, upper)
+
+
+def null_count(file: DataFile, schema: Schema, column: str) -> int | None:
+    """How many values of a column are null in a file; None if it is not known."""
+    return (file.null_value_counts or {}).get(schema.find_field(column).field_id)
+
+
+def bounds_table(files: list[DataFile], schema: Schema, columns: list[str]) -> pa.Table:
+    """What is known of files: path, partition spec, rows, bytes, and the bounds of some columns.
+
+    Returns
+    -------
+    pyarrow.Table
+        `path`, `spec_id`, `rows`, `bytes`, then `<column>.lower`, `<column>.upper`, `<column>.nulls` for
+        each.
+    """
+    found: dict[str, Any] = {
+        "path": [file.file_path for file in files],
+        "spec_id": pa.array([file.spec_id for file in files], pa.int32()),
+        "rows": pa.array([file.record_count for file in files], pa.int64()),
+        "bytes": pa.array([file.file_size_in_bytes for file in files], pa.int64()),
+    }
+    for column in columns:
+        known = [bounds(file, schema, column) for file in files]
+        found[f"{column}.lower"] = [pair[0] if pair else None for pair in known]
+        found[f"{column}.upper"] = [pair[1] if pair else None for pair in known]
+        found[f"{column}.nulls"] = pa.array([null_count(file, schema, column) for file in files], pa.int64())
+    return pa.table(found)
