@@ -15,8 +15,7 @@ from hipslake.specs.table import TableSpec
 from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
-from hipslake.tables.marks import SnapshotPlace, Sunk
-from hipslake.tables.older_sinks import packed, same_digest, unpacked
+from hipslake.tables.marks import SnapshotPlace, Sunk, packed, same_digest, unpacked
 from hipslake.tables.sink_order import CatalogRows
 from hypothesis import given
 from hypothesis import strategies as st

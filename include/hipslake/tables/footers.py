@@ -14,8 +14,7 @@ from hipslake.clustering.ranges import RangeBounds
 from hipslake.clustering.skipping import FileBoxes
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
-from hipslake.tables.opened_parquet import opened_parquet
-from hipslake.tables.stored_files import names_in_file
+from hipslake.tables.stored_files import names_in_file, opened_parquet
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.table import Table
 
-from hipslake.errors import PlanError, SchemaMismatchError, StorageError
+from hipslake.errors import InputError, PlanError, SchemaMismatchError, StorageError
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, unit_for
@@ -276,3 +276,47 @@ def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
         data = value.bytes if isinstance(value, UUID) else bytes(value)
         return pa.ExtensionArray.from_storage(kind, pa.repeat(pa.scalar(data, kind.storage_type), rows))
     return pa.repeat(pa.scalar(value, kind), rows)
+
+
+_BATCH_ROWS = 1 << 18
+_BATCH_BYTES = 64 << 20
+
+
+@contextmanager
+def opened_parquet(
+    path: str, size: int | None = None, **options: Any
+) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """A file, and its reader.
+
+    Parameters
+    ----------
+    path : str
+    size : int, optional
+        In bytes, where it is known.
+    **options
+        Of `pyarrow.parquet.ParquetFile`.
+
+    Raises
+    ------
+    CorruptFileError
+        It is no Parquet file, or damaged, where it is read in the block.
+    InputError
+        It is gone, encrypted, or holds what pyarrow does not read.
+    """
+    storage, name = Storage.of_file(path)
+    try:
+        with (
+            parquet_failures(path),
+            storage.arrow_file(name, size) as opened,
+            pq.ParquetFile(opened, **options) as parquet,
+        ):
+            yield opened, parquet
+    except FileNotFoundError:
+        raise InputError(f"{path} was deleted after it was listed; start a new run") from None
+
+
+def batch_rows(metadata: pq.FileMetaData) -> int:
+    """How many rows of a file are read at once, so that wide ones take no more memory than others."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(metadata.num_rows, 1) // max(size, 1))))

@@ -18,7 +18,7 @@ from hipslake.errors import VerificationError
 from hipslake.specs.compaction import CompactionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
-from hipslake.steps.compact_table.rewrite_reads import Parts, gathered, parts_of, read_rows
+from hipslake.steps.compact_table.rewrite_samples import Parts, gathered, parts_of, read_rows
 from hipslake.tables.protocol import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.tables.stored_values import RowSum
 

@@ -13,10 +13,9 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.errors import InputError
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink.sink_rows import Interval, NewRows, without
+from hipslake.steps.sink.source_rows import Interval, NewRows, Positions, without
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.partition_values import added_up, counted, value_columns
-from hipslake.tables.positions import Positions
 from hipslake.tables.row_keys import KeyFilter, key_hashes
 from hipslake.tables.sink_order import SinkOrder
 

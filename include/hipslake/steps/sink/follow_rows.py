@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.scratch import blocks_in_folder
-from hipslake.steps.sink.sink_rows import NewRows, runs_of
+from hipslake.steps.sink.source_rows import NewRows, runs_of
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.descent import Descent, Rewriting
 from hipslake.tables.stored_files import StoredFile, read_data_file

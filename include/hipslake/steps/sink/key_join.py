@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hipslake.engine.model import Block, Counter, Engine, Routed, Scratch
 from hipslake.errors import InputError
-from hipslake.steps.sink.sink_rows import NewRows, runs_of
+from hipslake.steps.sink.source_rows import NewRows, runs_of
 from hipslake.storage.folder import Storage
 from hipslake.tables.row_keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.stored_files import StoredFile, read_data_file

@@ -20,14 +20,13 @@ from hipslake.specs.table import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions
-from hipslake.steps.sink.sink_rows import Interval, NewRows
+from hipslake.steps.sink.source_rows import NO_POSITIONS, Interval, NewRows, Positions
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.iceberg.data_files import check_no_delete_files, live_files
 from hipslake.tables.iceberg.snapshot_history import files_by_write
 from hipslake.tables.iceberg.stored_marks import StandingSinks, spec_of
 from hipslake.tables.marks import Sunk
-from hipslake.tables.positions import NO_POSITIONS, Positions
 from hipslake.tables.sink_order import SinkOrder
 from hipslake.tables.stored_files import StoredFile, read_data_file
 

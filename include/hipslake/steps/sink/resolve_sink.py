@@ -32,7 +32,7 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from hipslake.tables.iceberg.stored_marks import StandingSinks, was_sunk_earlier
 from hipslake.tables.iceberg.write_folders import sweep_writes
-from hipslake.tables.older_sinks import same_digest
+from hipslake.tables.marks import same_digest
 from hipslake.tables.sink_order import CatalogRows, SinkOrder
 from hipslake.versions.write_id import new_write_id
 

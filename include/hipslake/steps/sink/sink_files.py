@@ -16,7 +16,7 @@ from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from hipslake.tables.iceberg.stored_marks import StandingSinks, was_sunk_earlier
-from hipslake.tables.older_sinks import same_digest
+from hipslake.tables.marks import same_digest
 from hipslake.tables.sink_order import FileRows, SinkOrder
 
 _log = logging.getLogger(__name__)

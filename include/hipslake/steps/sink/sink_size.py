@@ -19,8 +19,7 @@ from hipslake.errors import HipslakeError
 from hipslake.specs.table import TableMode
 from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import FrozenOrders
-from hipslake.steps.sink.sink_rows import Interval, NewRows
-from hipslake.steps.sink.source_rows import rows_of
+from hipslake.steps.sink.source_rows import Interval, NewRows, rows_of
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from hipslake.tables.iceberg.data_files import live_files

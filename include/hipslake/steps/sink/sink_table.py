@@ -24,11 +24,9 @@ from hipslake.specs.table import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept
-from hipslake.steps.sink.file_plan import plan_sink
 from hipslake.steps.sink.replaced_rows import Replaced, Standing, check_none_came, find_replaced
-from hipslake.steps.sink.sink_rows import NewRows
-from hipslake.steps.sink.source_rows import NoRows, Rows, rows_of
-from hipslake.steps.sink.tasks import WriteTask, check_files, write_files
+from hipslake.steps.sink.source_rows import NO_POSITIONS, NewRows, NoRows, Rows, rows_of
+from hipslake.steps.sink.tasks import WriteTask, check_files, plan_sink, write_files
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from hipslake.tables.iceberg.commit import Change, ChangeKind, Committed, commit, snapshot_of
 from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
@@ -53,8 +51,7 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
-from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.positions import NO_POSITIONS
+from hipslake.tables.marks import same_digest
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import CatalogRows, SinkOrder, SinkOutcome
 from hipslake.versions.heartbeat import Heartbeat

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
@@ -23,10 +25,15 @@ from hipslake.catalog.selection import Selection, joined_schema, select
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
+from hipslake.predicates.evaluation import truth
 from hipslake.sources import Source, Split, open_source
+from hipslake.specs.partitioning import PartitionField
 from hipslake.sphere.intervals import Intervals
-from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.sink_order import CatalogRows, FileRows
+from hipslake.storage.folder import Storage
+from hipslake.tables.file_pruning import in_interval
+from hipslake.tables.iceberg.schemas import conformed
+from hipslake.tables.marks import same_digest
+from hipslake.tables.sink_order import CatalogRows, FileRows, SinkOrder
 from hipslake.versions.log import VersionLog
 
 TASK_BYTES = 64 << 20
@@ -232,3 +239,119 @@ class _RowsOfCatalog:
                 ordinals = pc.shift_right(table[ROW_COLUMN], ORDINAL_SHIFT)
                 table = table.filter(pc.equal(ordinals, self._ordinal))
             yield from table.to_batches()
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows of a source as the table keeps them.
+
+    Attributes
+    ----------
+    rows : Rows
+    schema : pyarrow.Schema
+        Of the table.
+    derived : tuple of PartitionField
+        Pixels that are made.
+    """
+
+    rows: Rows
+    schema: pa.Schema
+    derived: tuple[PartitionField, ...]
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the table, of the rows of a part."""
+        given = set(self.rows.schema.names)
+        made = {field.column: field.source for field in self.derived}
+        needed = [name if name in given else made.get(name) for name in columns]
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        raw = list(dict.fromkeys(name for name in needed if name is not None and name in given))
+        for batch in self.rows.read(task, raw):
+            yield conformed(batch, wanted, self.derived)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The times [start, end) of a column; no end: all from start on."""
+
+    column: str
+    start: datetime
+    end: datetime | None
+
+    @classmethod
+    def of(cls, order: SinkOrder) -> Interval:
+        """That of an order whose rows replace those of an interval."""
+        assert order.spec.interval is not None and order.start is not None, "checked before"  # noqa: PT018
+        return cls(order.spec.interval, order.start, order.end)
+
+    def holds(self, rows: pa.RecordBatch) -> pa.Array:
+        """Whether each row lies in it; null where it has no time."""
+        return truth(in_interval(self.column, self.start, self.end), rows).combine_chunks()
+
+
+def without(batches: Iterator[pa.RecordBatch], dropped: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
+    """Batches without the rows at some positions (ascending) of them all."""
+    if dropped is None or not len(dropped):
+        yield from batches
+        return
+    position = 0
+    for batch in batches:
+        first, last = np.searchsorted(dropped, [position, position + batch.num_rows]).tolist()
+        if last > first:
+            stays = np.ones(batch.num_rows, bool)
+            stays[dropped[first:last] - position] = False
+            position += batch.num_rows
+            yield batch.filter(pa.array(stays))
+        else:
+            position += batch.num_rows
+            yield batch
+
+
+def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The stretches [first, last) of equal numbers in a sorted array of numbers from 0 on."""
+    cuts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+    return list(pairwise([*cuts, len(numbers)]))
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Ascending positions of rows, by the number of the file or part; small, so that it travels with tasks.
+
+    Attributes
+    ----------
+    root : str
+        Where the files lie.
+    numbers : frozenset of int
+        Those that have positions.
+    """
+
+    root: str = ""
+    numbers: frozenset[int] = frozenset()
+
+    @classmethod
+    def kept(cls, storage: Storage, by_number: Mapping[int, NDArray[np.int64]]) -> Positions:
+        """Store positions in a folder."""
+        for number, positions in by_number.items():
+            table = pa.table({"position": np.sort(positions)})
+            with (
+                storage.open(_name(number), "wb", durable=False) as file,
+                pa.ipc.new_file(
+                    file, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+                ) as out,
+            ):
+                out.write_table(table)
+        return cls(storage.root, frozenset(by_number))
+
+    def of(self, number: int) -> NDArray[np.int64] | None:
+        """The positions of a number, int64[n]; None if there are none."""
+        if number not in self.numbers:
+            return None
+        with Storage(self.root).open(_name(number)) as file, pa.ipc.open_file(file) as stored:
+            positions: NDArray[np.int64] = stored.read_all()["position"].to_numpy()
+        return positions
+
+
+NO_POSITIONS = Positions()
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.arrow"

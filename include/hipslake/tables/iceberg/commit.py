@@ -34,11 +34,16 @@ from pyiceberg.table.update.snapshot import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import ConflictError, PlanError, StorageError
-from hipslake.tables.iceberg.catalogs import open_table, told_of
+from hipslake.tables.iceberg.catalogs import (
+    CATALOG_FAILURES,
+    manifests_of,
+    open_table,
+    refusal,
+    told_of,
+    unknown_outcome,
+)
 from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt, writes_of
-from hipslake.tables.iceberg.commit_failures import CATALOG_FAILURES, refusal, unknown_outcome
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
-from hipslake.tables.iceberg.metadata_failures import manifests_of
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.versions.heartbeat import refuse_swept

@@ -32,9 +32,9 @@ from hipslake.tables.iceberg.catalogs import check_writable, open_catalog, open_
 from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.iceberg.data_files import WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.partition_fields import sort_fields
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
-from hipslake.tables.iceberg.standing_fields import sort_fields
 from hipslake.tables.iceberg.stored_marks import PropertyChange, true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -44,9 +44,16 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
-from hipslake.tables.opened_parquet import batch_rows, opened_parquet
 from hipslake.tables.protocol import WHOLE, NewFile, Share
-from hipslake.tables.stored_files import StoredFile, check_once, field_id, names_in_file, read_data_file
+from hipslake.tables.stored_files import (
+    StoredFile,
+    batch_rows,
+    check_once,
+    field_id,
+    names_in_file,
+    opened_parquet,
+    read_data_file,
+)
 from hipslake.tables.stored_values import RowSum, StoredRows, sum_of
 from hipslake.versions.heartbeat import Heartbeat
 

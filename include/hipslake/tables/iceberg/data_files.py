@@ -17,7 +17,7 @@ from pyiceberg.types import IcebergType, PrimitiveType
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
-from hipslake.tables.iceberg.metadata_failures import entries_of, manifests_of
+from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
 
 
 class WrittenFile(Frozen):

@@ -19,7 +19,7 @@ from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
-from hipslake.tables.iceberg.metadata_failures import entries_of, manifests_of
+from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
 from hipslake.tables.iceberg.snapshot_history import (
     WRITE_PROPERTY,
     History,

@@ -25,11 +25,16 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.catalogs import open_table, told_of, version_of
+from hipslake.tables.iceberg.catalogs import (
+    CATALOG_FAILURES,
+    open_table,
+    refusal,
+    told_of,
+    unknown_outcome,
+    version_of,
+)
 from hipslake.tables.iceberg.commit import asked_once, looked_for
 from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt
-from hipslake.tables.iceberg.commit_failures import CATALOG_FAILURES, refusal, unknown_outcome
-from hipslake.tables.iceberg.named_files import named_files, oldest_logged
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -38,6 +43,8 @@ from hipslake.tables.iceberg.write_folders import (
     heartbeat,
     keep_unneeded,
     living_writes,
+    named_files,
+    oldest_logged,
     sweep_writes,
 )
 from hipslake.versions.heartbeat import Heartbeat

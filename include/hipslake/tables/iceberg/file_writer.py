@@ -35,9 +35,8 @@ from hipslake.specs.partitioning import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
-from hipslake.tables.iceberg.partition_fields import sort_order
+from hipslake.tables.iceberg.partition_fields import given_up, sort_order
 from hipslake.tables.iceberg.schemas import NAME_MAPPING, arrow_schema, with_name_mapping
-from hipslake.tables.iceberg.standing_fields import given_up
 from hipslake.tables.transforms import partition_values
 
 DATA = "data"

@@ -1,7 +1,7 @@
 """What was sunk into a table: kept as its properties, which outlive snapshots, set by the commit itself.
 
 Each metadata file of a table holds all of its properties. So only the newest sinks are kept one by one, and
-older ones packed (`hipslake.tables.older_sinks`).
+older ones packed (`hipslake.tables.marks`).
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from hipslake.tables.iceberg.snapshot_history import (
     place_of,
     summary_of,
 )
-from hipslake.tables.marks import SnapshotPlace, Sunk
-from hipslake.tables.older_sinks import packed, unpacked
+from hipslake.tables.marks import SnapshotPlace, Sunk, packed, unpacked
 
 Model = TypeVar("Model", bound=Frozen)
 

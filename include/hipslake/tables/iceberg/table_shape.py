@@ -28,9 +28,9 @@ from hipslake.tables.iceberg.catalogs import (
     has_namespace,
     open_table,
     reaching,
+    unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.commit_failures import unknown_outcome
 from hipslake.tables.iceberg.partition_fields import check_fields, check_partition, partition_spec, sort_order
 from hipslake.tables.iceberg.schemas import iceberg_schema, iceberg_type, missing_columns
 

@@ -12,23 +12,23 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from pyiceberg.catalog import Catalog
+from pyiceberg.manifest import ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.iceberg.catalogs import open_table, version_of
+from hipslake.tables.iceberg.catalogs import entries_of, manifests_of, open_table, version_of
 from hipslake.tables.iceberg.commit import commit_uuid
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
 from hipslake.tables.iceberg.file_writer import data_location
-from hipslake.tables.iceberg.metadata_failures import manifests_of
-from hipslake.tables.iceberg.named_files import named_files, oldest_logged
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
 from hipslake.versions.heartbeat import Heartbeat, claim_write, mark, pulse, stale_seconds
 from hipslake.versions.orphans import begins, delete_temporary_files
@@ -273,3 +273,56 @@ def _failed_commit(table: Table, write_id: str, folder: Storage, path: str) -> b
         return False
     mine = (s for s in told.get("snapshots", ()) if s["snapshot-id"] == newest)
     return any(s.get("summary", {}).get(WRITE_PROPERTY) == write_id for s in mine)
+
+
+class NamedFiles(NamedTuple):
+    """Paths, as the table has them.
+
+    Attributes
+    ----------
+    data : set of str
+        Data and delete files that are live in a snapshot.
+    metadata : set of str
+        Metadata files, lists of manifests, manifests, and files of statistics.
+    """
+
+    data: set[str]
+    metadata: set[str]
+
+    @property
+    def all(self) -> set[str]:
+        """Both."""
+        return self.data | self.metadata
+
+
+def oldest_logged(table: Table) -> int:
+    """The number of the oldest metadata file that a table's log names; -1 if there is none.
+
+    Older ones are history: nobody is led to them any more.
+    """
+    return min((version_of(entry.metadata_file) for entry in table.metadata.metadata_log), default=-1)
+
+
+def named_files(table: Table, snapshots: Iterable[Snapshot] | None = None) -> NamedFiles:
+    """What some snapshots of a table name, all of them by default; the metadata files come with any.
+
+    Parameters
+    ----------
+    table : pyiceberg.table.Table
+    snapshots : iterable of Snapshot, optional
+    """
+    chosen = table.snapshots() if snapshots is None else list(snapshots)
+    ids = {snapshot.snapshot_id for snapshot in chosen}
+    manifests: dict[str, ManifestFile] = {}
+    metadata = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    for statistics in (*table.metadata.statistics, *table.metadata.partition_statistics):
+        if statistics.snapshot_id in ids:
+            metadata.add(statistics.statistics_path)
+    for snapshot in chosen:
+        metadata.add(snapshot.manifest_list)
+        for manifest in manifests_of(table, snapshot):
+            manifests[manifest.manifest_path] = manifest
+    data = {
+        entry.data_file.file_path for manifest in manifests.values() for entry in entries_of(table, manifest)
+    }
+    return NamedFiles(data, metadata | set(manifests))
