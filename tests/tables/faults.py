@@ -19,8 +19,9 @@ from hipslake.errors import (
 from hipslake.specs.table import TableSpec
 from hipslake.specs.vacuum import Retention
 from hipslake.tables.iceberg.catalogs import open_catalog
-from hipslake.tables.iceberg.expire_snapshots import TableVacuumOutcome, vacuum_table
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.write_folders import sweep_writes
+from hipslake.tables.protocol import TableVacuumOutcome
 from pyiceberg import exceptions
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException

@@ -10,12 +10,11 @@ import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
 from hipslake.specs.table import TableSpec
-from hipslake.steps.sink import sink_table
-from hipslake.tables.iceberg import table_shape
+from hipslake.tables.iceberg import iceberg_table, table_shape
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
-from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, replace_files, snapshot_of
+from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS
-from hipslake.tables.iceberg.data_files import bounds_table, live_files
+from hipslake.tables.iceberg.data_files import bounds, live_files, null_count
 from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
 from hipslake.tables.iceberg.write_folders import claim, finish, heartbeat, sweep_writes, writes_of
 from pyiceberg.catalog.sql import SqlCatalog
@@ -66,7 +65,7 @@ def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
         return None if asked <= 2 else found(*given)
 
     monkeypatch.setattr(table_shape, "find_table", not_there_yet)
-    monkeypatch.setattr(sink_table, "find_table", not_there_yet)
+    monkeypatch.setattr(iceberg_table, "find_table", not_there_yet)
     lake.sink(lake.spec(), rows(5, 5))
     monkeypatch.undo()
     assert lake.rows(lake.spec())["id"].to_pylist() == list(range(10))
@@ -78,7 +77,7 @@ def test_files_are_replaced_beside_an_append_that_came_first(lake: Lake, spec: T
     before = live_files(table)
     files, write = compacted(table)
     lake.sink(spec, rows(30, 5, "i"))
-    done = replace_files(catalog, spec.table, files, before, write)
+    done = commit(catalog, spec.table, Change(ChangeKind.REPLACE, write, files, before))
     finish(done.table, write, [file.path for file in files])
     assert lake.rows(spec)["id"].to_pylist() == list(range(35))
     assert len(lake.live(spec)) == len(files) + 1
@@ -111,9 +110,9 @@ def test_who_replaces_files_that_another_has_replaced_is_told(lake: Lake, spec: 
     catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
     before = live_files(table)
     (first, first_write), (second, second_write) = compacted(table), compacted(table)
-    replace_files(catalog, spec.table, first, before, first_write)
+    commit(catalog, spec.table, Change(ChangeKind.REPLACE, first_write, first, before))
     with pytest.raises(ConflictError, match=r"3 files that were read are gone, such as .*; run it again"):
-        replace_files(catalog, spec.table, second, before, second_write)
+        commit(catalog, spec.table, Change(ChangeKind.REPLACE, second_write, second, before))
     assert lake.rows(spec)["id"].to_pylist() == list(range(30))
 
 
@@ -317,12 +316,12 @@ def test_an_attempt_that_was_half_put_up_is_swept(lake: Lake, spec: TableSpec) -
 
 def test_the_bounds_of_files_are_told(lake: Lake, spec: TableSpec) -> None:
     table = lake.table(spec)
-    told = bounds_table(live_files(table), table.schema(), ["id", "band"])
-    assert sorted(told["id.lower"].to_pylist()) == [0, 10, 20]
-    assert sorted(told["id.upper"].to_pylist()) == [9, 19, 29]
-    assert sorted(told["band.lower"].to_pylist()) == ["g", "g", "r"]
-    assert told["rows"].to_pylist() == [10, 10, 10]
-    assert told["id.nulls"].to_pylist() == [0, 0, 0]
+    files, schema = live_files(table), table.schema()
+    ids, bands = ([bounds(file, schema, name) for file in files] for name in ("id", "band"))
+    assert sorted(pair for pair in ids if pair) == [(0, 9), (10, 19), (20, 29)]
+    assert sorted(pair[0] for pair in bands if pair) == ["g", "g", "r"]
+    assert [file.record_count for file in files] == [10, 10, 10]
+    assert [null_count(file, schema, "id") for file in files] == [0, 0, 0]
 
 
 def test_an_unknown_table_is_told_with_those_that_there_are(lake: Lake, spec: TableSpec) -> None:

@@ -15,7 +15,7 @@ from hipslake.specs.table import TableSpec
 from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
-from hipslake.tables.marks import SnapshotPlace, Sunk, packed, same_digest, unpacked
+from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
 from hipslake.tables.sink_order import CatalogRows
 from hypothesis import given
 from hypothesis import strategies as st
@@ -164,7 +164,7 @@ def test_other_properties_in_their_place_are_told(lake: Lake) -> None:
 TIMES = st.datetimes(timezones=st.just(dt.UTC))
 PLACES = st.builds(SnapshotPlace, st.integers(0, 2**62), st.integers(0, 2**62))
 SINKS = st.builds(
-    Sunk,
+    SinkMark,
     key=st.text(),
     fingerprint=st.sampled_from(["", "0123456789abcdef" * 4]),
     content=st.sampled_from(["", "20260101T0000-0123456789ab", "f" * 64]),
@@ -180,7 +180,7 @@ SINKS = st.builds(
 
 
 @given(sinks=st.lists(SINKS, unique_by=lambda each: each.key), data=st.data())
-def test_what_is_packed_is_found_again(sinks: list[Sunk], data: st.DataObject) -> None:
+def test_what_is_packed_is_found_again(sinks: list[SinkMark], data: st.DataObject) -> None:
     for at, each in enumerate(sinks):
         if data.draw(st.booleans()):
             uri, columns = data.draw(st.sampled_from("xy")), data.draw(st.sampled_from([None, ("a", "b")]))
@@ -200,7 +200,7 @@ def test_what_is_packed_is_found_again(sinks: list[Sunk], data: st.DataObject) -
 
 
 def test_ten_years_of_nights_are_a_small_property() -> None:
-    def one(number: int) -> Sunk:
+    def one(number: int) -> SinkMark:
         start, end = interval(number).values()
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         write = f"{start:%Y%m%dT%H%M}-{digest[:12]}"
@@ -210,6 +210,6 @@ def test_ten_years_of_nights_are_a_small_property() -> None:
         )
         given = {"rows": 100_000 + number, "write": write, "at": end, "start": start, "end": end}
         given["earliest"] = given["since"] = SnapshotPlace(4 * number + 1, 0)
-        return Sunk(key=key, fingerprint=digest, content=write, source=source, **given)
+        return SinkMark(key=key, fingerprint=digest, content=write, source=source, **given)
 
     assert len(packed(one(number) for number in range(3650))) < 70 * 3650

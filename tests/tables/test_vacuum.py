@@ -14,8 +14,9 @@ from hipslake.specs.vacuum import Retention
 from hipslake.tables.iceberg import expire_snapshots as vacuuming
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake.tables.iceberg.commit_attempts import writes_of
-from hipslake.tables.iceberg.expire_snapshots import TableVacuumOutcome, vacuum_table
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.write_folders import finish, sweep_writes
+from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import claim_write
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot

@@ -10,7 +10,6 @@ import io
 import re
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +22,7 @@ from fsspec.utils import glob_translate
 
 from hipslake.errors import NotWritableError
 from hipslake.storage.access import client_options
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import store_code, told
 from hipslake.storage.ranges import RangedFile, RangedHandler, read_untold
@@ -166,7 +166,7 @@ class ObjectFiles:
                     return False
                 if code not in _UNDECIDED or ask == _ASKS - 1:
                     raise
-                time.sleep(0.05 * 2**ask)
+                wait_for_others(ask + 1, first=0.05)
         raise AssertionError
 
     def delete(self, uri: str) -> None:

@@ -7,43 +7,28 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
-from pyiceberg.table import Table
 
 from hipslake.predicates.pruning import KnownValues, may_pass, surely_passes
 from hipslake.predicates.tree import And, Compare, Predicate, TextLiteral
-from hipslake.tables.iceberg.data_files import arrow_internal, bounds, null_count
-
-_KINDS = {
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "timestamp_ns": pa.timestamp("ns"),
-    "timestamptz_ns": pa.timestamp("ns", "UTC"),
-}
-"""How Iceberg counts the times of an interval: bounds are numbers of these units."""
+from hipslake.tables.fitting import arrow_internal
+from hipslake.tables.protocol import LiveFile
 
 
 def files_with_keys(
-    files: Sequence[DataFile], table: Table, key: Sequence[str], ranges: Sequence[pa.Table]
-) -> list[DataFile]:
+    files: Sequence[LiveFile], key: Sequence[str], ranges: Sequence[pa.Table]
+) -> list[LiveFile]:
     """The files that may hold one of some keys.
 
     Parameters
     ----------
-    files : sequence of DataFile
-    table : pyiceberg.table.Table
+    files : sequence of LiveFile
     key : sequence of str
     ranges : sequence of pyarrow.Table
         Per key column the least and the greatest values of some of the keys, row by row; each table is a
         box that some of the keys lie in.
     """
-    if not ranges:
-        return []
-    schema = table.schema()
     boxes = [{name: _extremes(box[name]) for name in key} for box in ranges]
-    return [file for file in files if _may_hold(file, schema, key, boxes)]
+    return [file for file in files if boxes and _may_hold(file, key, boxes)]
 
 
 def _extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
@@ -51,16 +36,10 @@ def _extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
     return min(values), max(values)
 
 
-def _may_hold(
-    file: DataFile, schema: Schema, key: Sequence[str], boxes: list[dict[str, tuple[Any, Any]]]
-) -> bool:
-    known = {}
-    for name in key:
-        if null_count(file, schema, name) == file.record_count:
-            return False  # a null is no key
-        found = bounds(file, schema, name)
-        if found is not None:
-            known[name] = found
+def _may_hold(file: LiveFile, key: Sequence[str], boxes: list[dict[str, tuple[Any, Any]]]) -> bool:
+    if any(file.null_count(name) == file.rows for name in key):
+        return False  # a null is no key
+    known = {name: found for name in key if (found := file.bounds(name)) is not None}
     return any(
         all(low <= box[name][1] and box[name][0] <= high for name, (low, high) in known.items())
         for box in boxes
@@ -84,20 +63,27 @@ def in_interval(column: str, start: datetime, end: datetime | None) -> Predicate
 
 
 def files_in_interval(
-    files: Sequence[DataFile], table: Table, column: str, start: datetime, end: datetime | None
-) -> tuple[list[DataFile], list[DataFile]]:
-    """The files all of whose rows have their time in [start, end), and those of which some may."""
-    schema = table.schema()
-    kind = _KINDS[str(schema.find_field(column).field_type)]
-    arrow, within = pa.schema([(column, kind)]), in_interval(column, start, end)
-    whole: list[DataFile] = []
-    some: list[DataFile] = []
+    files: Sequence[LiveFile], schema: pa.Schema, column: str, start: datetime, end: datetime | None
+) -> tuple[list[LiveFile], list[LiveFile]]:
+    """The files all of whose rows have their time in [start, end), and those of which some may.
+
+    Parameters
+    ----------
+    files : sequence of LiveFile
+    schema : pyarrow.Schema
+        Of the table.
+    column, start, end
+        As for `in_interval`.
+    """
+    times, within = pa.schema([(column, schema.field(column).type)]), in_interval(column, start, end)
+    whole: list[LiveFile] = []
+    some: list[LiveFile] = []
     for file in files:
-        low, high = bounds(file, schema, column) or (None, None)
-        known = {column: KnownValues(low, high, null_count(file, schema, column), file.record_count)}
-        if low is not None and surely_passes(within, known, arrow):
+        low, high = file.bounds(column) or (None, None)
+        known = {column: KnownValues(low, high, file.null_count(column), file.rows)}
+        if low is not None and surely_passes(within, known, times):
             whole.append(file)
-        elif may_pass(within, known, arrow):
+        elif may_pass(within, known, times):
             some.append(file)
     return whole, some
 

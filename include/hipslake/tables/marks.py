@@ -14,6 +14,12 @@ from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
 from hipslake.tables.sink_order import CatalogRows
 
+PREFIX = "hipslake.sunk."
+"""Properties of a table: its newest sinks, one by one."""
+
+KEPT = 400
+"""So many sinks a table keeps one by one: a year of nights."""
+
 
 class SnapshotPlace(NamedTuple):
     """A snapshot's place among all of its table, ascending with the time of the commit.
@@ -30,7 +36,7 @@ class SnapshotPlace(NamedTuple):
     milliseconds: int
 
 
-class Sunk(Frozen):
+class SinkMark(Frozen):
     """One sink that stands in a table.
 
     With neither write nor digests: a key of which none is known to stand. It was sunk on another line of
@@ -48,7 +54,7 @@ class Sunk(Frozen):
     whole: bool = False  # of all that a source has: there is one such sink per spec
     source: CatalogRows | None = None  # where these rows can be read again
     alone: bool | None = None  # the files of the write hold its rows only; None: that was not noted
-    replaced: Sunk | None = None  # of that key, which stands again after a rollback
+    replaced: SinkMark | None = None  # of that key, which stands again after a rollback
     earliest: SnapshotPlace | None = None  # its own snapshot lies here or later
     absent_on: int | None = None  # a snapshot; none of the key stands on what descends from it
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key
@@ -58,12 +64,12 @@ _DIGEST, _CUT = 64, 16  # hexadecimal digits
 _MOST = 1 << 26  # bytes, unpacked: of a million nights
 
 
-def packed(sinks: Iterable[Sunk]) -> str:
+def packed(sinks: Iterable[SinkMark]) -> str:
     """The text of a property.
 
     Parameters
     ----------
-    sinks : iterable of Sunk
+    sinks : iterable of SinkMark
         Of one spec.
     """
     sources: list[dict[str, Any]] = []
@@ -94,7 +100,7 @@ def packed(sinks: Iterable[Sunk]) -> str:
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def unpacked(text: str, name: str) -> dict[str, Sunk]:
+def unpacked(text: str, name: str) -> dict[str, SinkMark]:
     """The sinks of a property, by key; the inverse of `packed`, but for what of digests is cut.
 
     Parameters
@@ -142,13 +148,13 @@ def _place_of(source: CatalogRows | None) -> dict[str, Any] | None:
     }
 
 
-def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> Sunk:
+def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> SinkMark:
     key, fingerprint, content, rows, write, at, start, end, alone, source = row
     place = None
     if source is not None:
         number, version, increment = source
         place = {**sources[number], "version": version, "increment": increment, "content": content}
-    return Sunk.model_validate(
+    return SinkMark.model_validate(
         {
             "key": key,
             "fingerprint": fingerprint,
@@ -164,3 +170,8 @@ def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, si
             "since": since,
         }
     )
+
+
+def spec_of(key: str) -> str:
+    """The name of the spec of a sink, by its key."""
+    return key.partition("/")[0]

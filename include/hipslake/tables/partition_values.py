@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.specs.partitioning import PartitionField
-from hipslake.tables.iceberg.data_files import arrow_internal
+from hipslake.tables.fitting import arrow_internal
 from hipslake.tables.transforms import partition_values
 
 ROWS = "rows"

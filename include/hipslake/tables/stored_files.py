@@ -10,19 +10,19 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.manifest import DataFile, FileFormat
-from pyiceberg.table import Table
 
-from hipslake.errors import InputError, PlanError, SchemaMismatchError, StorageError
+from hipslake.errors import InputError, SchemaMismatchError, StorageError
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, unit_for
 from hipslake.storage.parquet_failures import parquet_failures
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.iceberg.schemas import NAME_MAPPING, null_column
+from hipslake.tables.fitting import null_column
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property of a table that tells what columns are called in files without field ids."""
 
 
 @dataclass(frozen=True)
@@ -40,32 +40,6 @@ class StoredFile:
     path: str
     constants: tuple[tuple[int, Any], ...] = ()
 
-    @classmethod
-    def of(cls, file: DataFile, table: Table) -> StoredFile:
-        """The file of a manifest entry; files that count the values of a column have it.
-
-        Raises
-        ------
-        PlanError
-            It is no Parquet file.
-        """
-        if file.file_format != FileFormat.PARQUET:
-            raise PlanError(
-                f"table {'.'.join(table.name())}: {file.file_path} is an {file.file_format.value} file, and "
-                "only Parquet is read; have the engine that wrote it rewrite it (in Spark: set "
-                "write.format.default to parquet, then CALL system.rewrite_data_files)"
-            )
-        counted = file.value_counts or {}
-        spec = table.specs()[file.spec_id]
-        return cls(
-            file.file_path,
-            tuple(
-                (field.source_id, file.partition[at])
-                for at, field in enumerate(spec.fields)
-                if str(field.transform) == "identity" and field.source_id not in counted
-            ),
-        )
-
 
 def read_data_file(
     stored_file: StoredFile,
@@ -79,7 +53,7 @@ def read_data_file(
     ----------
     stored_file : StoredFile
     schema : pyarrow.Schema
-        Of the table, with field ids (`hipslake.tables.iceberg.schemas.arrow_schema`).
+        Of the table, with field ids .
     columns : sequence of str
         Names in the table; what the file lacks is its partition value, or null.
     chosen : callable, optional

@@ -14,13 +14,13 @@ from hipslake.api.catalog import Catalog
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource
-from hipslake.cube.store.table_rows import IcebergRows, snapshot_in
+from hipslake.cube.store.table_rows import IcebergRows
 from hipslake.errors import CubeRowsError, SourceNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube import CubeDatasetSpec
 from hipslake.specs.environment import expand
 from hipslake.storage.entry import Entry
-from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.opening import open_table
 
 
 class SourceNow(Frozen):
@@ -54,19 +54,18 @@ def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
         source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
         return SourceNow(source=source, bytes=catalog.metadata.total_bytes)
     if dataset.table is not None:
-        with closing(open_catalog(dataset.iceberg, warehouse)) as iceberg:
-            table = find_table(iceberg, dataset.table)
+        with closing(open_table(dataset.iceberg, warehouse, dataset.table)) as opened:
+            table = opened.now()
             if table is None:
                 raise SourceNotFoundError(
                     f"there is no table {dataset.table!r} in {dataset.iceberg.name!r} yet"
                 )
-            current = table.current_snapshot()
-            snapshot = current if dataset.snapshot is None else snapshot_in(table, dataset.snapshot)
-        number = None if snapshot is None else snapshot.snapshot_id
-        size = 0 if snapshot is None or snapshot.summary is None else snapshot.summary["total-files-size"]
+            if dataset.snapshot is not None:
+                table = table.at(dataset.snapshot)
+            number, size = table.version, table.totals.bytes
         place = f"{dataset.iceberg.name}:{dataset.table}"
         source = _source(dataset, "table", place, _digest([number]), snapshot=number)
-        return SourceNow(source=source, bytes=int(size or 0))
+        return SourceNow(source=source, bytes=size or 0)
     assert dataset.parquet is not None, "the spec has one of the three"
     rows = ParquetRows.at(expand(dataset.parquet))
     source = _source(dataset, "parquet", expand(dataset.parquet), _listing(rows.files))

@@ -7,14 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
-from hipslake.errors import VersionNotFoundError
 from hipslake.specs.table import IcebergSpec
-from hipslake.tables.iceberg.catalogs import open_catalog, open_table
-from hipslake.tables.iceberg.data_files import check_no_delete_files, live_files
-from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.opening import open_table
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 
@@ -46,16 +41,13 @@ class IcebergRows:
         PlanError
             The table has delete files.
         """
-        with closing(open_catalog(spec, warehouse)) as catalog:
-            table = open_table(catalog, name)
+        with closing(open_table(spec, warehouse, name)) as opened:
+            table = opened.existing()
             if snapshot_id is None:
-                return cls((), with_name_mapping(arrow_schema(table.schema()), table.properties))
-            snapshot = snapshot_in(table, snapshot_id)
-            check_no_delete_files(table, "a cube", snapshot)
-            number = snapshot.schema_id
-            schema = table.schema() if number is None else table.schemas()[number]
-            files = tuple(StoredFile.of(file, table) for file in live_files(table, snapshot))
-            return cls(files, with_name_mapping(arrow_schema(schema), table.properties))
+                return cls((), table.schema)
+            table = table.at(snapshot_id)
+            table.check_no_delete_files("a cube")
+            return cls(tuple(file.stored for file in table.files), table.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,14 +61,3 @@ class IcebergRows:
         kept = pa.schema([self.schema.field(name) for name in columns])
         for batch in read_data_file(self.files[part], self.stored, list(columns)):
             yield pa.Table.from_batches([batch]).cast(kept)
-
-
-def snapshot_in(table: Table, snapshot_id: int) -> Snapshot:
-    """A snapshot of a table; `VersionNotFoundError` if it has none of that id."""
-    found = table.snapshot_by_id(snapshot_id)
-    if found is None:
-        raise VersionNotFoundError(
-            f"table {'.'.join(table.name())} has no snapshot {snapshot_id}; it may have expired, so take a "
-            "newer one"
-        )
-    return found

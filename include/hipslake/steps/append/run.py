@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.checks.co_partitions import co_partition_problems
-from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.committing import commit_next, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
@@ -30,6 +30,7 @@ from hipslake.steps.ingest.version_metadata import marks_of_run
 from hipslake.steps.margin.margin_draft import changed_margins
 from hipslake.steps.run import now_utc
 from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.storage.backoff import wait_for_others
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up

@@ -23,8 +23,7 @@ from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
-from hipslake.tables.iceberg.compacted_table import IcebergTable
-from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
+from hipslake.tables.opening import open_folder, open_table
 from hipslake.tables.protocol import CompactedTable
 
 _NAMED = 5  # files that a text names
@@ -36,10 +35,10 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
     """Open the table of a request, as it is now."""
     spec = request.spec
     if spec.folder is not None:
-        return ParquetFolder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
+        return open_folder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
     assert spec.table is not None
     by = mark_of(spec, "")
-    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage, by)
+    return open_table(spec.iceberg, request.warehouse, spec.table).compaction(request.folder.storage, by)
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:

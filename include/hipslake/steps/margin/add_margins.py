@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from hipslake import __version__
-from hipslake.catalog.committing import commit_next, newest_version, wait_for_others
+from hipslake.catalog.committing import commit_next, newest_version
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import stored_position
@@ -20,6 +20,7 @@ from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.request import missing_margins
 from hipslake.steps.margin.state import MarginOrder
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.engine.model import Counter, Engine
+from hipslake.engine.model import Counter
 from hipslake.errors import InputError
 from hipslake.specs.partitioning import PartitionField
 from hipslake.specs.table import TableMode
-from hipslake.steps.sink.source_rows import Interval, NewRows, Positions, without
-from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.steps.sink.source_rows import Interval, NewRows, RowPositions, SinkTry, without
 from hipslake.tables.partition_values import added_up, counted, value_columns
+from hipslake.tables.protocol import RowWriter
 from hipslake.tables.row_keys import KeyFilter, key_hashes
-from hipslake.tables.sink_order import SinkOrder
 
 SOURCE = "source"
 """The column of `Counted.values` that says of which part rows are."""
@@ -60,32 +59,20 @@ class Counted:
     row_bytes: float
 
 
-def count_rows(
-    order: SinkOrder,
-    engine: Engine,
-    new: NewRows,
-    fields: tuple[PartitionField, ...],
-    writer: FileWriter,
-    dropped: Positions,
-) -> Counted:
-    """Count the new rows of an order.
-
-    Parameters
-    ----------
-    order : SinkOrder
-    engine : Engine
-    new, fields, writer, dropped
-        As for `CountTask`.
+def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
+    """Count the new rows of a sink, without those of each part that are `dropped`.
 
     Raises
     ------
     InputError
         A key is null, or a row lies outside of the interval.
     """
-    tasks = new.rows.tasks
+    order, engine, tasks = tried.order, tried.engine, tried.new.rows.tasks
     samples = frozenset(np.linspace(0, max(tasks - 1, 0), min(_SAMPLE_PARTS, tasks)).astype(int).tolist())
     within = Interval.of(order) if order.spec.mode is TableMode.OVERWRITE_INTERVAL else None
-    task = CountTask(new, fields, order.spec.key, within, writer, samples, dropped, engine.counter())
+    task = CountRowsTask(
+        tried.new, tried.fields, order.spec.key, within, tried.writer, samples, dropped, engine.counter()
+    )
     with engine.progress("count", done=task.done):
         found = engine.run(task, tasks=tasks, result=_RESULT)
     counts, keys, ranges = [], KeyFilter(), []
@@ -108,7 +95,7 @@ def count_rows(
 
 
 @dataclass(frozen=True)
-class CountTask:
+class CountRowsTask:
     """Counts the partition values of the rows of each part, and takes up their keys.
 
     Attributes
@@ -120,11 +107,11 @@ class CountTask:
         Columns that must not be null; empty: none.
     within : Interval or None
         That all rows must lie in.
-    writer : FileWriter
+    writer : RowWriter
         Tells what rows weigh.
     samples : frozenset of int
         Parts that tell it.
-    dropped : Positions
+    dropped : RowPositions
         Rows of each part that are left out.
     done : Counter
         Rows counted so far.
@@ -134,9 +121,9 @@ class CountTask:
     fields: tuple[PartitionField, ...]
     key: tuple[str, ...]
     within: Interval | None
-    writer: FileWriter
+    writer: RowWriter
     samples: frozenset[int]
-    dropped: Positions
+    dropped: RowPositions
     done: Counter
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:

@@ -13,10 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
 
-from hipslake.engine.model import Block, Engine, Routed
+from hipslake.engine.model import Block, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import (
     CatalogFormatError,
@@ -28,62 +26,64 @@ from hipslake.errors import (
 )
 from hipslake.specs.partitioning import PartitionField
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
-from hipslake.steps.sink.source_rows import NewRows, Positions, rows_of, runs_of, standing_version, without
-from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.descent import Descent, descent_of
-from hipslake.tables.iceberg.file_writer import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
-from hipslake.tables.iceberg.stored_marks import PREFIX, Sunk
+from hipslake.steps.sink.source_rows import (
+    NewRows,
+    RowPositions,
+    SinkTry,
+    rows_of,
+    runs_of,
+    standing_version,
+    without,
+)
+from hipslake.tables.marks import PREFIX, SinkMark
 from hipslake.tables.partition_values import PartitionValues, value_columns
+from hipslake.tables.protocol import (
+    FILES_SCHEMA,
+    Descent,
+    LiveFile,
+    NewFile,
+    RowWriter,
+    described,
+    undescribed,
+)
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 APART = "kept"
 """The folder, in that of a write, for rows that stay of files with others."""
 
 
-def follow_sink(
-    engine: Engine, table: Table, before: Sunk, new: NewRows, work: Storage, *, force: bool
-) -> tuple[Descent, Followed]:
-    """Find the rows of a sink in the files of a table.
+def follow_sink(tried: SinkTry, before: SinkMark) -> tuple[Descent, Followed]:
+    """Find the rows of an earlier sink in the files of a table.
 
-    Parameters
-    ----------
-    engine : Engine
-    table : pyiceberg.table.Table
-    before : Sunk
-    new : NewRows
-        Those that take their place.
-    work : Storage
-        At the folder of the write.
-    force : bool
-        What is not found is taken for deleted.
+    If the order is forced, what is not found is taken for deleted.
 
     Raises
     ------
     PlanError
         Which rows they are is not known any more; or others have changed some of them.
     """
-    descent = descent_of(table, before)
-    brought = None if descent.whole else _brought(before, new, engine, table)
-    followed = _followed(engine, table, before, new, descent, brought, work)
+    table, force = tried.table, tried.order.force
+    descent = table.descent(before)
+    brought = None if descent.whole else _brought(tried, before)
+    followed = _followed(tried, before, descent, brought)
     if followed.found != before.rows and not force:
         raise PlanError(
-            f"{_of(table, before)}, and {before.rows - followed.found} of its {before.rows} rows are not in "
+            f"{_of(tried, before)}, and {before.rows - followed.found} of its {before.rows} rows are not in "
             "the table by their values, as far back as there are snapshots; others have deleted or changed "
             "them. If they were deleted, set force: then those that are there are replaced. If they were "
             "changed, delete them from the table first"
         )
     if not followed.lost:
         return descent, followed
-    descent = descent_of(table, before, full=True)
-    followed = _followed(engine, table, before, new, descent, brought, work, name="follow-fully")
+    descent = table.descent(before, full=True)
+    followed = _followed(tried, before, descent, brought, name="follow-fully")
     if force or not followed.lost or not followed.new:
         return descent, followed
-    files = tuple(StoredFile.of(file, table) for file in descent.files)
-    if came := resembling(engine, table=table, schema=new.schema, files=files, followed=followed, work=work):
+    if came := changed_rows(tried, descent, followed):
         lost = sum(len(at) for at in followed.lost.values())
-        last = descent.rewritings[int(np.flatnonzero(followed.lost_by)[-1])].snapshot_id
+        last = descent.rewritings[int(np.flatnonzero(followed.lost_by)[-1])].version
         raise PlanError(
-            f"{_of(table, before)}, and others have put {came} other rows in the place of {lost} of them, "
+            f"{_of(tried, before)}, and others have put {came} other rows in the place of {lost} of them, "
             f"the last ones by snapshot {last}, or so it seems; whether these are changed ones cannot be "
             "told. If they are not, set force; if they are, delete them from the table first"
         )
@@ -91,42 +91,35 @@ def follow_sink(
 
 
 def _followed(
-    engine: Engine,
-    table: Table,
-    before: Sunk,
-    new: NewRows,
-    descent: Descent,
-    brought: NewRows | None,
-    work: Storage,
-    **given: str,
+    tried: SinkTry, before: SinkMark, descent: Descent, brought: NewRows | None, name: str = "follow"
 ) -> Followed:
     return follow_rows(
-        engine,
-        files=tuple(StoredFile.of(file, table) for file in descent.files),
-        rows=sum(file.record_count for file in descent.files) + (0 if descent.whole else before.rows),
-        schema=new.schema,
+        tried.engine,
+        files=tuple(file.stored for file in descent.files),
+        rows=sum(file.rows for file in descent.files) + (0 if descent.whole else before.rows),
+        schema=tried.new.schema,
         descent=descent,
         brought=brought,
-        work=work,
-        **given,
+        work=tried.write.work,
+        name=name,
     )
 
 
-def _of(table: Table, before: Sunk) -> str:
-    return f"table {'.'.join(table.name())}: {before.key} was sunk before, from other rows"
+def _of(tried: SinkTry, before: SinkMark) -> str:
+    return f"table {tried.order.spec.table}: {before.key} was sunk before, from other rows"
 
 
-def _brought(before: Sunk, new: NewRows, engine: Engine, table: Table) -> NewRows:
+def _brought(tried: SinkTry, before: SinkMark) -> NewRows:
     """The rows of a sink, from where they came."""
     why = "the table does not know from where"
     if before.source is not None:
         try:
             source = standing_version(before.source)
-            return NewRows(rows_of(source, engine), new.schema, new.derived)
+            return replace(tried.new, rows=rows_of(source, tried.engine))
         except (CatalogNotFoundError, CatalogFormatError, InputError, VersionNotFoundError) as error:
             why = str(error)
     raise PlanError(
-        f"{_of(table, before)}, and its {before.rows} rows lie in files with others by now. The snapshots "
+        f"{_of(tried, before)}, and its {before.rows} rows lie in files with others by now. The snapshots "
         f"that tell which they are have expired, and the rows cannot be read again ({why}). Use mode "
         f"overwrite-interval or upsert; or delete them from the table by hand, and then its property "
         f"{PREFIX}* with the key {before.key}"
@@ -134,7 +127,7 @@ def _brought(before: Sunk, new: NewRows, engine: Engine, table: Table) -> NewRow
 
 
 @dataclass(frozen=True)
-class KeepTask:
+class WriteKeptTask:
     """Writes what stays of files.
 
     Attributes
@@ -142,18 +135,18 @@ class KeepTask:
     files : tuple of StoredFile
     orders : tuple of (int or None)
         The number of the sort order of each.
-    gone : Positions
+    gone : RowPositions
         Rows of each file that go.
     fields : tuple of PartitionField
         Of the table's columns.
-    writer : FileWriter
+    writer : RowWriter
     """
 
     files: tuple[StoredFile, ...]
     orders: tuple[int | None, ...]
-    gone: Positions
+    gone: RowPositions
     fields: tuple[PartitionField, ...]
-    writer: FileWriter
+    writer: RowWriter
 
     def __call__(self, number: int) -> Iterator[pa.RecordBatch]:
         """Write what stays of a file, in as many files as it has partition values: of its own spec, one."""
@@ -165,33 +158,17 @@ class KeepTask:
         columns = pa.concat_tables([value_columns(self.fields, batch) for batch in batches])
         values = PartitionValues.of(columns)
         numbers = pa.array(values.numbers(columns, rows.num_rows))
-        writer = replace(self.writer, sort=(), sort_order_id=self.orders[number])
+        writer = self.writer.unsorted(self.orders[number])
         written = []
         for value, record in enumerate(values.records()):
             some = rows.filter(pc.equal(numbers, value))
             if some.num_rows:
-                written.append(writer.write(some, record, f"{APART}/{number:06d}-{value:06d}"))
+                written.append(writer.write_file(some, record, f"{APART}/{number:06d}-{value:06d}"))
         yield described(written)
 
 
-def write_kept(
-    engine: Engine,
-    table: Table,
-    files: Sequence[tuple[DataFile, int]],
-    gone: Positions,
-    fields: tuple[PartitionField, ...],
-    writer: FileWriter,
-) -> list[WrittenFile]:
-    """Write what stays of files.
-
-    Parameters
-    ----------
-    engine : Engine
-    table : pyiceberg.table.Table
-    files : sequence of (DataFile, int)
-        And how many rows of each stay.
-    gone, fields, writer
-        As for `KeepTask`.
+def write_kept(tried: SinkTry, files: Sequence[tuple[LiveFile, int]], gone: RowPositions) -> list[NewFile]:
+    """Write what stays of files: so many rows of each, without those that are `gone`.
 
     Raises
     ------
@@ -200,16 +177,14 @@ def write_kept(
     """
     if not files:
         return []
-    known = table.sort_orders()
-    orders = tuple(file.sort_order_id if file.sort_order_id in known else None for file, _ in files)
-    stored = tuple(StoredFile.of(file, table) for file, _ in files)
-    task = KeepTask(stored, orders, gone, fields, writer)
-    with engine.progress("keep"):
-        written = undescribed(engine.run(task, tasks=len(files), result=FILES_SCHEMA))
+    orders = tuple(file.sort_order for file, _ in files)
+    task = WriteKeptTask(tuple(file.stored for file, _ in files), orders, gone, tried.fields, tried.writer)
+    with tried.engine.progress("keep"):
+        written = undescribed(tried.engine.run(task, tasks=len(files), result=FILES_SCHEMA))
     rows, due = sum(file.rows for file in written), sum(rows for _, rows in files)
     if rows != due:
         raise VerificationError(
-            f"table {'.'.join(table.name())}: {due} rows were to stay of {len(files)} files, and {rows} did; "
+            f"table {tried.order.spec.table}: {due} rows were to stay of {len(files)} files, and {rows} did; "
             "nothing is committed. Run it again"
         )
     return written
@@ -224,40 +199,33 @@ _TASK_VALUES = 4_000_000
 _VALUE_BYTES = 32.0
 
 
-def resembling(
-    engine: Engine,
-    *,
-    table: Table,
-    schema: pa.Schema,
-    files: tuple[StoredFile, ...],
-    followed: Followed,
-    work: Storage,
-) -> int:
+def changed_rows(tried: SinkTry, descent: Descent, followed: Followed) -> int:
     """Count the rows which others have added that may be changed ones of a sink.
+
+    Rows that are gone were deleted or changed. A row that came is a changed one of them if it has the
+    identity of one: it is equal to it in the identifier fields of the table, where it has such; elsewhere in
+    a column in which no two rows of the sink are equal. Columns of real numbers and truths identify nothing.
+    Where no column identifies the rows of a sink, any row that came may be a changed one.
 
     Parameters
     ----------
-    engine : Engine
-    table : pyiceberg.table.Table
-    schema : pyarrow.Schema
-        Of the table.
-    files : tuple of StoredFile
-        Those of the descent.
+    tried : SinkTry
+    descent : Descent
     followed : Followed
         With rows that are lost, and new ones.
-    work : Storage
-        Where positions and blocks may wait.
     """
+    engine, schema, work = tried.engine, tried.new.schema, tried.write.work
+    files = tuple(file.stored for file in descent.files)
     kinds = (followed.mine, followed.lost, followed.new)
-    told = _identifier(table, schema)
+    told = tried.table.identifier
     identities = (told,) if told else tuple((field.name,) for field in schema if _identifies(field.type))
     rows = sum(len(at) for kind in kinds for at in kind.values())
     targets = max(engine.cores, -(-rows * len(identities) // _TASK_VALUES))
-    task = ResembleTask(
+    task = ChangedRowsTask(
         files,
         schema,
         identities,
-        tuple(Positions.kept(work.sub(f"resembling-{at}"), kind) for at, kind in enumerate(kinds)),
+        tuple(RowPositions.kept(work.sub(f"changed-{at}"), kind) for at, kind in enumerate(kinds)),
         targets,
     )
     twice, alike = np.zeros(len(identities), bool), np.zeros(len(identities), np.int64)
@@ -269,7 +237,7 @@ def resembling(
                 targets=targets,
                 reducer=task.compare,
                 result=_RESULT,
-                scratch=blocks_in_folder(work, "exchange-resembling", _VALUE_BYTES * rows * len(identities)),
+                scratch=blocks_in_folder(work, "exchange-changed", _VALUE_BYTES * rows * len(identities)),
             )
         for row in found.to_pylist():
             twice[row["identity"]] |= row["twice"]
@@ -281,18 +249,12 @@ def resembling(
     return int(alike[~twice].max())
 
 
-def _identifier(table: Table, schema: pa.Schema) -> tuple[str, ...]:
-    """The identifier fields of a table; none, if some are parts of nested columns."""
-    names = tuple(sorted(table.schema().identifier_field_names()))
-    return names if all(name in schema.names for name in names) else ()
-
-
 def _identifies(kind: pa.DataType) -> bool:
     return not (pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_nested(kind))
 
 
 @dataclass(frozen=True)
-class ResembleTask:
+class ChangedRowsTask:
     """Both halves of the exchange: values of each identity meet. Sources are the files.
 
     Attributes
@@ -301,7 +263,7 @@ class ResembleTask:
     schema : pyarrow.Schema
     identities : tuple of tuple of str
         Columns that together identify rows, or may.
-    positions : tuple of Positions
+    positions : tuple of RowPositions
         Per file, of the rows of the sink that are there; of those that are lost; and of new ones.
     targets : int
     """
@@ -309,7 +271,7 @@ class ResembleTask:
     files: tuple[StoredFile, ...]
     schema: pa.Schema
     identities: tuple[tuple[str, ...], ...]
-    positions: tuple[Positions, ...]
+    positions: tuple[RowPositions, ...]
     targets: int
 
     def route(self, number: int) -> Iterator[Routed]:

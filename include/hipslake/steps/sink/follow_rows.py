@@ -22,7 +22,7 @@ from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.steps.sink.source_rows import NewRows, runs_of
 from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.descent import Descent, Rewriting
+from hipslake.tables.protocol import Descent, Rewriting
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 _MOVED = pa.schema(

@@ -31,8 +31,9 @@ from hipslake.specs.partitioning import PartitionField
 from hipslake.sphere.intervals import Intervals
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import in_interval
-from hipslake.tables.iceberg.schemas import conformed
-from hipslake.tables.marks import same_digest
+from hipslake.tables.fitting import conformed
+from hipslake.tables.marks import SinkMark, same_digest
+from hipslake.tables.protocol import RowWriter, TableState, TableWrite
 from hipslake.tables.sink_order import CatalogRows, FileRows, SinkOrder
 from hipslake.versions.log import VersionLog
 
@@ -123,11 +124,12 @@ class NoRows:
         return iter(())
 
 
+@dataclass(frozen=True)
 class _RowsOfFiles:
-    def __init__(self, source: Source, schema: pa.Schema, tasks: tuple[tuple[Split, ...], ...]) -> None:
-        self._source = source
-        self._schema = schema
-        self._tasks = tasks
+    schema: pa.Schema
+    tasks: int
+    source: Source
+    splits: tuple[tuple[Split, ...], ...]
 
     @classmethod
     def of(cls, order: FileRows, engine: Engine) -> _RowsOfFiles:
@@ -142,19 +144,11 @@ class _RowsOfFiles:
         count = min(len(splits), most, max(1, -(-size // TASK_BYTES)))
         bounds = [len(splits) * task // count for task in range(count + 1)] if count else [0]
         tasks = tuple(tuple(splits[a:b]) for a, b in pairwise(bounds))
-        return cls(source, schema, tasks)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def tasks(self) -> int:
-        return len(self._tasks)
+        return cls(schema, len(tasks), source, tasks)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        for split in self._tasks[task]:
-            yield from self._source.read(split, self._schema, list(columns) or self._schema.names[:1])
+        for split in self.splits[task]:
+            yield from self.source.read(split, self.schema, list(columns) or self.schema.names[:1])
 
 
 def _inferred(source: Source, splits: Sequence[Split], engine: Engine) -> list[tuple[str, pa.Schema]]:
@@ -173,20 +167,15 @@ def _inferred(source: Source, splits: Sequence[Split], engine: Engine) -> list[t
 _INFERRED = pa.schema([("split", pa.int64()), ("schema", pa.binary())])
 
 
+@dataclass(frozen=True)
 class _RowsOfCatalog:
     """Rows of a version, along the curve."""
 
-    def __init__(
-        self,
-        order: CatalogRows,
-        schema: pa.Schema,
-        stretches: tuple[tuple[int, int], ...],
-        ordinal: int | None,
-    ) -> None:
-        self._order = order
-        self._schema = schema
-        self._stretches = stretches
-        self._ordinal = ordinal
+    schema: pa.Schema
+    tasks: int
+    rows: CatalogRows
+    stretches: tuple[tuple[int, int], ...]
+    ordinal: int | None
 
     @classmethod
     def of(cls, order: CatalogRows) -> _RowsOfCatalog:
@@ -215,29 +204,21 @@ class _RowsOfCatalog:
         stretches = tuple((found[a].start, found[b].stop) for a, b in zip(first, last, strict=True))
         if ordinal is not None and ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
             schema = schema.remove(schema.get_field_index(ROW_COLUMN))
-        return cls(order, schema, stretches, ordinal)
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    @property
-    def tasks(self) -> int:
-        return len(self._stretches)
+        return cls(schema, len(stretches), order, stretches, ordinal)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        catalog = Catalog.open(self._order.uri, self._order.version)
-        wanted = list(columns) or [self._schema.names[0]]
-        if self._ordinal is not None and ROW_COLUMN not in wanted:
+        catalog = Catalog.open(self.rows.uri, self.rows.version)
+        wanted = list(columns) or [self.schema.names[0]]
+        if self.ordinal is not None and ROW_COLUMN not in wanted:
             wanted.append(ROW_COLUMN)
-        selection: Selection = select(catalog.metadata, wanted, self._order.filters)
-        start, stop = self._stretches[task]
+        selection: Selection = select(catalog.metadata, wanted, self.rows.filters)
+        start, stop = self.stretches[task]
         for table in read_parts(
             catalog.storage, catalog.metadata, selection, Intervals.union([start], [stop])
         ):
-            if self._ordinal is not None:
+            if self.ordinal is not None:
                 ordinals = pc.shift_right(table[ROW_COLUMN], ORDINAL_SHIFT)
-                table = table.filter(pc.equal(ordinals, self._ordinal))
+                table = table.filter(pc.equal(ordinals, self.ordinal))
             yield from table.to_batches()
 
 
@@ -313,7 +294,7 @@ def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class Positions:
+class RowPositions:
     """Ascending positions of rows, by the number of the file or part; small, so that it travels with tasks.
 
     Attributes
@@ -328,7 +309,7 @@ class Positions:
     numbers: frozenset[int] = frozenset()
 
     @classmethod
-    def kept(cls, storage: Storage, by_number: Mapping[int, NDArray[np.int64]]) -> Positions:
+    def kept(cls, storage: Storage, by_number: Mapping[int, NDArray[np.int64]]) -> RowPositions:
         """Store positions in a folder."""
         for number, positions in by_number.items():
             table = pa.table({"position": np.sort(positions)})
@@ -350,8 +331,40 @@ class Positions:
         return positions
 
 
-NO_POSITIONS = Positions()
+NO_POSITIONS = RowPositions()
 
 
 def _name(number: int) -> str:
     return f"{number:08d}.arrow"
+
+
+@dataclass(frozen=True)
+class SinkTry:
+    """One try of a sink.
+
+    Attributes
+    ----------
+    order : SinkOrder
+    engine : Engine
+    table : TableState
+        As it is when the try begins.
+    before : SinkMark or None
+        What was sunk under the key of the order.
+    doubtful : bool
+        Whether some sink of that key may stand of which no more is known.
+    new : NewRows
+    fields : tuple of PartitionField
+        Of the table's columns.
+    write : TableWrite
+    writer : RowWriter
+    """
+
+    order: SinkOrder
+    engine: Engine
+    table: TableState
+    before: SinkMark | None
+    doubtful: bool
+    new: NewRows
+    fields: tuple[PartitionField, ...]
+    write: TableWrite
+    writer: RowWriter

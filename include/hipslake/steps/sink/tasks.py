@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
 
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
@@ -22,14 +20,11 @@ from hipslake.specs.table import TableMode
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
-from hipslake.steps.sink.source_rows import NewRows, Positions, runs_of, without
+from hipslake.steps.sink.source_rows import NewRows, RowPositions, SinkTry, runs_of, without
 from hipslake.storage.folder import Storage
-from hipslake.tables.iceberg.file_writer import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
-from hipslake.tables.iceberg.partition_fields import given_up
-from hipslake.tables.iceberg.schemas import arrow_schema
 from hipslake.tables.partition_values import ROWS, PartitionValues, value_columns
+from hipslake.tables.protocol import FILES_SCHEMA, LiveFile, NewFile, RowWriter, described, undescribed
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
-from hipslake.tables.sink_order import SinkOrder
 from hipslake.tables.stored_files import StoredFile, read_data_file
 from hipslake.tables.transforms import result_type
 
@@ -37,12 +32,12 @@ FILE_COLUMN = "_file"
 """The column that rows bear on their way to their task: the number of their file."""
 
 
-def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenFile]:
+def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewFile]:
     """Write the data files of a plan.
 
     Parameters
     ----------
-    task : WriteTask
+    task : WriteRowsTask
     engine : Engine
     work : Storage
         At the folder of the write, where blocks may wait.
@@ -69,7 +64,7 @@ def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenF
     return undescribed(found)
 
 
-def check_files(name: str, files: Sequence[WrittenFile], plan: ShufflePlan, rows: int) -> None:
+def check_files(name: str, files: Sequence[NewFile], plan: ShufflePlan, rows: int) -> None:
     """Check the files of a table `name` against the plan, and against the rows that there are.
 
     Raises
@@ -87,7 +82,7 @@ def check_files(name: str, files: Sequence[WrittenFile], plan: ShufflePlan, rows
 
 
 @dataclass(frozen=True)
-class WriteTask:
+class WriteRowsTask:
     """Both halves of the exchange that writes data files, and the task that writes them without one.
 
     Sources are the old files, then the parts of the new rows.
@@ -96,28 +91,43 @@ class WriteTask:
     ----------
     new : NewRows
     old : tuple of OldFile
-    dropped : Positions
+    dropped : RowPositions
         Rows of each part that are left out.
-    gone : Positions
+    gone : RowPositions
         Rows of each old file that are.
     fields : tuple of PartitionField
         Of the table's columns.
     values : PartitionValues
     plan : ShufflePlan
-    writer : FileWriter
+    writer : RowWriter
     written : Counter
         Rows written so far.
     """
 
     new: NewRows
     old: tuple[OldFile, ...]
-    dropped: Positions
-    gone: Positions
+    dropped: RowPositions
+    gone: RowPositions
     fields: tuple[PartitionField, ...]
     values: PartitionValues
     plan: ShufflePlan
-    writer: FileWriter
+    writer: RowWriter
     written: Counter
+
+    @classmethod
+    def of(cls, tried: SinkTry, plan: SinkPlan, replaced: Replaced) -> WriteRowsTask:
+        """The task of a plan."""
+        return cls(
+            tried.new,
+            plan.old,
+            replaced.dropped,
+            replaced.gone,
+            tried.fields,
+            plan.values,
+            plan.shuffle,
+            tried.writer,
+            tried.engine.counter(),
+        )
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the rows of a source to the tasks of their files."""
@@ -168,7 +178,7 @@ class WriteTask:
                 written.append(self._write(rows.slice(start, stop - start), value, name))
         yield described(written)
 
-    def bytes_by_task(self, files: Sequence[WrittenFile]) -> tuple[int, ...]:
+    def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
         """The bytes that each task has written, told by the names of its files."""
         total = [0] * self.plan.tasks
         for file in files:
@@ -176,8 +186,8 @@ class WriteTask:
             total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
         return tuple(total)
 
-    def _write(self, rows: pa.Table, value: int, name: str) -> WrittenFile:
-        written = self.writer.write(rows, self._records[value], name)
+    def _write(self, rows: pa.Table, value: int, name: str) -> NewFile:
+        written = self.writer.write_file(rows, self._records[value], name)
         self.written.add(rows.num_rows)
         return written
 
@@ -269,36 +279,16 @@ class SinkPlan:
         return sum(file.rows for file in self.old)
 
 
-def plan_sink(
-    order: SinkOrder,
-    engine: Engine,
-    table: Table,
-    fields: tuple[PartitionField, ...],
-    counted: Counted,
-    replaced: Replaced,
-    parts: int,
-) -> SinkPlan:
-    """Plan the files of a sink.
-
-    Parameters
-    ----------
-    order : SinkOrder
-    engine : Engine
-    table : pyiceberg.table.Table
-    fields : tuple of PartitionField
-        Of the table's columns.
-    counted : Counted
-    replaced : Replaced
-    parts : int
-        In which the new rows are read.
-    """
+def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
+    """Plan the files of a sink, from what was counted and what goes."""
+    order, engine = tried.order, tried.engine
     counts = counted.values
     kinds = None if counts is None else counts.drop_columns([ROWS, SOURCE])
-    stay = _partition_rows([file for file, _ in replaced.partly], table, fields)
+    stay = _partition_rows([file for file, _ in replaced.partly], tried)
     values = PartitionValues.of(stay if kinds is None else pa.concat_tables([stay, kinds]))
     number = values.numbers(stay, len(replaced.partly))
     old = tuple(
-        OldFile(StoredFile.of(file, table), rows, int(value))
+        OldFile(file.stored, rows, int(value))
         for (file, rows), value in zip(replaced.partly, number, strict=True)
     )
     source = np.arange(len(old), dtype=np.int64)
@@ -313,7 +303,7 @@ def plan_sink(
         partition=order.spec.partition,
         upsert=order.spec.mode is TableMode.UPSERT,
         key=order.spec.key,
-        sources=len(old) + parts,
+        sources=len(old) + tried.new.rows.tasks,
         row_bytes=counted.row_bytes,
         target_bytes=order.spec.target_file_size.value,
         cores=engine.cores,
@@ -322,19 +312,17 @@ def plan_sink(
     return SinkPlan(values, shuffle, old)
 
 
-def _partition_rows(files: list[DataFile], table: Table, fields: tuple[PartitionField, ...]) -> pa.Table:
+def _partition_rows(files: Sequence[LiveFile], tried: SinkTry) -> pa.Table:
     """The partition values of files as rows, of the types that those of new rows have."""
-    schema = arrow_schema(table.schema())
     found = {}
-    gone = given_up(table.spec(), table.schema())
-    positions = [at for at in range(len(table.spec().fields)) if at not in gone]
-    for number, (at, field) in enumerate(zip(positions, fields, strict=True)):
-        kind = result_type(field, schema.field(field.column).type)
+    partitions = [file.partition for file in files]
+    for at, field in enumerate(tried.fields):
+        kind = result_type(field, tried.table.schema.field(field.column).type)
         kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-        values = [file.partition[at] for file in files]
+        values = [partition[at] for partition in partitions]
         if pa.types.is_temporal(kind):
             plain = pa.int32() if kind.bit_width == 32 else pa.int64()
-            found[str(number)] = pa.array(values, plain).view(kind)
+            found[str(at)] = pa.array(values, plain).view(kind)
         else:
-            found[str(number)] = pa.array(values, kind)
+            found[str(at)] = pa.array(values, kind)
     return pa.table(found)

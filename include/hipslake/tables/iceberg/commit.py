@@ -8,8 +8,6 @@ be applied to others.
 from __future__ import annotations
 
 import logging
-import random
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -34,6 +32,7 @@ from pyiceberg.table.update.snapshot import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from hipslake.errors import ConflictError, PlanError, StorageError
+from hipslake.storage.backoff import wait_for_others
 from hipslake.tables.iceberg.catalogs import (
     CATALOG_FAILURES,
     manifests_of,
@@ -52,7 +51,7 @@ log = logging.getLogger(__name__)
 
 TRIES = 100
 _LOOKS = 5  # for a commit of which the catalog did not say whether it stands
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0  # seconds
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
 
 Check = Callable[[Table], None]
 
@@ -107,17 +106,6 @@ class Committed:
     table: Table
     snapshot_id: int
     attempts: int
-
-
-def replace_files(
-    catalog: Catalog, name: str, added: Sequence[WrittenFile], removed: Sequence[DataFile], write_id: str
-) -> Committed:
-    """Put files in the place of others that hold the same rows: one atomic snapshot, as of a compaction.
-
-    A concurrent append survives. Errors as of `commit`: a `ConflictError` where one of the files to be
-    removed is gone by then.
-    """
-    return commit(catalog, name, Change(ChangeKind.REPLACE, write_id, added, removed))
 
 
 def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda table: None) -> Committed:
@@ -194,7 +182,7 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
             found = snapshot_of(table, change.write_id)
             snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
             return Committed(table, snapshot, attempt)
-        time.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
+        wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
     raise ConflictError(f"table {name}: others committed first {TRIES} times; try again later")
 
 
@@ -228,7 +216,7 @@ def looked_for(catalog: Catalog, name: str, stands: Callable[[Table], bool]) -> 
         The table is gone.
     """
     for look in range(_LOOKS):
-        time.sleep(_FIRST_WAIT * 2**look)
+        wait_for_others(look + 1, first=FIRST_WAIT, longest=LONGEST_WAIT)
         with suppress(StorageError):  # it may answer the next time
             if stands(open_table(catalog, name)):
                 return True

@@ -25,12 +25,11 @@ from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partitioning import SortField
-from hipslake.specs.table import IcebergSpec
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.iceberg.catalogs import check_writable, open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
-from hipslake.tables.iceberg.data_files import WrittenFile, check_no_delete_files, live_files
+from hipslake.tables.iceberg.data_files import WrittenFile, check_no_delete_files, live_files, stored_file
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.partition_fields import sort_fields
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
@@ -120,22 +119,16 @@ class IcebergAccess:
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
         written = self.writer.write(rows, dict(self.partitions)[partition], f"{name}{by}")
-        return NewFile(
-            path=written.path,
-            partition=partition,
-            rows=written.rows,
-            bytes=written.bytes,
-            details=written.model_dump_json(),
-        )
+        return written.described(partition)
 
 
-class IcebergTable:
+class IcebergCompaction:
     """A table at its newest snapshot.
 
     Parameters
     ----------
-    spec : IcebergSpec
-    warehouse, name : str
+    catalog : pyiceberg.catalog.Catalog
+    name : str
     run : Storage
         The run folder, which remembers the writes of all attempts.
     by : ClusterMark, optional
@@ -149,13 +142,11 @@ class IcebergTable:
         Another engine has written delete files.
     """
 
-    def __init__(
-        self, spec: IcebergSpec, warehouse: str, name: str, run: Storage, by: ClusterMark | None = None
-    ) -> None:
+    def __init__(self, catalog: Catalog, name: str, run: Storage, by: ClusterMark | None = None) -> None:
         self._run = run
         self._by = by
         self._name = name
-        self._catalog: Catalog = open_catalog(spec, warehouse)
+        self._catalog = catalog
         open_table(self._catalog, name)
         for path in sweep_writes(self._catalog, name):
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
@@ -255,7 +246,7 @@ class IcebergTable:
     def _access(self, write_id: str) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         writer = FileWriter.of(self._table, self._sort, write_id)
-        stored = (StoredFile.of(file, self._table) for file in self._live)
+        stored = (stored_file(file, self._table) for file in self._live)
         partial = tuple(file for file in stored if file.constants)
         return IcebergAccess(writer, tuple(sorted(partitions.items())), partial)
 
@@ -290,7 +281,7 @@ class IcebergTable:
 class IcebergRewrite:
     """Files that are to replace others."""
 
-    def __init__(self, table: IcebergTable, write_id: str, beating: Heartbeat) -> None:
+    def __init__(self, table: IcebergCompaction, write_id: str, beating: Heartbeat) -> None:
         self._of = table
         self._write_id = write_id
         self._beating = beating

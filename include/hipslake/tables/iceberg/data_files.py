@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
 from pyiceberg.partitioning import PartitionSpec
@@ -18,6 +17,8 @@ from pyiceberg.types import IcebergType, PrimitiveType
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
 from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
+from hipslake.tables.protocol import NewFile
+from hipslake.tables.stored_files import StoredFile
 
 
 class WrittenFile(Frozen):
@@ -40,6 +41,11 @@ class WrittenFile(Frozen):
     lower_bounds: dict[int, str]
     upper_bounds: dict[int, str]
     split_offsets: tuple[int, ...]
+
+    def described(self, partition: str = "") -> NewFile:
+        """The file as the table protocol has it."""
+        details = self.model_dump_json()
+        return NewFile(path=self.path, partition=partition, rows=self.rows, bytes=self.bytes, details=details)
 
     def to_data_file(self, table: Table) -> DataFile:
         """The entry of a table's manifest."""
@@ -88,16 +94,6 @@ def _decoded(values: tuple[str | None, ...], spec: PartitionSpec, schema: Schema
 
 def _from_hex(bounds_by_id: dict[int, str]) -> dict[int, bytes]:
     return {number: bytes.fromhex(value) for number, value in bounds_by_id.items()}
-
-
-def arrow_internal(array: pa.Array) -> list[Any]:
-    """Values of an Arrow array as records of Iceberg hold them."""
-    kind = array.type
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    elif pa.types.is_temporal(kind):
-        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
-    return array.to_pylist()  # type: ignore[no-any-return]
 
 
 def live_files(table: Table, snapshot: Snapshot | None = None) -> list[DataFile]:
@@ -160,24 +156,27 @@ def null_count(file: DataFile, schema: Schema, column: str) -> int | None:
     return (file.null_value_counts or {}).get(schema.find_field(column).field_id)
 
 
-def bounds_table(files: list[DataFile], schema: Schema, columns: list[str]) -> pa.Table:
-    """What is known of files: path, partition spec, rows, bytes, and the bounds of some columns.
+def stored_file(file: DataFile, table: Table) -> StoredFile:
+    """What tasks need to read a file of a manifest entry; files that count the values of a column have it.
 
-    Returns
-    -------
-    pyarrow.Table
-        `path`, `spec_id`, `rows`, `bytes`, then `<column>.lower`, `<column>.upper`, `<column>.nulls` for
-        each.
+    Raises
+    ------
+    PlanError
+        It is no Parquet file.
     """
-    found: dict[str, Any] = {
-        "path": [file.file_path for file in files],
-        "spec_id": pa.array([file.spec_id for file in files], pa.int32()),
-        "rows": pa.array([file.record_count for file in files], pa.int64()),
-        "bytes": pa.array([file.file_size_in_bytes for file in files], pa.int64()),
-    }
-    for column in columns:
-        known = [bounds(file, schema, column) for file in files]
-        found[f"{column}.lower"] = [pair[0] if pair else None for pair in known]
-        found[f"{column}.upper"] = [pair[1] if pair else None for pair in known]
-        found[f"{column}.nulls"] = pa.array([null_count(file, schema, column) for file in files], pa.int64())
-    return pa.table(found)
+    if file.file_format != FileFormat.PARQUET:
+        raise PlanError(
+            f"table {'.'.join(table.name())}: {file.file_path} is an {file.file_format.value} file, and "
+            "only Parquet is read; have the engine that wrote it rewrite it (in Spark: set "
+            "write.format.default to parquet, then CALL system.rewrite_data_files)"
+        )
+    counted = file.value_counts or {}
+    spec = table.specs()[file.spec_id]
+    return StoredFile(
+        file.file_path,
+        tuple(
+            (field.source_id, file.partition[at])
+            for at, field in enumerate(spec.fields)
+            if str(field.transform) == "identity" and field.source_id not in counted
+        ),
+    )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
@@ -29,75 +30,33 @@ from hipslake.tables.iceberg.snapshot_history import (
     write_of,
 )
 from hipslake.tables.iceberg.stored_marks import tells_rows_apart, writes_alone
-from hipslake.tables.marks import Sunk
+from hipslake.tables.marks import SinkMark
+from hipslake.tables.protocol import Rewriting
 from hipslake.versions.write_id import is_write_id
 
 
-@dataclass(frozen=True)
-class Rewriting:
-    """A commit of ours that replaced or removed files with rows that are followed, or a change by others.
-
-    Attributes
-    ----------
-    snapshot_id : int
-        Of a change by others the last one.
-    ours : bool
-        Whether it was made by this library.
-    removed, added : tuple of int
-        Numbers of files. Of a commit of ours only those that may hold rows that are followed; of others
-        none that they have taken over from another write of ours (cherry-picked, say).
-    """
-
-    snapshot_id: int
-    ours: bool
-    removed: tuple[int, ...]
-    added: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Descent:
-    """From the files in which the rows of a write are found first, to those that the table has now.
-
-    Attributes
-    ----------
-    files : tuple of DataFile
-        All that have to be read, by number.
-    first : tuple of int
-        Files to begin with: all rows of them are those of the write, or they are among them.
-    whole : bool
-        Which of both. If not, it has to be known from elsewhere which rows the write brought.
-    rewritings : tuple of Rewriting
-        In the order of time.
-    live : frozenset of int
-        Files that the table has now.
-    suspects : tuple of int
-        Files of others among those of the oldest snapshot, if that is not the one which brought the rows:
-        they may hold changed ones.
-    """
-
-    files: tuple[DataFile, ...]
-    first: tuple[int, ...]
-    whole: bool
-    rewritings: tuple[Rewriting, ...]
-    live: frozenset[int]
-    suspects: tuple[int, ...] = ()
-
-
-def descent_of(table: Table, sunk: Sunk, *, full: bool = False) -> Descent:
+def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> tuple[list[DataFile], dict[str, Any]]:
     """Find the way of the rows of a sink, as far back as there are snapshots.
 
     Parameters
     ----------
     table : pyiceberg.table.Table
-    sunk : Sunk
+    sunk : SinkMark
     full : bool
         Whether all that others have added since counts too, in whatever files. That is needed if rows have
         left the table: they may have come back, or been changed.
+
+    Returns
+    -------
+    list of DataFile
+        Those of the `Descent`.
+    dict
+        Its other attributes.
     """
     history = _FilesOfSnapshots(table)
     line = list(reversed(History(table).ancestors))
     if not line:
-        return Descent((), (), True, (), frozenset())
+        return [], {"first": (), "whole": True, "rewritings": (), "live": frozenset()}
     begin = next((at for at, each in enumerate(line) if _has_files_of(history.of(each), sunk.write)), 0)
     is_told = begin > 0 or summary_of(line[0]).get(WRITE_PROPERTY) == sunk.write
     files = list(history.of(line[begin]).values())
@@ -131,7 +90,13 @@ def descent_of(table: Table, sunk: Sunk, *, full: bool = False) -> Descent:
         followed = (followed - taken) | {file.file_path for file in came}
     now = history.of(line[-1])
     live = frozenset(number for number, file in enumerate(numbers.files) if file.file_path in now)
-    return Descent(tuple(numbers.files), first, whole, tuple(rewritings), live, suspects)
+    return numbers.files, {
+        "first": first,
+        "whole": whole,
+        "rewritings": tuple(rewritings),
+        "live": live,
+        "suspects": suspects,
+    }
 
 
 def _is_by_us(snapshot: Snapshot) -> bool:

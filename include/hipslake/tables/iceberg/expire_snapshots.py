@@ -8,8 +8,6 @@ sweeps the table.
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -21,9 +19,9 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from hipslake.errors import ConflictError, StorageError
-from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum import Retention
 from hipslake.storage.addresses import normal_address
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import (
     CATALOG_FAILURES,
@@ -33,7 +31,7 @@ from hipslake.tables.iceberg.catalogs import (
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.commit import asked_once, looked_for
+from hipslake.tables.iceberg.commit import FIRST_WAIT, LONGEST_WAIT, asked_once, looked_for
 from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
@@ -47,24 +45,13 @@ from hipslake.tables.iceberg.write_folders import (
     oldest_logged,
     sweep_writes,
 )
+from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.write_id import write_time
 
 log = logging.getLogger(__name__)
 
 TRIES = 30
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 5.0  # seconds
-
-
-class TableVacuumOutcome(Frozen):
-    """What a vacuum of a table did; a dry run: what it would have done."""
-
-    dry_run: bool
-    kept: tuple[int, ...]  # ids of the snapshots that can be read, from old to new
-    expired: tuple[int, ...]  # and of those that went
-    files: int = 0  # that were deleted
-    bytes: int = 0
-    swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
 
 
 def vacuum_table(
@@ -114,7 +101,7 @@ def vacuum_table(
             if not gone or _dropped(catalog, table, write_id, gone, beating):
                 break
             log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
-            time.sleep(min(_FIRST_WAIT * 2 ** (attempt - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
+            wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
             before = table = open_table(catalog, name)
             gone = _expired(table, retention, now, but=write_id)
         else:

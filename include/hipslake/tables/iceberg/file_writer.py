@@ -7,7 +7,6 @@ readers may else skip files that hold some.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,7 +35,9 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.partition_fields import given_up, sort_order
-from hipslake.tables.iceberg.schemas import NAME_MAPPING, arrow_schema, with_name_mapping
+from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.protocol import NewFile
+from hipslake.tables.stored_files import NAME_MAPPING
 from hipslake.tables.transforms import partition_values
 
 DATA = "data"
@@ -197,6 +198,14 @@ class FileWriter:
             split_offsets=tuple(told["split_offsets"]),
         )
 
+    def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
+        """As `write`."""
+        return self.write(rows, partition, name).described()
+
+    def unsorted(self, sort_order: int | None) -> FileWriter:
+        """The same, for rows that are in the sort order of this number already."""
+        return replace(self, sort=(), sort_order_id=sort_order)
+
     def _bounds_of_times(
         self, footer: pq.FileMetaData, timed: Mapping[int, StatisticsCollector]
     ) -> tuple[dict[int, bytes], dict[int, bytes]]:
@@ -289,17 +298,3 @@ def _is_bounded_time(column: StatisticsCollector) -> bool:
 
 def _hex(values: dict[int, bytes] | None) -> dict[int, str]:
     return {number: value.hex() for number, value in (values or {}).items()}
-
-
-def described(files: list[WrittenFile]) -> pa.RecordBatch:
-    """Files as rows that a task gives its engine."""
-    return pa.record_batch([[file.model_dump_json() for file in files]], schema=FILES_SCHEMA)
-
-
-def undescribed(rows: pa.Table) -> list[WrittenFile]:
-    """The inverse of `described`, sorted by path."""
-    files = [WrittenFile.model_validate(json.loads(text)) for text in rows["file"].to_pylist()]
-    return sorted(files, key=lambda file: file.path)
-
-
-FILES_SCHEMA = pa.schema([("file", pa.string())])

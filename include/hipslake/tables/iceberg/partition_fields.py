@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pyarrow as pa
 from pydantic import ValidationError
 from pyiceberg.partitioning import PARTITION_FIELD_ID_START, UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.partitioning import PartitionField as IcebergField
@@ -17,44 +16,9 @@ from pyiceberg.transforms import parse_transform
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.specs.partitioning import PartitionField, SortField
 from hipslake.specs.table import TableSpec
+from hipslake.tables.fitting import in_table
 from hipslake.tables.iceberg.schemas import arrow_schema
 from hipslake.tables.transforms import result_type
-
-
-def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
-    """Look whether partition, sort order, key and interval name columns of the rows, of types that will do.
-
-    Raises
-    ------
-    SchemaMismatchError
-        There is no such column.
-    SpecError
-        A transform has no meaning for its column's type.
-    """
-    columns = ", ".join(stored.names)
-    fields = [("partition", f) for f in spec.partition] + [("sort", f.field) for f in spec.sort]
-    named = [(what, field.column) for what, field in fields]
-    named += [("key", name) for name in spec.key]
-    named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
-    named += [("interval", name) for name in (spec.interval,) if name]
-    for what, name in named:
-        if name not in stored.names:
-            raise SchemaMismatchError(f"{what}: the rows have no column {name!r}; they have {columns}")
-    if last_by := spec.duplicates.last_by:
-        kind = stored.field(last_by).type
-        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
-            raise SpecError(
-                f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
-                "number, a time or a text"
-            )
-    for _, field in fields:
-        result_type(in_table(field), stored.field(field.column).type)
-    for field in spec.partition:
-        if field.name != field.column and field.name in stored.names:
-            raise SchemaMismatchError(
-                f"partition: the field of {field} is called {field.name!r}, and so is a column; rename "
-                "the column"
-            )
 
 
 def check_partition(table: Table, spec: TableSpec) -> None:
@@ -73,11 +37,6 @@ def check_partition(table: Table, spec: TableSpec) -> None:
             f"{', '.join(wanted) or 'nothing'}; write into the spec what the table has, or sink into "
             "another table"
         )
-
-
-def in_table(field: PartitionField) -> PartitionField:
-    """A field as the table sees it: a pixel is a column there."""
-    return PartitionField.parse(f"{field.iceberg_transform}({field.column})")
 
 
 def partition_spec(fields: tuple[PartitionField, ...], schema: Schema) -> PartitionSpec:

@@ -26,22 +26,18 @@ from hipslake.tables.iceberg.snapshot_history import (
     place_of,
     summary_of,
 )
-from hipslake.tables.marks import SnapshotPlace, Sunk, packed, unpacked
+from hipslake.tables.marks import KEPT, PREFIX, SinkMark, SnapshotPlace, packed, spec_of, unpacked
 
 Model = TypeVar("Model", bound=Frozen)
 
-PREFIX = "hipslake.sunk."
 OLDER = "hipslake.sunk-older."
 """Properties: the older sinks of a spec, packed."""
 EARLIER = "hipslake.sunk-earlier."
 """Properties that are not written any more: intervals of older sinks, of which nothing else is known."""
 KEY_PROPERTY = "hipslake.sink"
 """In the summary of a snapshot: the key of the sink that made it."""
-SUNK_PROPERTY = "hipslake.sunk"
+MARK_PROPERTY = "hipslake.sunk"
 """In the summary of a snapshot: the sink that made it, whole, since properties of the table can be newer."""
-
-KEPT = 400
-"""So many sinks a table keeps one by one: a year of nights."""
 
 
 class Earlier(Frozen):
@@ -66,7 +62,7 @@ class PropertyChange(NamedTuple):
     removed: tuple[str, ...] = ()
 
 
-def sunk_properties(table: Table, sunk: Sunk) -> PropertyChange:
+def mark_properties(table: Table, sunk: SinkMark) -> PropertyChange:
     """What a commit of a sink changes: one property per key, so that sinks do not overwrite each other's.
 
     Where there are too many of them, the oldest are packed together.
@@ -84,9 +80,9 @@ def true_properties(table: Table) -> PropertyChange:
     return _change(table, _standing_of_all(table))
 
 
-def _standing_of_all(table: Table) -> dict[str, Sunk]:
+def _standing_of_all(table: Table) -> dict[str, SinkMark]:
     """By key; with those keys of which some sink may stand, here or where a branch takes the table to."""
-    standing, found = StandingSinks(table), {}
+    standing, found = StoredMarks(table), {}
     for key in standing.keys:
         each = standing.of(key)
         if each is None:
@@ -98,11 +94,11 @@ def _standing_of_all(table: Table) -> dict[str, Sunk]:
     return found
 
 
-def _change(table: Table, sinks: Mapping[str, Sunk]) -> PropertyChange:
+def _change(table: Table, sinks: Mapping[str, SinkMark]) -> PropertyChange:
     """What makes the properties of a table tell of some sinks: the newest one by one, the others packed."""
     by_age = sorted((each for each in sinks.values() if each.write and not each.whole), key=_age)
     old = by_age[: max(0, len(by_age) - KEPT)]
-    packs: dict[str, list[Sunk]] = {}
+    packs: dict[str, list[SinkMark]] = {}
     for each in old:
         packs.setdefault(OLDER + _digest(spec_of(each.key)), []).append(each)
     told = {name: packed(each) for name, each in packs.items()}
@@ -116,12 +112,12 @@ def _change(table: Table, sinks: Mapping[str, Sunk]) -> PropertyChange:
     ours = {
         name
         for name, text in table.properties.items()
-        if name.startswith(OLDER) or (name.startswith(PREFIX) and _read(Sunk, text) is not None)
+        if name.startswith(OLDER) or (name.startswith(PREFIX) and _read(SinkMark, text) is not None)
     }
     return PropertyChange(put, tuple(sorted(ours - told.keys())))
 
 
-class StandingSinks:
+class StoredMarks:
     """The sinks that the current snapshot of a table descends from; cheap to ask for many keys.
 
     Parameters
@@ -138,8 +134,8 @@ class StandingSinks:
                 self._by_key.setdefault(key, snapshot)
 
     @cached_property
-    def _older(self) -> dict[str, Sunk]:
-        found: dict[str, Sunk] = {}
+    def _older(self) -> dict[str, SinkMark]:
+        found: dict[str, SinkMark] = {}
         for name, text in self._table.properties.items():
             if name.startswith(OLDER):
                 found |= unpacked(text, name)
@@ -148,15 +144,21 @@ class StandingSinks:
     @property
     def keys(self) -> list[str]:
         """Those of all sinks that properties or snapshots tell of."""
-        told = (_read(Sunk, text) for name, text in self._table.properties.items() if name.startswith(PREFIX))
+        told = (
+            _read(SinkMark, text) for name, text in self._table.properties.items() if name.startswith(PREFIX)
+        )
         single = (each.key for each in told if each is not None)
         return list(dict.fromkeys([*single, *self._older, *self._by_key]))
+
+    def was_sunk_earlier(self, key: str, start: datetime | None) -> bool:
+        """Whether there was a sink of a key, of an interval, that is too old to be kept by itself."""
+        return was_sunk_earlier(self._table, key, start)
 
     def is_told(self, key: str) -> bool:
         """Whether a property tells of a key."""
         return _name(key) in self._table.properties or key in self._older
 
-    def of(self, key: str) -> Sunk | None:
+    def of(self, key: str) -> SinkMark | None:
         """What stands of what was sunk under a key.
 
         None if nothing was, or was rolled back; or it is so old that no more than that is known.
@@ -185,7 +187,7 @@ class StandingSinks:
         told = self._told(key) or self._of_snapshot(key)
         return next_place(self._table) if told is None else told.since or START
 
-    def trace_of(self, key: str) -> Sunk | None:
+    def trace_of(self, key: str) -> SinkMark | None:
         """What is to be kept of a key of which no sink is known to stand; None if none can come to light."""
         told, since = self._told(key), self._since(key)
         if told is None or since is None:
@@ -193,7 +195,7 @@ class StandingSinks:
         doubtful = self.may_stand(key)
         if not doubtful and not any(place_of(each) >= since for each in self._history.left):
             return None
-        return Sunk(
+        return SinkMark(
             key=key,
             fingerprint="",
             content="",
@@ -206,11 +208,11 @@ class StandingSinks:
             since=since,
         )
 
-    def _told(self, key: str) -> Sunk | None:
+    def _told(self, key: str) -> SinkMark | None:
         """What a property says."""
         text = self._table.properties.get(_name(key))
         try:
-            return self._older.get(key) if text is None else Sunk.model_validate_json(text)
+            return self._older.get(key) if text is None else SinkMark.model_validate_json(text)
         except ValidationError as error:
             raise PlanError(
                 f"table {'.'.join(self._table.name())}: property {_name(key)!r} does not say what was sunk "
@@ -224,7 +226,7 @@ class StandingSinks:
             return None if told is None else told.since
         return START if told.replaced is not None or key in self._older else None
 
-    def instead_of(self, told: Sunk) -> Sunk | None:
+    def instead_of(self, told: SinkMark) -> SinkMark | None:
         """The sink that stands, where a property tells of one of its key."""
         found = self._of_snapshot(told.key)
         if found is not None and not found.fingerprint:
@@ -242,12 +244,12 @@ class StandingSinks:
         # Its snapshot has expired: it stands, unless a later sink of the key does.
         return found if found is not None and _age(found) > _age(told) else told
 
-    def _of_snapshot(self, key: str) -> Sunk | None:
+    def _of_snapshot(self, key: str) -> SinkMark | None:
         """What a snapshot tells; of one that does not say it all, the rows, not what they were made from."""
         if key not in self._by_key:
             return None
         summary = summary_of(self._by_key[key])
-        return _read(Sunk, summary.get(SUNK_PROPERTY, "")) or Sunk(
+        return _read(SinkMark, summary.get(MARK_PROPERTY, "")) or SinkMark(
             key=key,
             fingerprint="",
             content="",
@@ -258,14 +260,14 @@ class StandingSinks:
 
 def writes_alone(table: Table) -> set[str]:
     """The writes of sinks whose files hold the rows of that write only."""
-    standing = StandingSinks(table)
+    standing = StoredMarks(table)
     found = (standing.of(key) for key in standing.keys)
     return {each.write for each in found if each is not None and each.alone}
 
 
 def tells_rows_apart(snapshot: Snapshot) -> bool:
     """Whether a snapshot is of a sink whose own rows lie in other files than those that it kept."""
-    told = _read(Sunk, summary_of(snapshot).get(SUNK_PROPERTY, ""))
+    told = _read(SinkMark, summary_of(snapshot).get(MARK_PROPERTY, ""))
     return told is not None and told.alone is True
 
 
@@ -310,14 +312,9 @@ def _read(model: type[Model], text: str) -> Model | None:
         return None
 
 
-def _age(sunk: Sunk) -> tuple[str, float, str]:
+def _age(sunk: SinkMark) -> tuple[str, float, str]:
     """Ascending with the time of the sink."""
     return sunk.write.partition("-")[0], sunk.at.timestamp() if sunk.at else 0.0, sunk.key
-
-
-def spec_of(key: str) -> str:
-    """The name of the spec of a sink, by its key."""
-    return key.partition("/")[0]
 
 
 def _name(key: str) -> str:

@@ -22,6 +22,7 @@ from sqlalchemy.exc import IntegrityError
 from hipslake.errors import ConflictError
 from hipslake.specs.table import TableSpec
 from hipslake.storage.folder import Storage
+from hipslake.tables.fitting import check_fields
 from hipslake.tables.iceberg.catalogs import (
     check_writable,
     find_table,
@@ -31,7 +32,7 @@ from hipslake.tables.iceberg.catalogs import (
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.partition_fields import check_fields, check_partition, partition_spec, sort_order
+from hipslake.tables.iceberg.partition_fields import check_partition, partition_spec, sort_order
 from hipslake.tables.iceberg.schemas import iceberg_schema, iceberg_type, missing_columns
 
 log = logging.getLogger(__name__)
