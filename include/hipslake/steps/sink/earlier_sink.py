@@ -31,8 +31,8 @@ from hipslake.steps.sink.source_rows import (
     RowPositions,
     SinkTry,
     rows_of,
-    runs_of,
     standing_version,
+    to_targets,
     without,
 )
 from hipslake.tables.marks import PREFIX, SinkMark
@@ -65,7 +65,7 @@ def follow_sink(tried: SinkTry, before: SinkMark) -> tuple[Descent, Followed]:
     table, force = tried.table, tried.order.force
     descent = table.descent(before)
     brought = None if descent.whole else _brought(tried, before)
-    followed = _followed(tried, before, descent, brought)
+    followed = follow_rows(tried, before, descent, brought)
     if followed.found != before.rows and not force:
         raise PlanError(
             f"{_of(tried, before)}, and {before.rows - followed.found} of its {before.rows} rows are not in "
@@ -76,7 +76,7 @@ def follow_sink(tried: SinkTry, before: SinkMark) -> tuple[Descent, Followed]:
     if not followed.lost:
         return descent, followed
     descent = table.descent(before, full=True)
-    followed = _followed(tried, before, descent, brought, name="follow-fully")
+    followed = follow_rows(tried, before, descent, brought, name="follow-fully")
     if force or not followed.lost or not followed.new:
         return descent, followed
     if came := changed_rows(tried, descent, followed):
@@ -88,21 +88,6 @@ def follow_sink(tried: SinkTry, before: SinkMark) -> tuple[Descent, Followed]:
             "told. If they are not, set force; if they are, delete them from the table first"
         )
     return descent, followed
-
-
-def _followed(
-    tried: SinkTry, before: SinkMark, descent: Descent, brought: NewRows | None, name: str = "follow"
-) -> Followed:
-    return follow_rows(
-        tried.engine,
-        files=tuple(file.stored for file in descent.files),
-        rows=sum(file.rows for file in descent.files) + (0 if descent.whole else before.rows),
-        schema=tried.new.schema,
-        descent=descent,
-        brought=brought,
-        work=tried.write.work,
-        name=name,
-    )
 
 
 def _of(tried: SinkTry, before: SinkMark) -> str:
@@ -299,11 +284,9 @@ class ChangedRowsTask:
                     null = pc.is_null(column).to_numpy(zero_copy_only=False)
                     low[null] = high[null] = 0
             target = (high % np.uint64(self.targets)).astype(np.int64)
-            order = np.argsort(target, kind="stable")
-            parts = [np.full(len(order), identity), np.full(len(order), kind), low[order], high[order]]
+            parts = [np.full(len(low), identity), np.full(len(low), kind), low, high]
             routed = pa.RecordBatch.from_arrays([pa.array(part) for part in parts], schema=_ROUTED)
-            for start, stop in runs_of(target[order]):
-                yield int(target[order[start]]), routed.slice(start, stop - start)
+            yield from to_targets(routed, target)
 
     def compare(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Look whether values come twice in the sink, and how many new rows have one of a lost row."""

@@ -9,7 +9,7 @@ another's match; that is no loss, as nobody can tell them apart.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.clustering.checksum import row_hashes
-from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
-from hipslake.steps.sink.source_rows import NewRows, runs_of
-from hipslake.storage.folder import Storage
-from hipslake.tables.protocol import Descent, Rewriting
+from hipslake.steps.sink.source_rows import NewRows, SinkTry, to_targets
+from hipslake.tables.marks import SinkMark
+from hipslake.tables.protocol import Descent
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 _MOVED = pa.schema(
@@ -70,55 +70,39 @@ class Followed(NamedTuple):
 
 
 def follow_rows(
-    engine: Engine,
-    *,
-    files: tuple[StoredFile, ...],
-    rows: int,
-    schema: pa.Schema,
-    descent: Descent,
-    brought: NewRows | None,
-    work: Storage,
-    name: str = "follow",
+    tried: SinkTry, before: SinkMark, descent: Descent, brought: NewRows | None, name: str = "follow"
 ) -> Followed:
-    """Find rows of a write in the files that a table has now.
+    """Find rows of an earlier sink in the files that a table has now.
 
     Parameters
     ----------
-    engine : Engine
-    files : tuple of StoredFile
-        Those of the descent.
-    rows : int
-        In them, about.
-    schema : pyarrow.Schema
-        Of the table.
+    tried : SinkTry
+    before : SinkMark
     descent : Descent
     brought : NewRows or None
-        The rows of the write, where the files that the descent begins with hold others too.
-    work : Storage
-        Where blocks may wait.
+        The rows of that sink, where the files that the descent begins with hold others too.
     name : str
         Of the exchange.
     """
+    engine = tried.engine
+    rows = sum(file.rows for file in descent.files) + (0 if descent.whole else before.rows)
     targets = max(engine.cores, -(-rows // _TASK_ROWS))
     task = FollowTask(
-        files,
-        schema,
-        descent.first,
+        tuple(file.stored for file in descent.files),
+        tried.new.schema,
+        replace(descent, files=()),
         None if descent.whole else brought,
-        descent.suspects,
-        descent.rewritings,
-        tuple(sorted(descent.live)),
         targets,
         engine.counter(),
     )
     with engine.progress("follow", rows=rows, done=task.done):
         told = engine.exchange(
-            sources=len(files) + (task.brought.rows.tasks if task.brought is not None else 0),
+            sources=len(task.files) + (task.brought.rows.tasks if task.brought is not None else 0),
             mapper=task.route,
             targets=targets,
             reducer=task.follow,
             result=_RESULT,
-            scratch=blocks_in_folder(work, f"exchange-{name}", _ROW_BYTES * rows),
+            scratch=blocks_in_folder(tried.write.work, f"exchange-{name}", _ROW_BYTES * rows),
         )
     found, lost_by = 0, np.zeros(len(descent.rewritings), np.int64)
     parts: dict[int, dict[int, list[NDArray[np.int64]]]] = {_MINE: {}, _LOST: {}, _NEW: {}}
@@ -150,25 +134,18 @@ class FollowTask:
     ----------
     files : tuple of StoredFile
     schema : pyarrow.Schema
-    first : tuple of int
-        Files to begin with, in the order in which rows are looked for.
+    descent : Descent
+        Of these files, which it does not hold itself.
     brought : NewRows or None
-        The rows to begin with; None: all of `first`.
-    suspects : tuple of int
-        Files to begin with whose other rows may be changed ones.
-    rewritings : tuple of Rewriting
-    live : tuple of int
+        The rows to begin with; None: all of the first files.
     targets : int
     done : Counter
     """
 
     files: tuple[StoredFile, ...]
     schema: pa.Schema
-    first: tuple[int, ...]
+    descent: Descent
     brought: NewRows | None
-    suspects: tuple[int, ...]
-    rewritings: tuple[Rewriting, ...]
-    live: tuple[int, ...]
     targets: int
     done: Counter
 
@@ -186,18 +163,16 @@ class FollowTask:
                 continue
             low, high = hashes_of_rows(batch)
             target = (high % np.uint64(self.targets)).astype(np.int64)
-            order = np.argsort(target, kind="stable")
             rows = pa.RecordBatch.from_arrays(
                 [
                     pa.array(np.full(batch.num_rows, file, np.int64)),
-                    pa.array(order + position),
-                    pa.array(low[order]),
-                    pa.array(high[order]),
+                    pa.array(np.arange(batch.num_rows) + position),
+                    pa.array(low),
+                    pa.array(high),
                 ],
                 schema=_MOVED,
             )
-            for start, stop in runs_of(target[order]):
-                yield int(target[order[start]]), rows.slice(start, stop - start)
+            yield from to_targets(rows, target)
             position += batch.num_rows
             self.done.add(batch.num_rows)
 
@@ -207,23 +182,22 @@ class FollowTask:
         blocks.clear()
         here = _Rows.of(rows)
         if self.brought is None:
-            here.mine[here.of_files(self.first)] = True
+            here.mine[here.of_files(self.descent.first)] = True
         else:
             brought = here.counted(here.of_files((_SOURCE,)))
-            here.mine[here.chosen(here.of_files(self.first), brought)] = True
+            here.mine[here.chosen(here.of_files(self.descent.first), brought)] = True
         found = int(here.mine.sum())
-        suspects = here.of_files(self.suspects)
+        suspects = here.of_files(self.descent.suspects)
         here.new[suspects] = ~here.mine[suspects]
         lost = []
-        for change in self.rewritings:
+        for change in self.descent.rewritings:
             gone, came = here.of_files(change.removed), here.of_files(change.added)
             lost.append(here.moved(gone, came) if change.ours else here.changed(gone, came))
         told = [(_SUMS, -1, b"", found, np.array(lost, np.int64).tobytes())]
-        live = set(self.live)
         for number in range(len(self.files)):
             at = here.of_files((number,))
             for kind, are in ((_MINE, here.mine), (_NEW, here.new), (_LOST, here.lost)):
-                if (kind == _LOST or number in live) and len(some := at[are[at]]):
+                if (kind == _LOST or number in self.descent.live) and len(some := at[are[at]]):
                     told.append((kind, number, here.position[some].tobytes(), 0, b""))
         columns = [
             pa.array(column, kind)

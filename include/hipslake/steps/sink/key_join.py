@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.engine.model import Block, Counter, Engine, Routed, Scratch
+from hipslake.engine.model import Block, Counter, Routed
+from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import InputError
-from hipslake.steps.sink.source_rows import NewRows, runs_of
+from hipslake.steps.sink.count_rows import Counted
+from hipslake.steps.sink.source_rows import NewRows, SinkTry, runs_of, to_targets
 from hipslake.storage.folder import Storage
 from hipslake.tables.row_keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.stored_files import StoredFile, read_data_file
@@ -33,6 +35,7 @@ _RESULT = pa.schema(
         ("example", pa.string()),
     ]
 )
+_KEY_BYTES = 64.0
 _TASK_ROWS = 2_000_000
 _FILTER_FILE = "keys.filter"
 
@@ -45,7 +48,7 @@ class Joined(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JoinTask:
+class JoinKeysTask:
     """Both halves of the exchange of keys. Sources are the candidate files, then the parts of the new rows.
 
     Attributes
@@ -128,10 +131,7 @@ class JoinTask:
         rows = pa.RecordBatch.from_arrays(columns, schema=self.schema)
         # The top bits: the filter is made of the low ones, and what passes it must not all meet in one task.
         target = ((hashes >> np.uint64(40)) % np.uint64(self.targets)).astype(np.int64)
-        order = np.argsort(target, kind="stable")
-        rows, target = rows.take(pa.array(order)), target[order]
-        for first, last in runs_of(target):
-            yield int(target[first]), rows.slice(first, last - first)
+        yield from to_targets(rows, target)
 
     def join(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Find the rows that go: old ones with a new key, and new ones that a later one replaces."""
@@ -177,50 +177,26 @@ class JoinTask:
         return stays, twice, ", ".join(f"{name} = {new[name][at]}" for name in self.key)
 
 
-def find_old_versions(
-    engine: Engine,
-    *,
-    new: NewRows,
-    files: tuple[StoredFile, ...],
-    key: tuple[str, ...],
-    last_by: str | None,
-    keys: KeyFilter,
-    rows: int,
-    work: Storage,
-    scratch: Scratch | None,
-) -> Joined:
+def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Counted) -> Joined:
     """Find which rows of some files, and which new rows, go.
-
-    Parameters
-    ----------
-    engine : Engine
-    new, files, key, last_by
-        As for `JoinTask`.
-    keys : KeyFilter
-        Over the keys of the new rows.
-    rows : int
-        New rows.
-    work : Storage
-        Where the filter may lie while the tasks run.
-    scratch : Scratch, optional
 
     Raises
     ------
     InputError
-        Several new rows have one key, and `last_by` does not say which stays.
+        Several new rows have one key, and the spec does not say which stays.
     """
-    work.write(_FILTER_FILE, pa.compress(keys.bits, "zstd", asbytes=True), durable=False)
-    targets = max(engine.cores, -(-rows // _TASK_ROWS))
-    task = JoinTask(new, files, key, last_by, targets, work.root, engine.counter())
-    sources = len(files) + new.rows.tasks
+    engine, new, work, spec = tried.engine, tried.new, tried.write.work, tried.order.spec
+    work.write(_FILTER_FILE, pa.compress(counted.keys.bits, "zstd", asbytes=True), durable=False)
+    targets = max(engine.cores, -(-counted.rows // _TASK_ROWS))
+    task = JoinKeysTask(new, files, spec.key, spec.duplicates.last_by, targets, work.root, engine.counter())
     with engine.progress("keys", done=task.done):
         found = engine.exchange(
-            sources=sources,
+            sources=len(files) + new.rows.tasks,
             mapper=task.route,
             targets=targets,
             reducer=task.join,
             result=_RESULT,
-            scratch=scratch,
+            scratch=blocks_in_folder(work, "exchange-keys", _KEY_BYTES * counted.rows),
         )
     twice = pc.sum(found["duplicates"]).as_py() or 0
     if twice:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import ConflictError
 from hipslake.specs.table import TableMode
 from hipslake.steps.sink.count_rows import Counted
@@ -23,7 +22,6 @@ from hipslake.tables.marks import SinkMark, spec_of
 from hipslake.tables.protocol import LiveFile, TableState
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
-_KEY_BYTES = 64.0
 _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
 
 
@@ -135,17 +133,7 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
     tried.table.check_no_delete_files("mode upsert")
     spec, work = tried.order.spec, tried.write.work
     candidates = files_with_keys(tried.table.files, spec.key, counted.ranges)
-    joined = find_old_versions(
-        tried.engine,
-        new=tried.new,
-        files=tuple(file.stored for file in candidates),
-        key=spec.key,
-        last_by=spec.duplicates.last_by,
-        keys=counted.keys,
-        rows=counted.rows,
-        work=work,
-        scratch=blocks_in_folder(work, "exchange-keys", _KEY_BYTES * counted.rows),
-    )
+    joined = find_old_versions(tried, tuple(file.stored for file in candidates), counted)
     numbers = sorted(joined.old)
     cut = _Cut.of([candidates[number] for number in numbers], [joined.old[number] for number in numbers])
     found = cut.replaced(work, apart=_kept_apart(tried), read=len(candidates))

@@ -139,21 +139,9 @@ def _report(
 
 
 def _interval(order: SinkOrder, outcome: SinkOutcome) -> SunkInterval:
-    return SunkInterval(
-        key=order.key,
-        start=order.start,
-        end=order.end,
-        skipped=outcome.skipped,
-        snapshot_id=outcome.found_snapshot_id if outcome.skipped else outcome.snapshot_id,
-        rows=outcome.found_rows if outcome.skipped else outcome.rows_out,
-        rows_left_out=outcome.rows_left_out,
-        rows_updated=outcome.rows_updated,
-        rows_rewritten=outcome.rows_rewritten,
-        case=outcome.case,
-        plan=outcome.plan,
-        expected_files=outcome.expected_files,
-        files_added=outcome.files_added,
-        files_removed=outcome.files_removed,
-        bytes=outcome.bytes,
-        attempts=outcome.attempts if outcome.snapshot_id is not None else 0,
-    )
+    shared = {name: value for name, value in outcome if name in SunkInterval.model_fields}
+    found = {"snapshot_id": outcome.found_snapshot_id, "rows": outcome.found_rows}
+    made = {"snapshot_id": outcome.snapshot_id, "rows": outcome.rows_out}
+    told = {**shared, **(found if outcome.skipped else made)}
+    told["attempts"] = outcome.attempts if outcome.snapshot_id is not None else 0
+    return SunkInterval(key=order.key, start=order.start, end=order.end, **told)

@@ -22,7 +22,7 @@ from hipslake.catalog.reading import read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
-from hipslake.engine.model import Engine
+from hipslake.engine.model import Engine, Routed
 from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.evaluation import truth
@@ -336,6 +336,14 @@ NO_POSITIONS = RowPositions()
 
 def _name(number: int) -> str:
     return f"{number:08d}.arrow"
+
+
+def to_targets(rows: pa.RecordBatch, target: NDArray[np.int64]) -> Iterator[Routed]:
+    """Rows in parts, each for the task that `target` says, in their order."""
+    order = np.argsort(target, kind="stable")
+    rows, target = rows.take(pa.array(order)), target[order]
+    for first, last in runs_of(target):
+        yield int(target[first]), rows.slice(first, last - first)
 
 
 @dataclass(frozen=True)
