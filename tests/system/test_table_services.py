@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from hipslake.errors import ConflictError, SpecError, StorageError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 

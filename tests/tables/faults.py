@@ -16,8 +16,8 @@ from hipslake.errors import (
     SpecError,
     StorageError,
 )
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.write_folders import sweep_writes

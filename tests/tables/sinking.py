@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.specs.source import SourceSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink.sink_table import sink
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files

@@ -7,8 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 from hipslake.errors import SchemaMismatchError
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake.tables.iceberg.data_files import live_files
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier

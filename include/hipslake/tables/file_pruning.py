@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hipslake.predicates.predicate_tree import And, Compare, Predicate, TextLiteral
 from hipslake.predicates.pruning import KnownValues, may_pass, surely_passes
-from hipslake.predicates.tree import And, Compare, Predicate, TextLiteral
 from hipslake.tables.fitting import arrow_internal
 from hipslake.tables.protocol import LiveFile
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hipslake.errors import InputError, SchemaMismatchError, SpecError
 from hipslake.joins.nested_forms import are_two_forms, in_other_form
-from hipslake.specs.partitioning import PartitionField, TransformName
-from hipslake.specs.table import TableMode, TableSpec
+from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_spec import TableMode, TableSpec
 from hipslake.tables.sink_order import SinkOrder
 from hipslake.tables.transforms import partition_values, result_type
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
 from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
 from hipslake.tables.protocol import CompactedTable, Table

@@ -18,9 +18,9 @@ import pyarrow as pa
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.partitioning import SortField
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.partition_fields import SortField
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.stored_files import StoredFile

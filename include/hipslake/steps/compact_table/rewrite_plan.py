@@ -20,7 +20,7 @@ from hipslake.clustering.ranges import check_clustering_columns
 from hipslake.errors import SpecError
 from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.compaction import CompactionMode, CompactionSpec
+from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
 from hipslake.tables.opening import open_folder, open_table

@@ -14,7 +14,7 @@ from hipslake.clustering.planning import RewriteGroup
 from hipslake.clustering.ranges import RangeBounds
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
 from hipslake.tables.protocol import CompactedTable, FileAccess, Share
 

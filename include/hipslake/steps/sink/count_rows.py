@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from hipslake.engine.model import Counter
 from hipslake.errors import InputError
-from hipslake.specs.partitioning import PartitionField
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.source_rows import Interval, NewRows, RowPositions, SinkTry, without
 from hipslake.tables.partition_values import added_up, counted, value_columns
 from hipslake.tables.protocol import RowWriter

@@ -24,7 +24,7 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.source_rows import (
     NewRows,

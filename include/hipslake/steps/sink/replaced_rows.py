@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import ConflictError
-from hipslake.specs.table import TableMode
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions

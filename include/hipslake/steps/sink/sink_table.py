@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.partitioning import PartitionField, TransformName
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.count_rows import Counted, count_rows
 from hipslake.steps.sink.earlier_sink import write_kept

@@ -27,7 +27,7 @@ from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.evaluation import truth
 from hipslake.sources import Source, Split, open_source
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.sphere.intervals import Intervals
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import in_interval

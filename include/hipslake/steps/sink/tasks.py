@@ -15,8 +15,8 @@ from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
-from hipslake.specs.partitioning import PartitionField
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.table_spec import TableMode
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced

@@ -39,7 +39,7 @@ from hipslake.errors import (
 )
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.timeouts import timeouts
 from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
 

@@ -24,7 +24,7 @@ from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
 from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.partitioning import SortField
+from hipslake.specs.partition_fields import SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.iceberg.catalogs import check_writable, open_table

@@ -16,9 +16,9 @@ from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.errors import ConflictError, VersionNotFoundError
-from hipslake.specs.partitioning import SortField
-from hipslake.specs.table import IcebergSpec, TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.partition_fields import SortField
+from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
 from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
