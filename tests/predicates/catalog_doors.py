@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.leaf_rows import read_leaf
 from hipslake.catalog.selection import select
-from hipslake.cube.store.catalog_rows import CatalogRows as RowsOfCatalog
+from hipslake.cube.store.catalog_rows import VersionRows as RowsOfCatalog
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.steps.sink.source_rows import rows_of
-from hipslake.tables.sink_order import CatalogRows
+from hipslake.tables.sink_order import VersionRows
 
 from tests.predicates.random_predicates import as_expression, as_lists, random_predicate, respelt
 from tests.predicates.reference import Node, passing
@@ -218,7 +218,7 @@ def exports(random: Random, stored: StoredTable, folder: Path) -> None:
 def sinks(random: Random, stored: StoredTable, folder: Path) -> None:
     """The rows that a sink takes of a catalog."""
     node, expected = _predicate(random, stored)
-    order = CatalogRows(
+    order = VersionRows(
         uri=stored.catalog.uri, version=stored.catalog.version, content="", filters=node.text()
     )
     rows = rows_of(order, ThisProcess(1))

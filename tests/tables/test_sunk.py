@@ -16,7 +16,7 @@ from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
 from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
 from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
-from hipslake.tables.sink_order import CatalogRows
+from hipslake.tables.sink_order import VersionRows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -184,7 +184,7 @@ def test_what_is_packed_is_found_again(sinks: list[SinkMark], data: st.DataObjec
     for at, each in enumerate(sinks):
         if data.draw(st.booleans()):
             uri, columns = data.draw(st.sampled_from("xy")), data.draw(st.sampled_from([None, ("a", "b")]))
-            source = CatalogRows(
+            source = VersionRows(
                 uri=uri, version=at + 1, increment="n", content=each.content, columns=columns
             )
             sinks[at] = each.model_copy(update={"source": source})
@@ -205,7 +205,7 @@ def test_ten_years_of_nights_are_a_small_property() -> None:
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         write = f"{start:%Y%m%dT%H%M}-{digest[:12]}"
         key = f"detections/{start.isoformat()}"
-        source = CatalogRows(
+        source = VersionRows(
             uri="s3://bucket/catalogs/detections", version=number, increment=key, content=write
         )
         given = {"rows": 100_000 + number, "write": write, "at": end, "start": start, "end": end}

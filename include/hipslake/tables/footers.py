@@ -27,7 +27,7 @@ class Bounds(NamedTuple):
     empty: bool  # there is no value, only nulls
 
 
-class Footer(NamedTuple):
+class FileFooter(NamedTuple):
     """What is needed of a file's footer."""
 
     schema: pa.Schema
@@ -88,7 +88,7 @@ def _stored_time(statistics: pq.Statistics, kind: pa.DataType) -> pa.DataType:
     return pa.time32(unit) if unit == "ms" else pa.time64(unit)
 
 
-def read_footer(path: str) -> Footer:
+def read_footer(path: str) -> FileFooter:
     """Read the footer of a file.
 
     Raises
@@ -99,10 +99,10 @@ def read_footer(path: str) -> Footer:
     storage, name = Storage.of_file(path)
     size = storage.entry(name).size
     with opened_parquet(path, size) as (_, parquet):
-        return Footer(parquet.schema_arrow, parquet.metadata.num_rows, size, parquet.metadata)
+        return FileFooter(parquet.schema_arrow, parquet.metadata.num_rows, size, parquet.metadata)
 
 
-def boxes_of(footers: Sequence[Footer], ranges: RangeBounds, schema: pa.Schema) -> FileBoxes:
+def boxes_of(footers: Sequence[FileFooter], ranges: RangeBounds, schema: pa.Schema) -> FileBoxes:
     """The bounds of files in shares of the rows, by the ranges of the columns.
 
     A column of the table (`schema`) without known bounds spans everything, so that every query opens the

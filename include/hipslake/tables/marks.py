@@ -12,7 +12,7 @@ from pydantic import AwareDatetime
 
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
-from hipslake.tables.sink_order import CatalogRows
+from hipslake.tables.sink_order import VersionRows
 
 PREFIX = "hipslake.sunk."
 """Properties of a table: its newest sinks, one by one."""
@@ -52,7 +52,7 @@ class SinkMark(Frozen):
     start: AwareDatetime | None = None  # of the interval
     end: AwareDatetime | None = None
     whole: bool = False  # of all that a source has: there is one such sink per spec
-    source: CatalogRows | None = None  # where these rows can be read again
+    source: VersionRows | None = None  # where these rows can be read again
     alone: bool | None = None  # the files of the write hold its rows only; None: that was not noted
     replaced: SinkMark | None = None  # of that key, which stands again after a rollback
     earliest: SnapshotPlace | None = None  # its own snapshot lies here or later
@@ -137,7 +137,7 @@ def _cut(digest: str) -> str:
     return digest[:_CUT] if len(digest) == _DIGEST else digest
 
 
-def _place_of(source: CatalogRows | None) -> dict[str, Any] | None:
+def _place_of(source: VersionRows | None) -> dict[str, Any] | None:
     """What many sinks have in common."""
     if source is None:
         return None

@@ -14,7 +14,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import TableSpec
 
 
-class CatalogRows(Frozen):
+class VersionRows(Frozen):
     """Rows of one version of a catalog."""
 
     kind: Literal["catalog"] = "catalog"
@@ -46,7 +46,7 @@ class SinkOrder(Frozen):
 
     spec: TableSpec  # with the overrides of the params
     warehouse: str
-    rows: CatalogRows | FileRows = Field(discriminator="kind")
+    rows: VersionRows | FileRows = Field(discriminator="kind")
     start: AwareDatetime | None = None  # of the interval
     end: AwareDatetime | None = None
     whole: bool = False  # of no interval, but all that the source has: what it had before goes (mode append)
@@ -60,7 +60,7 @@ class SinkOrder(Frozen):
             return f"{self.spec.name}/{self.start.isoformat()}"
         if self.whole:
             return f"{self.spec.name}/all"
-        if isinstance(self.rows, CatalogRows):
+        if isinstance(self.rows, VersionRows):
             return f"{self.spec.name}/version {self.rows.version}"
         return f"{self.spec.name}/files {self.fingerprint[:16]}"
 

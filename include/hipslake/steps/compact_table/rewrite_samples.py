@@ -60,7 +60,7 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
     """Rows of each group."""
     parts = parts_of(plan.groups, engine.cores)
     shares = tuple(_share(spec, group) for group in plan.groups)
-    task = SampleTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
+    task = SampleRowsTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
     with engine.progress("sample", done=task.done):
         found = engine.run(task, tasks=len(parts), result=_RESULT)
     by_part = dict(zip(found["part"].to_pylist(), found["rows"].to_pylist(), strict=True))
@@ -79,13 +79,13 @@ def _share(spec: CompactionSpec, group: RewriteGroup) -> float:
 
 
 @dataclass(frozen=True)
-class SampleTask:
+class SampleRowsTask:
     """Draws rows of files.
 
     Attributes
     ----------
     access : FileAccess
-    parts : tuple of tuple of Part
+    parts : tuple of tuple of FilePart
         Those of each task.
     shares : tuple of float
         Per group, the share of rows that is drawn.
@@ -132,7 +132,7 @@ _GATHERED_ROWS = 1 << 18
 _GATHERED_BYTES = 64 << 20
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A file, or a share of its row groups.
 
     Attributes
@@ -150,19 +150,19 @@ class Part(NamedTuple):
     share: Share
 
 
-Parts = tuple[tuple[Part, ...], ...]
+Parts = tuple[tuple[FilePart, ...], ...]
 """Those that each task reads."""
 
 
 def parts_of(groups: Sequence[RewriteGroup], cores: int) -> Parts:
     """Divide the files of groups among tasks: some per core, so that all end together, but few."""
-    parts: list[Part] = []
+    parts: list[FilePart] = []
     sizes: list[float] = []
     for number, group in enumerate(groups):
         for file in group.files:
             shares = max(1, -(-file.bytes // _SHARE_BYTES))
             for share in range(shares):
-                parts.append(Part(len(parts), number, file.path, Share(share, shares)))
+                parts.append(FilePart(len(parts), number, file.path, Share(share, shares)))
                 sizes.append(file.bytes / shares)
     task_bytes = min(_TASK_BYTES, max(1, int(sum(sizes)) // (_TASKS_PER_CORE * cores)))
     tasks = assign_targets(np.array(sizes, np.int64), task_bytes)
@@ -175,12 +175,12 @@ def parts_of(groups: Sequence[RewriteGroup], cores: int) -> Parts:
 class PartRows(NamedTuple):
     """Consecutive rows of a part; `first` counts those before."""
 
-    part: Part
+    part: FilePart
     first: int
     rows: pa.RecordBatch
 
 
-def read_rows(access: FileAccess, parts: Sequence[Part], columns: Sequence[str]) -> Iterator[PartRows]:
+def read_rows(access: FileAccess, parts: Sequence[FilePart], columns: Sequence[str]) -> Iterator[PartRows]:
     """The rows of the parts of a task, one after another."""
     for part in parts:
         first = 0

@@ -120,7 +120,7 @@ class MoveRows:
     Attributes
     ----------
     access : FileAccess
-    parts : tuple of tuple of Part
+    parts : tuple of tuple of FilePart
         Those of each task.
     first : tuple of int
         The first target of each group.

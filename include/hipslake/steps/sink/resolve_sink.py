@@ -30,7 +30,7 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.marks import same_digest
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import Marks, TableState
-from hipslake.tables.sink_order import CatalogRows, SinkOrder
+from hipslake.tables.sink_order import SinkOrder, VersionRows
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
@@ -198,7 +198,7 @@ def _order(frozen: FrozenSink, catalog: Catalog, increment: Increment | None) ->
     return SinkOrder(
         spec=frozen.spec,
         warehouse=frozen.warehouse,
-        rows=CatalogRows(
+        rows=VersionRows(
             uri=catalog.uri,
             version=catalog.version,
             increment=increment.key if increment is not None else None,

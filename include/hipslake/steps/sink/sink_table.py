@@ -30,7 +30,7 @@ from hipslake.tables.marks import KEPT, SinkMark, same_digest
 from hipslake.tables.opening import open_table
 from hipslake.tables.protocol import CommittedSink, NewFile, Table, TableState
 from hipslake.tables.row_keys import check_key
-from hipslake.tables.sink_order import CatalogRows, SinkOrder, SinkOutcome
+from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 
 log = logging.getLogger(__name__)
 
@@ -244,7 +244,7 @@ class _Sink:
             start=order.start,
             end=order.end,
             whole=order.whole,
-            source=order.rows if isinstance(order.rows, CatalogRows) else None,
+            source=order.rows if isinstance(order.rows, VersionRows) else None,
             alone=alone,
             replaced=before.model_copy(update={"replaced": None}) if before else None,
         )

@@ -34,7 +34,7 @@ from hipslake.tables.file_pruning import in_interval
 from hipslake.tables.fitting import conformed
 from hipslake.tables.marks import SinkMark, same_digest
 from hipslake.tables.protocol import RowWriter, TableState, TableWrite
-from hipslake.tables.sink_order import CatalogRows, FileRows, SinkOrder
+from hipslake.tables.sink_order import FileRows, SinkOrder, VersionRows
 from hipslake.versions.log import VersionLog
 
 TASK_BYTES = 64 << 20
@@ -56,12 +56,12 @@ class Rows(Protocol):
         """The rows of a part, always in the same order; at least some columns of them."""
 
 
-def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema | None = None) -> Rows:
+def rows_of(order: VersionRows | FileRows, engine: Engine, standing: pa.Schema | None = None) -> Rows:
     """Open the rows of an order.
 
     Parameters
     ----------
-    order : CatalogRows or FileRows
+    order : VersionRows or FileRows
     engine : Engine
         Finds the types of files that do not say theirs.
     standing : pyarrow.Schema, optional
@@ -69,7 +69,7 @@ def rows_of(order: CatalogRows | FileRows, engine: Engine, standing: pa.Schema |
     """
     if isinstance(order, FileRows) and not order.files and standing is not None:
         return NoRows(standing)
-    if isinstance(order, CatalogRows):
+    if isinstance(order, VersionRows):
         return _RowsOfCatalog.of(order)
     try:
         return _RowsOfFiles.of(order, engine)
@@ -84,7 +84,7 @@ def content_of(metadata: CatalogMetadata) -> str:
     return hashlib.sha256("\n".join(metadata.increment_writes).encode()).hexdigest()
 
 
-def standing_version(order: CatalogRows) -> CatalogRows:
+def standing_version(order: VersionRows) -> VersionRows:
     """The same rows, in a version that has them still: the one that is named, or else the newest.
 
     Raises
@@ -105,7 +105,7 @@ def standing_version(order: CatalogRows) -> CatalogRows:
     )
 
 
-def _holds_rows(catalog: Catalog, order: CatalogRows) -> bool:
+def _holds_rows(catalog: Catalog, order: VersionRows) -> bool:
     if order.increment is None:
         return same_digest(order.content, content_of(catalog.metadata))
     increment = catalog.metadata.increment(order.increment, catalog.storage)
@@ -173,12 +173,12 @@ class _RowsOfCatalog:
 
     schema: pa.Schema
     tasks: int
-    rows: CatalogRows
+    rows: VersionRows
     stretches: tuple[tuple[int, int], ...]
     ordinal: int | None
 
     @classmethod
-    def of(cls, order: CatalogRows) -> _RowsOfCatalog:
+    def of(cls, order: VersionRows) -> _RowsOfCatalog:
         catalog = Catalog.open(order.uri, order.version)
         schema = joined_schema(catalog.metadata)
         ordinal, inside = None, None

@@ -65,7 +65,7 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class TableChange:
     """Files that come and go.
 
     Attributes
@@ -108,7 +108,7 @@ class Committed:
     attempts: int
 
 
-def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda table: None) -> Committed:
+def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lambda table: None) -> Committed:
     """Apply a change to whatever the table's newest snapshot is by now.
 
     Parameters
@@ -116,7 +116,7 @@ def commit(catalog: Catalog, name: str, change: Change, check: Check = lambda ta
     catalog : pyiceberg.catalog.Catalog
     name : str
         Of the table.
-    change : Change
+    change : TableChange
     check : callable
         Looks whether the change fits to the table that it is given, and raises if not; asked before each try.
 
@@ -223,7 +223,7 @@ def looked_for(catalog: Catalog, name: str, stands: Callable[[Table], bool]) -> 
     return False
 
 
-def _check_standing(table: Table, change: Change) -> None:
+def _check_standing(table: Table, change: TableChange) -> None:
     """Look whether the table still has the files to be removed, and the spec of those to be added."""
     name = ".".join(table.name())
     if (snapshot := table.current_snapshot()) is not None:
@@ -244,7 +244,7 @@ def _conflict(name: str, what: str) -> ConflictError:
     )
 
 
-def _commit_once(table: Table, change: Change) -> None:
+def _commit_once(table: Table, change: TableChange) -> None:
     table = asked_once(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:

@@ -40,7 +40,7 @@ def writes_of(table: Table) -> Storage:
     return Storage.at(table.location()).sub(WRITES)
 
 
-class Attempt(NamedTuple):
+class CommitAttempt(NamedTuple):
     """An attempt at a commit.
 
     Attributes
@@ -54,7 +54,7 @@ class Attempt(NamedTuple):
     path: str
 
 
-def announce_attempt(table: Table, write_id: str, dropped: Collection[int] = ()) -> Attempt:
+def announce_attempt(table: Table, write_id: str, dropped: Collection[int] = ()) -> CommitAttempt:
     """Put up an attempt; to be called before the last look for a mark.
 
     Parameters
@@ -72,33 +72,33 @@ def announce_attempt(table: Table, write_id: str, dropped: Collection[int] = ())
         "dropped": sorted(dropped),
     }
     writes_of(table).write(path, json.dumps(told).encode(), durable=False)
-    return Attempt(write_id, path)
+    return CommitAttempt(write_id, path)
 
 
-def retract_attempt(table: Table, attempt: Attempt) -> None:
+def retract_attempt(table: Table, attempt: CommitAttempt) -> None:
     """Take an attempt back whose outcome is known."""
     writes_of(table).delete(attempt.path)
 
 
-def attempts_of(table: Table) -> list[Attempt]:
+def attempts_of(table: Table) -> list[CommitAttempt]:
     """All attempts that are put up at a table."""
     found = ((_NAME.fullmatch(entry.path), entry.path) for entry in writes_of(table).list(ATTEMPTS))
-    return [Attempt(match[1], path) for match, path in found if match]
+    return [CommitAttempt(match[1], path) for match, path in found if match]
 
 
-def open_attempts(table: Table, attempts: Collection[Attempt]) -> set[str]:
+def open_attempts(table: Table, attempts: Collection[CommitAttempt]) -> set[str]:
     """The writes among those of some attempts that the catalog may still accept.
 
     Parameters
     ----------
     table : pyiceberg.table.Table
         As it was read after the attempts were listed.
-    attempts : collection of Attempt
+    attempts : collection of CommitAttempt
     """
     return {attempt.write_id for attempt in attempts if _is_open(table, attempt)}
 
 
-def _is_open(table: Table, attempt: Attempt) -> bool:
+def _is_open(table: Table, attempt: CommitAttempt) -> bool:
     try:
         told = plain_json(writes_of(table).read(attempt.path))
         sequence, snapshot = int(told["sequence"]), told["snapshot"]

@@ -28,13 +28,13 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
-from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
+from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.data_files import WrittenFile, check_no_delete_files, live_files, stored_file
 from hipslake.tables.iceberg.file_writer import FileWriter
-from hipslake.tables.iceberg.partition_fields import sort_fields
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
 from hipslake.tables.iceberg.stored_marks import PropertyChange, true_properties
+from hipslake.tables.iceberg.table_partitioning import sort_fields
 from hipslake.tables.iceberg.write_folders import (
     claim,
     finish,
@@ -311,7 +311,7 @@ class IcebergRewrite:
             removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
             return PropertyChange({**corrected.put, **put}, removed)
 
-        change = Change(
+        change = TableChange(
             ChangeKind.REPLACE,
             self._write_id,
             added=written,

@@ -34,8 +34,8 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
-from hipslake.tables.iceberg.partition_fields import given_up, sort_order
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
 from hipslake.tables.protocol import NewFile
 from hipslake.tables.stored_files import NAME_MAPPING
 from hipslake.tables.transforms import partition_values
@@ -62,7 +62,9 @@ class FileWriter:
 
     Attributes
     ----------
-    schema_json, spec_json, location : str
+    schema : pyiceberg.schema.Schema
+    spec : pyiceberg.partitioning.PartitionSpec
+    location : str
         Of the table.
     properties : tuple of (str, str)
         Those of the table that say how files are written.
@@ -74,8 +76,8 @@ class FileWriter:
         Names the folder that files go to, below the one of the table's data files.
     """
 
-    schema_json: str
-    spec_json: str
+    schema: Schema
+    spec: PartitionSpec
     location: str
     properties: tuple[tuple[str, str], ...]
     sort: tuple[SortField, ...]
@@ -90,8 +92,8 @@ class FileWriter:
         same = (o.order_id for o in table.sort_orders().values() if o.fields == order.fields)
         used = sorted((k, v) for k, v in table.properties.items() if k.startswith(_USED_PROPERTIES))
         return cls(
-            schema.model_dump_json(),
-            table.spec().model_dump_json(),
+            schema,
+            table.spec(),
             table.location(),
             tuple(used),
             sort,
@@ -105,16 +107,6 @@ class FileWriter:
             return partition
         gone, values = given_up(self.spec, self.schema), iter(partition)
         return tuple(None if at in gone else next(values) for at in range(len(self.spec.fields)))
-
-    @cached_property
-    def schema(self) -> Schema:
-        """The table's schema."""
-        return Schema.model_validate_json(self.schema_json)
-
-    @cached_property
-    def spec(self) -> PartitionSpec:
-        """The table's partition spec."""
-        return PartitionSpec.model_validate_json(self.spec_json)
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

@@ -21,7 +21,7 @@ from hipslake.specs.table_spec import IcebergSpec, TableSpec
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
-from hipslake.tables.iceberg.commit import Change, ChangeKind, commit, snapshot_of
+from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import (
     WrittenFile,
@@ -34,10 +34,10 @@ from hipslake.tables.iceberg.data_files import (
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.file_writer import FileWriter
-from hipslake.tables.iceberg.partition_fields import given_up
 from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
 from hipslake.tables.iceberg.stored_marks import KEY_PROPERTY, MARK_PROPERTY, StoredMarks, mark_properties
+from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.iceberg.table_shape import fitting_table
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -272,7 +272,7 @@ class IcebergWrite:
             check_written(name, table.schema(), now.schema())
             check(IcebergState(now))
 
-        change = Change(
+        change = TableChange(
             ChangeKind.OVERWRITE if removed else ChangeKind.APPEND,
             self.write_id,
             [WrittenFile.model_validate_json(file.details) for file in added],

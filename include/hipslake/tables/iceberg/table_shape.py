@@ -32,8 +32,8 @@ from hipslake.tables.iceberg.catalogs import (
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.partition_fields import check_partition, partition_spec, sort_order
 from hipslake.tables.iceberg.schemas import iceberg_schema, iceberg_type, missing_columns
+from hipslake.tables.iceberg.table_partitioning import check_partition, partition_spec, sort_order
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.footers import Footer, read_footer
+from hipslake.tables.footers import FileFooter, read_footer
 from hipslake.tables.parquet_folder.common_schema import common_schema
 from hipslake.tables.protocol import WHOLE, NewFile, Share
 from hipslake.tables.stored_files import batch_rows, opened_parquet
@@ -141,7 +141,7 @@ class ParquetFolder:
         check_plain_folder(self._source, files)
         refuse_links_out(self._source, files)
         data, self._left_out = self._told_apart(files)
-        self._footers: dict[str, Footer] = {}
+        self._footers: dict[str, FileFooter] = {}
         for path in data:
             self._footers[path] = read_footer(self._source.uri(path))
         if not self._footers:
@@ -346,7 +346,7 @@ def mark_from(text: str) -> ClusterMark | None:
         return None
 
 
-def _mark_of(footer: Footer) -> ClusterMark | None:
+def _mark_of(footer: FileFooter) -> ClusterMark | None:
     text = (footer.metadata.metadata or {}).get(MARK)
     return mark_from(text.decode()) if text else None
 
