@@ -195,9 +195,10 @@ class IcebergState:
         if self._snapshot is None:
             return TableTotals()
         told = summary_of(self._snapshot)
-        found = (told.get(f"total-{name}") for name in ("records", "files-size", "data-files"))
+        numbers = (told.get(f"total-{name}") for name in ("records", "files-size", "data-files"))
+        rows, size, files = (None if number is None else int(number) for number in numbers)
         created = datetime.fromtimestamp(self._snapshot.timestamp_ms / 1000, UTC)
-        return TableTotals(*(None if number is None else int(number) for number in found), created)
+        return TableTotals(rows, size, files, created)
 
     @cached_property
     def marks(self) -> StoredMarks:
