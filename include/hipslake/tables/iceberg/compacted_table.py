@@ -142,10 +142,13 @@ class IcebergCompaction:
         Another engine has written delete files.
     """
 
+    left_out: tuple[str, ...] = ()
+
     def __init__(self, catalog: Catalog, name: str, run: Storage, by: ClusterMark | None = None) -> None:
         self._run = run
         self._by = by
         self._name = name
+        self.name = f"table {name}"
         self._catalog = catalog
         open_table(self._catalog, name)
         for path in sweep_writes(self._catalog, name):
@@ -153,10 +156,6 @@ class IcebergCompaction:
         self._table: Table = open_table(self._catalog, name)
         check_writable(self._table)
         check_no_delete_files(self._table, "a compaction")
-
-    @property
-    def name(self) -> str:
-        return f"table {self._name}"
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -226,10 +225,6 @@ class IcebergCompaction:
             raise
 
     @property
-    def left_out(self) -> tuple[str, ...]:
-        return ()
-
-    @property
     def older_files(self) -> int:
         return len(self._all) - len(self._live)
 
@@ -283,20 +278,13 @@ class IcebergRewrite:
 
     def __init__(self, table: IcebergCompaction, write_id: str, beating: Heartbeat) -> None:
         self._of = table
-        self._write_id = write_id
         self._beating = beating
-
-    @property
-    def write_id(self) -> str:
-        return self._write_id
+        self.write_id = write_id
+        self.work = writes_of(table._table).sub(write_id)
 
     @property
     def access(self) -> IcebergAccess:
-        return self._of._access(self._write_id)
-
-    @property
-    def work(self) -> Storage:
-        return writes_of(self._of._table).sub(self._write_id)
+        return self._of._access(self.write_id)
 
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
         self._beating.confirm()
@@ -307,24 +295,18 @@ class IcebergRewrite:
         def told(table: Table) -> PropertyChange:
             corrected = true_properties(table)
             brought_by = origin(table, rewritten)
-            put = {} if brought_by is None else {REWRITTEN + self._write_id: brought_by}
+            put = {} if brought_by is None else {REWRITTEN + self.write_id: brought_by}
             removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
             return PropertyChange({**corrected.put, **put}, removed)
 
-        change = TableChange(
-            ChangeKind.REPLACE,
-            self._write_id,
-            added=written,
-            removed=rewritten,
-            properties=told,
-        )
+        change = TableChange(ChangeKind.REPLACE, self.write_id, written, rewritten, told)
         committed = commit(
             self._of._catalog,
             self._of._name,
             change,
             lambda table: check_no_delete_files(table, "a compaction"),
         )
-        finish(committed.table, self._write_id, [file.path for file in written])
+        finish(committed.table, self.write_id, [file.path for file in written])
         for path in sweep_held_up(self._of._catalog, committed.table):
             log.info("Table %s: removed %s, which a dead write had left.", self._of._name, path)
         return str(committed.snapshot_id)

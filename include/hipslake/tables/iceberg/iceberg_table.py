@@ -248,10 +248,7 @@ class IcebergWrite:
         self._table = table
         self._beating = beating
         self.write_id = write_id
-
-    @property
-    def work(self) -> Storage:
-        return writes_of(self._table).sub(self.write_id)
+        self.work = writes_of(table).sub(write_id)
 
     def writer(self, sort: tuple[SortField, ...]) -> FileWriter:
         return FileWriter.of(self._table, sort, self.write_id)

@@ -131,6 +131,8 @@ class ParquetFolder:
         The output lies in the folder, or the folder in it.
     """
 
+    older_files = 0
+
     def __init__(self, uri: str, output: str, run: str) -> None:
         self._source, self._output = Storage.at(uri), Storage.at(output)
         old, new = self._source.uri(), self._output.uri()
@@ -140,13 +142,13 @@ class ParquetFolder:
         files = [entry.path for entry in self._source.list(recursive=True) if not entry.is_dir]
         check_plain_folder(self._source, files)
         refuse_links_out(self._source, files)
-        data, self._left_out = self._told_apart(files)
+        data, self.left_out = self._told_apart(files)
         self._footers: dict[str, FileFooter] = {}
         for path in data:
             self._footers[path] = read_footer(self._source.uri(path))
         if not self._footers:
             others = (
-                f" ({len(self._left_out)} other files, such as {self._left_out[0]})" if self._left_out else ""
+                f" ({len(self.left_out)} other files, such as {self.left_out[0]})" if self.left_out else ""
             )
             raise InputError(f"{self._source.uri()} holds no Parquet file{others}; nothing can be compacted")
         self.schema  # noqa: B018  # tells what files do not have in common
@@ -170,14 +172,6 @@ class ParquetFolder:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return tuple(self.partition_values.schema.names)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        return self._left_out
-
-    @property
-    def older_files(self) -> int:
-        return 0
 
     @property
     def access(self) -> FolderAccess:
@@ -273,10 +267,7 @@ class FolderRewrite:
     def __init__(self, folder: ParquetFolder, target: str) -> None:
         self._folder = folder
         self._target = Storage.at(target)
-
-    @property
-    def write_id(self) -> str:
-        return self._folder._token
+        self.write_id = folder._token
 
     @property
     def access(self) -> FolderAccess:
