@@ -1,4 +1,8 @@
-"""What a table tells of one sink."""
+"""Marks: what a table keeps of each sink, so that the same rows do not come twice, and are found again.
+
+Older marks of a spec are packed into one text, of about 60 bytes each, in what is needed to know whether the
+same rows come again, and to find the rows that they brought. Digests are cut to 64 bits there.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ class SnapshotPlace(NamedTuple):
 
 
 class SinkMark(Frozen):
-    """One sink that stands in a table.
+    """One sink whose rows a table has.
 
     With neither write nor digests: a key of which none is known to stand. It was sunk on another line of
     snapshots (`absent_on` is one of this line), or some sink of it may stand here, but nothing tells which.

@@ -96,14 +96,9 @@ def read_data_file(
 @contextmanager
 def _opened(path: str, schema: pa.Schema) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
     """A data file, its reader, and the unit in which that gives INT96 times: the one of the table."""
-    storage, name = Storage.of_file(path)
     unit = unit_for(schema, schema.names)
     try:
-        with (
-            parquet_failures(path),
-            storage.arrow_file(name) as opened,
-            pq.ParquetFile(opened, coerce_int96_timestamp_unit=unit) as file,
-        ):
+        with _parquet_of(path, coerce_int96_timestamp_unit=unit) as (opened, file):
             yield opened, file, unit
     except FileNotFoundError:
         raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
@@ -252,7 +247,6 @@ def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
-_BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 64 << 20
 
 
@@ -277,16 +271,22 @@ def opened_parquet(
     InputError
         It is gone, encrypted, or holds what pyarrow does not read.
     """
-    storage, name = Storage.of_file(path)
     try:
-        with (
-            parquet_failures(path),
-            storage.arrow_file(name, size) as opened,
-            pq.ParquetFile(opened, **options) as parquet,
-        ):
-            yield opened, parquet
+        with _parquet_of(path, size, **options) as opened:
+            yield opened
     except FileNotFoundError:
         raise InputError(f"{path} was deleted after it was listed; start a new run") from None
+
+
+@contextmanager
+def _parquet_of(path: str, size: int | None = None, **options: Any) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    storage, name = Storage.of_file(path)
+    with (
+        parquet_failures(path),
+        storage.arrow_file(name, size) as opened,
+        pq.ParquetFile(opened, **options) as parquet,
+    ):
+        yield opened, parquet
 
 
 def batch_rows(metadata: pq.FileMetaData) -> int:

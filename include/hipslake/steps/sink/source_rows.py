@@ -1,4 +1,7 @@
-"""The rows of a sink: of a catalog's version, or of files, in parts that tasks read alone."""
+"""The rows of a sink: of a catalog's version, or of files, in parts that tasks read alone.
+
+Tasks read them in the columns of the table (`NewRows`), without some (`RowPositions`), and in an interval.
+"""
 
 from __future__ import annotations
 

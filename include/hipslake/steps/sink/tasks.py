@@ -1,4 +1,4 @@
-"""The data files of a sink: rows go to the task of their file, which sorts and writes them."""
+"""The data files of a sink: which are planned, and the tasks that sort and write their rows."""
 
 from __future__ import annotations
 

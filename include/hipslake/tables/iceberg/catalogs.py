@@ -1,4 +1,9 @@
-"""Iceberg catalogs: reached and opened, and the tables in them found."""
+"""Iceberg catalogs: opened, their tables loaded, and what both raise as errors of ours.
+
+When a catalog is asked to change a table, an answer is a refusal only if it says so. After all others, and
+after none, the change may stand, or come to stand later: an error of a server or of a gateway may hide a
+request that was done.
+"""
 
 from __future__ import annotations
 
