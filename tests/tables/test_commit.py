@@ -14,7 +14,7 @@ from hipslake.tables.iceberg import iceberg_table, table_shape
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS
-from hipslake.tables.iceberg.data_files import bounds, live_files, null_count
+from hipslake.tables.iceberg.data_files import IcebergFile, live_files
 from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
 from hipslake.tables.iceberg.write_folders import claim, finish, heartbeat, sweep_writes, writes_of
 from pyiceberg.catalog.sql import SqlCatalog
@@ -316,12 +316,12 @@ def test_an_attempt_that_was_half_put_up_is_swept(lake: Lake, spec: TableSpec) -
 
 def test_the_bounds_of_files_are_told(lake: Lake, spec: TableSpec) -> None:
     table = lake.table(spec)
-    files, schema = live_files(table), table.schema()
-    ids, bands = ([bounds(file, schema, name) for file in files] for name in ("id", "band"))
+    files = [IcebergFile(file, table) for file in live_files(table)]
+    ids, bands = ([file.bounds(name) for file in files] for name in ("id", "band"))
     assert sorted(pair for pair in ids if pair) == [(0, 9), (10, 19), (20, 29)]
     assert sorted(pair[0] for pair in bands if pair) == ["g", "g", "r"]
-    assert [file.record_count for file in files] == [10, 10, 10]
-    assert [null_count(file, schema, "id") for file in files] == [0, 0, 0]
+    assert [file.rows for file in files] == [10, 10, 10]
+    assert [file.null_count("id") for file in files] == [0, 0, 0]
 
 
 def test_an_unknown_table_is_told_with_those_that_there_are(lake: Lake, spec: TableSpec) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hipslake.predicates.evaluation import truth
 from hipslake.tables.file_pruning import files_in_interval, in_interval
-from hipslake.tables.iceberg.iceberg_table import IcebergFile
+from hipslake.tables.iceberg.data_files import IcebergFile
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes

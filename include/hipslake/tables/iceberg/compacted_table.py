@@ -29,7 +29,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
-from hipslake.tables.iceberg.data_files import WrittenFile, check_no_delete_files, live_files, stored_file
+from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
@@ -241,7 +241,7 @@ class IcebergCompaction:
     def _access(self, write_id: str) -> IcebergAccess:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         writer = FileWriter.of(self._table, self._sort, write_id)
-        stored = (stored_file(file, self._table) for file in self._live)
+        stored = (IcebergFile(file, self._table).stored for file in self._live)
         partial = tuple(file for file in stored if file.constants)
         return IcebergAccess(writer, tuple(sorted(partitions.items())), partial)
 

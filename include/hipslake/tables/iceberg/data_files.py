@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.conversions import from_bytes, to_bytes
@@ -17,6 +18,7 @@ from pyiceberg.types import IcebergType, PrimitiveType
 from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
 from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
+from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.protocol import NewFile
 from hipslake.tables.stored_files import StoredFile
 
@@ -137,46 +139,75 @@ def check_no_delete_files(table: Table, why: str, snapshot: Snapshot | None = No
             )
 
 
-def bounds(file: DataFile, schema: Schema, column: str) -> tuple[Any, Any] | None:
-    """The lower and upper bound of a column in a file; None if they are not known.
+@dataclass(frozen=True, eq=False)
+class IcebergFile:
+    """A data file of a snapshot."""
 
-    Times are numbers (days, or microseconds); bounds of long strings are cut, and stay bounds.
-    """
-    field = schema.find_field(column)
-    lower = (file.lower_bounds or {}).get(field.field_id)
-    upper = (file.upper_bounds or {}).get(field.field_id)
-    kind = field.field_type
-    if lower is None or upper is None or not isinstance(kind, PrimitiveType):
-        return None
-    return from_bytes(kind, lower), from_bytes(kind, upper)
+    entry: DataFile
+    table: Table
 
+    @property
+    def path(self) -> str:
+        return self.entry.file_path
 
-def null_count(file: DataFile, schema: Schema, column: str) -> int | None:
-    """How many values of a column are null in a file; None if it is not known."""
-    return (file.null_value_counts or {}).get(schema.find_field(column).field_id)
+    @property
+    def rows(self) -> int:
+        return self.entry.record_count
 
+    @property
+    def bytes(self) -> int:
+        return self.entry.file_size_in_bytes
 
-def stored_file(file: DataFile, table: Table) -> StoredFile:
-    """What tasks need to read a file of a manifest entry; files that count the values of a column have it.
+    @property
+    def stored(self) -> StoredFile:
+        """What tasks need to read it; files that count the values of a column have it.
 
-    Raises
-    ------
-    PlanError
-        It is no Parquet file.
-    """
-    if file.file_format != FileFormat.PARQUET:
-        raise PlanError(
-            f"table {'.'.join(table.name())}: {file.file_path} is an {file.file_format.value} file, and "
-            "only Parquet is read; have the engine that wrote it rewrite it (in Spark: set "
-            "write.format.default to parquet, then CALL system.rewrite_data_files)"
+        Raises
+        ------
+        PlanError
+            It is no Parquet file.
+        """
+        file = self.entry
+        if file.file_format != FileFormat.PARQUET:
+            raise PlanError(
+                f"table {'.'.join(self.table.name())}: {file.file_path} is an {file.file_format.value} file, "
+                "and only Parquet is read; have the engine that wrote it rewrite it (in Spark: set "
+                "write.format.default to parquet, then CALL system.rewrite_data_files)"
+            )
+        counted = file.value_counts or {}
+        spec = self.table.specs()[file.spec_id]
+        return StoredFile(
+            file.file_path,
+            tuple(
+                (field.source_id, file.partition[at])
+                for at, field in enumerate(spec.fields)
+                if str(field.transform) == "identity" and field.source_id not in counted
+            ),
         )
-    counted = file.value_counts or {}
-    spec = table.specs()[file.spec_id]
-    return StoredFile(
-        file.file_path,
-        tuple(
-            (field.source_id, file.partition[at])
-            for at, field in enumerate(spec.fields)
-            if str(field.transform) == "identity" and field.source_id not in counted
-        ),
-    )
+
+    @property
+    def is_current(self) -> bool:
+        return bool(self.entry.spec_id == self.table.spec().spec_id)
+
+    @property
+    def partition(self) -> tuple[Any, ...]:
+        gone = given_up(self.table.spec(), self.table.schema())
+        return tuple(self.entry.partition[at] for at in range(len(self.entry.partition)) if at not in gone)
+
+    @property
+    def sort_order(self) -> int | None:
+        number = self.entry.sort_order_id
+        return number if number in self.table.sort_orders() else None
+
+    def bounds(self, column: str) -> tuple[Any, Any] | None:
+        """Bounds of long strings are cut, and stay bounds."""
+        field = self.table.schema().find_field(column)
+        lower = (self.entry.lower_bounds or {}).get(field.field_id)
+        upper = (self.entry.upper_bounds or {}).get(field.field_id)
+        kind = field.field_type
+        if lower is None or upper is None or not isinstance(kind, PrimitiveType):
+            return None
+        return from_bytes(kind, lower), from_bytes(kind, upper)
+
+    def null_count(self, column: str) -> int | None:
+        return (self.entry.null_value_counts or {}).get(self.table.schema().find_field(column).field_id)

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from pyiceberg.manifest import DataFile, ManifestContent
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
+from hipslake.tables.iceberg.data_files import IcebergFile
 from hipslake.tables.iceberg.snapshot_history import (
     WRITE_PROPERTY,
     History,
@@ -31,11 +31,11 @@ from hipslake.tables.iceberg.snapshot_history import (
 )
 from hipslake.tables.iceberg.stored_marks import tells_rows_apart, writes_alone
 from hipslake.tables.marks import SinkMark
-from hipslake.tables.protocol import Rewriting
+from hipslake.tables.protocol import Descent, Rewriting
 from hipslake.versions.write_id import is_write_id
 
 
-def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> tuple[list[DataFile], dict[str, Any]]:
+def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> Descent:
     """Find the way of the rows of a sink, as far back as there are snapshots.
 
     Parameters
@@ -45,18 +45,11 @@ def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> tuple[lis
     full : bool
         Whether all that others have added since counts too, in whatever files. That is needed if rows have
         left the table: they may have come back, or been changed.
-
-    Returns
-    -------
-    list of DataFile
-        Those of the `Descent`.
-    dict
-        Its other attributes.
     """
     history = _FilesOfSnapshots(table)
     line = list(reversed(History(table).ancestors))
     if not line:
-        return [], {"first": (), "whole": True, "rewritings": (), "live": frozenset()}
+        return Descent((), (), True, (), frozenset())
     begin = next((at for at, each in enumerate(line) if _has_files_of(history.of(each), sunk.write)), 0)
     is_told = begin > 0 or summary_of(line[0]).get(WRITE_PROPERTY) == sunk.write
     files = list(history.of(line[begin]).values())
@@ -90,13 +83,8 @@ def descent_of(table: Table, sunk: SinkMark, *, full: bool = False) -> tuple[lis
         followed = (followed - taken) | {file.file_path for file in came}
     now = history.of(line[-1])
     live = frozenset(number for number, file in enumerate(numbers.files) if file.file_path in now)
-    return numbers.files, {
-        "first": first,
-        "whole": whole,
-        "rewritings": tuple(rewritings),
-        "live": live,
-        "suspects": suspects,
-    }
+    numbered = tuple(IcebergFile(file, table) for file in numbers.files)
+    return Descent(numbered, first, whole, tuple(rewritings), live, suspects)
 
 
 def _is_by_us(snapshot: Snapshot) -> bool:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
@@ -23,21 +21,13 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
 from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
-from hipslake.tables.iceberg.data_files import (
-    WrittenFile,
-    bounds,
-    check_no_delete_files,
-    live_files,
-    null_count,
-    stored_file,
-)
+from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.descent import descent_of
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
 from hipslake.tables.iceberg.stored_marks import KEY_PROPERTY, MARK_PROPERTY, StoredMarks, mark_properties
-from hipslake.tables.iceberg.table_partitioning import given_up
 from hipslake.tables.iceberg.table_shape import fitting_table
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -58,7 +48,6 @@ from hipslake.tables.protocol import (
     TableTotals,
     TableVacuumOutcome,
 )
-from hipslake.tables.stored_files import StoredFile
 from hipslake.versions.heartbeat import Heartbeat
 
 
@@ -100,50 +89,6 @@ class IcebergTable:
 
     def compaction(self, run: Storage, by: ClusterMark | None = None) -> IcebergCompaction:
         return IcebergCompaction(self._catalog, self._name, run, by)
-
-
-@dataclass(frozen=True, eq=False)
-class IcebergFile:
-    """A data file of a snapshot."""
-
-    entry: DataFile
-    table: Table
-
-    @property
-    def path(self) -> str:
-        return self.entry.file_path
-
-    @property
-    def rows(self) -> int:
-        return self.entry.record_count
-
-    @property
-    def bytes(self) -> int:
-        return self.entry.file_size_in_bytes
-
-    @property
-    def stored(self) -> StoredFile:
-        return stored_file(self.entry, self.table)
-
-    @property
-    def is_current(self) -> bool:
-        return bool(self.entry.spec_id == self.table.spec().spec_id)
-
-    @property
-    def partition(self) -> tuple[Any, ...]:
-        gone = given_up(self.table.spec(), self.table.schema())
-        return tuple(self.entry.partition[at] for at in range(len(self.entry.partition)) if at not in gone)
-
-    @property
-    def sort_order(self) -> int | None:
-        number = self.entry.sort_order_id
-        return number if number in self.table.sort_orders() else None
-
-    def bounds(self, column: str) -> tuple[Any, Any] | None:
-        return bounds(self.entry, self.table.schema(), column)
-
-    def null_count(self, column: str) -> int | None:
-        return null_count(self.entry, self.table.schema(), column)
 
 
 class IcebergState:
@@ -224,8 +169,7 @@ class IcebergState:
         return None if found is None else found.snapshot_id
 
     def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
-        files, rest = descent_of(self._table, mark, full=full)
-        return Descent(tuple(self._files(files)), **rest)
+        return descent_of(self._table, mark, full=full)
 
     @contextmanager
     def writing(self) -> Iterator[IcebergWrite]:
