@@ -74,10 +74,11 @@ class PartitionValues:
         if not values.num_columns:
             return np.zeros(rows, np.int64)
         codes = np.zeros(rows, np.int64)
-        for name, level in zip(values.column_names, self._levels, strict=True):
+        levels, order = self._levels
+        for name, level in zip(values.column_names, levels, strict=True):
             code = pc.index_in(_one(values[name]), level.words).to_numpy(zero_copy_only=False)
             codes = level.codes_of(codes * len(level.words) + code)
-        number: NDArray[np.int64] = self._order[codes]
+        number: NDArray[np.int64] = order[codes]
         return number
 
     def records(self) -> list[tuple[Any, ...]]:
@@ -86,7 +87,8 @@ class PartitionValues:
         return list(zip(*columns, strict=True)) if columns else [()]
 
     @cached_property
-    def _levels(self) -> list[_Level]:
+    def _levels(self) -> tuple[list[_Level], NDArray[np.int64]]:
+        """The levels, one per field, and from the last one's code to the number of the value."""
         levels = []
         codes = np.zeros(self.count, np.int64)
         for column in self.table.columns:
@@ -96,18 +98,9 @@ class PartitionValues:
             distinct = np.unique(joint)
             levels.append(_Level(words, distinct))
             codes = np.searchsorted(distinct, joint)
-        return levels
-
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        """From the last level's code to the number of the value."""
-        codes = np.zeros(self.count, np.int64)
-        for column, level in zip(self.table.columns, self._levels, strict=True):
-            code = pc.index_in(_one(column), level.words).to_numpy(zero_copy_only=False)
-            codes = np.searchsorted(level.joint, codes * len(level.words) + code)
         order = np.empty(self.count, np.int64)
         order[codes] = np.arange(self.count)
-        return order
+        return levels, order
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ class IcebergTable:
         return IcebergState(open_table(self._catalog, self._name))
 
     def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
-        found = fitting_table(self._catalog, spec, stored)
-        return ShapedTable(IcebergState(found.table), found.created, found.columns_added)
+        table, created, columns_added = fitting_table(self._catalog, spec, stored)
+        return ShapedTable(IcebergState(table), created, columns_added)
 
     def sweep(self, stale_after: float | None = None) -> list[str]:
         return sweep_writes(self._catalog, self._name, stale_after)

@@ -6,7 +6,6 @@ import json
 import logging
 import uuid
 from contextlib import suppress
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
@@ -46,15 +45,9 @@ SHAPED_BY = "hipslake.shaped-by"
 _TRIES = 20
 
 
-class OpenTable(NamedTuple):
-    """A table that rows fit to."""
-
-    table: Table
-    created: bool
-    columns_added: tuple[str, ...]
-
-
-def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenTable:
+def fitting_table(
+    catalog: Catalog, spec: TableSpec, stored: pa.Schema
+) -> tuple[Table, bool, tuple[str, ...]]:
     """Return the table of a spec: created if absent, with columns added if the rows have more.
 
     Parameters
@@ -63,6 +56,14 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
     spec : TableSpec
     stored : pyarrow.Schema
         The columns of the rows, as a table keeps them.
+
+    Returns
+    -------
+    pyiceberg.table.Table
+    bool
+        Whether it was created.
+    tuple of str
+        The columns that were added.
 
     Raises
     ------
@@ -79,7 +80,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
         attempt = uuid.uuid4().hex
         if table is None:
             try:
-                return OpenTable(_create(catalog, spec, stored, attempt), True, ())
+                return _create(catalog, spec, stored, attempt), True, ()
             except TableAlreadyExistsError:  # another run was first
                 _forget(catalog, spec.table, attempt, 0)
                 continue
@@ -87,7 +88,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
         missing = missing_columns(spec.table, table.schema(), stored)
         check_partition(table, spec)
         if not missing:
-            return OpenTable(table, False, ())
+            return table, False, ()
         try:
             with reaching(catalog.name), table.transaction() as transaction:
                 transaction.set_properties({SHAPED_BY: attempt})
@@ -102,7 +103,7 @@ def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenT
             raise unknown_outcome(table, what, error) from error
         names = tuple(field.name for field in missing)
         log.info("Table %s gets column %s.", spec.table, ", ".join(names))
-        return OpenTable(open_table(catalog, spec.table), False, names)
+        return open_table(catalog, spec.table), False, names
     raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
 
 
