@@ -1,4 +1,4 @@
-"""Which data files may hold certain rows, told by their bounds: the others are not read."""
+"""Pruning: which data files may hold certain rows, by their bounds; the others are not read."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class CompactedTable(Protocol):
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Files that lie among the others, and are no data files as far as can be told."""
+        """Files among the others that are not taken for data files."""
 
     @property
     def older_files(self) -> int:

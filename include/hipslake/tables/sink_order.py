@@ -1,4 +1,4 @@
-"""What a sink is told, and what it says it did: models that need neither pyarrow nor Spark to be read."""
+"""The order and the outcome of a sink: models that need neither pyarrow nor Spark to be read."""
 
 from __future__ import annotations
 

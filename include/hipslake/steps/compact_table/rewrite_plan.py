@@ -42,7 +42,7 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:
-    """How many bytes of files a compaction rewrites; who asks decides where it runs."""
+    """How many bytes of files a compaction rewrites, which decides where it runs."""
     if request.dry_run:
         return 0
     with closing(open_compacted(request)) as table:

@@ -108,7 +108,7 @@ class CountRowsTask:
     within : Interval or None
         That all rows must lie in.
     writer : RowWriter
-        Tells what rows weigh.
+        Measures the size of rows.
     samples : frozenset of int
         Parts that tell it.
     dropped : RowPositions

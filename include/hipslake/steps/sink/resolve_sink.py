@@ -41,7 +41,7 @@ class ResolveSinkRequest(Request):
 
     step: ClassVar[str] = "resolve"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants spec, catalog and table read again
+    reusable: ClassVar[bool] = False  # clearing the first task reads spec, catalog and table again
 
     dag_id: str
     run_id: str

@@ -179,7 +179,7 @@ class WriteRowsTask:
         yield described(written)
 
     def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
-        """The bytes that each task has written, told by the names of its files."""
+        """The bytes that each task has written, by the names of its files."""
         total = [0] * self.plan.tasks
         for file in files:
             number = int(file.path.rpartition("/")[2].split("-")[0].removesuffix(".parquet"))

@@ -182,7 +182,7 @@ def reaching(what: str) -> Iterator[None]:
     try:
         yield
     except CommitStateUnknownException:
-        raise  # whoever asks for a commit looks what became of it
+        raise  # the caller checks whether the commit stands
     except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
         kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
         raise kind(
@@ -328,7 +328,7 @@ CATALOG_FAILURES = (
     NoSuchTableError,
     NotImplementedError,
 )
-"""What a request to change a table fails with; another writer who was first is none of them."""
+"""Errors of requests to change a table, but for a conflict with another writer."""
 
 
 def refusal(table: Table, error: Exception) -> HipslakeError | None:

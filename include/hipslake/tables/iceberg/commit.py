@@ -1,8 +1,8 @@
 """The commit of a table: files come and go in one snapshot, or nothing happens.
 
-pyiceberg writes the manifests and asks the catalog; when another writer was first, it is we who look whether
-the change still fits, and ask again. So a change that is only right for the files it was made from can never
-be applied to others.
+pyiceberg writes the manifests and sends the request to the catalog. When another writer was first, this
+module checks whether the change still fits, and tries again. So a change that is only right for the files it
+was made from is never applied to others.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
 
 
 def commit_uuid(write_id: str) -> uuid.UUID:
-    """What the manifests of a write bear in their names, so that those of a dead one can be told."""
+    """What the names of a write's manifests hold, so that a sweep finds those of a dead one."""
     return uuid.uuid5(uuid.NAMESPACE_URL, f"hipslake:{write_id}")
 
 
@@ -299,7 +299,7 @@ class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
     """Writes manifests of partition specs whose columns are gone, and deletes none.
 
     pyiceberg deletes what it has written when another writer was first. But then a request before may have
-    taken effect, or be about to; what nothing names is deleted by who looks:
+    taken effect, or be about to; what nothing names is deleted by a sweep:
     `hipslake.tables.iceberg.write_folders`.
     """
 

@@ -333,7 +333,7 @@ def _digest(mark: ClusterMark, schema: Schema) -> str:
 
 
 def _as_arrow(values: list[Any], transform: str, kind: IcebergType) -> pa.Array:
-    """Partition values, as records of Iceberg hold them, as those who filter by them write them.
+    """Partition values of Iceberg records in the form that filters of users have them.
 
     Years and months are their first days, hours moments; UUIDs and bytes are texts, the latter hexadecimal.
     """

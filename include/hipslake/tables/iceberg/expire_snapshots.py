@@ -136,7 +136,7 @@ def _expired(table: Table, retention: Retention, now: datetime, *, but: str = ""
     """The snapshots that have to go; `but` is the vacuum's own write, which reads none."""
     named = {ref.snapshot_id for ref in table.refs().values()}
     others = [write_time(write) for write in living_writes(table) if write != but]
-    # Who is at work reads what was the newest when it began; of its id the minute is known.
+    # A write under way reads the snapshot that was the newest when it began; its id has the minute of that.
     until = min([now - timedelta(days=retention.keep_days), *others]).timestamp() * 1000
     followed = list(pairwise(_by_age(table)))[: -retention.keep_versions + 1 or None]
     return [

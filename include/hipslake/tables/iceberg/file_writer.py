@@ -217,7 +217,7 @@ class FileWriter:
         )
 
     def row_bytes(self, rows: pa.Table) -> float:
-        """What a row weighs as it will be written, in bytes, found by encoding some."""
+        """The size of a row as it will be written, in bytes, found by encoding some."""
         sink = pa.BufferOutputStream()
         rows = self.sorted(rows.cast(self.arrow_schema))
         with pq.ParquetWriter(sink, self.arrow_schema, **self._options_for(rows)) as writer:

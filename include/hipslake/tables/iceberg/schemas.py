@@ -128,7 +128,7 @@ def missing_columns(table: str, standing: Schema, stored: pa.Schema) -> list[pa.
 
 
 def _check_addable(table: str, name: str, standing: Schema) -> None:
-    """Look that a new column can be told from those that a table has."""
+    """Check that the name of a new column is unlike those that a table has."""
     for known in standing.column_names:
         if known == name:
             raise SchemaMismatchError(

@@ -137,7 +137,7 @@ def forgotten_origins(table: Table, files: Iterable[DataFile]) -> tuple[str, ...
 
 
 def write_of(file: DataFile) -> str:
-    """The write that a file holds rows of, by the folder that it lies in; "" if that is not told.
+    """The write that a file holds rows of, by the folder that it lies in; "" if that does not say.
 
     Files in a folder below that of a write hold rows that the write found in the table.
     """

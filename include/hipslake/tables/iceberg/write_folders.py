@@ -5,7 +5,7 @@ A write's data files lie in `<location>/data/<write id>/`, its working files and
 one behind with a silent heartbeat is dead, and what of its files no snapshot names is an orphan.
 
 A write that takes files away (a vacuum) keeps a list of them there, from before its commit until they are
-gone. So whoever finds it dead knows what is left to do.
+gone. So a sweep that finds it dead knows what is left to do.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def sweep_writes(
     dead = [folder for folder in folders if folder not in keep and _is_dead(writes, folder, limit, clock)]
     for folder in dead:
         mark(writes, folder)
-    # Who has beaten since, and looked for a mark before it was put up, goes on to commit.
+    # A writer whose heartbeat has beaten since, and which looked before the mark was set, may still commit.
     dead = [folder for folder in dead if _is_dead(writes, folder, limit, clock)]
     attempts = attempts_of(table)
     if not dead and not attempts:
@@ -262,7 +262,8 @@ def _delete_metadata(table: Table, write_id: str, named: Collection[str]) -> lis
 def _failed_commit(table: Table, write_id: str, folder: Storage, path: str) -> bool:
     """Whether a metadata file is of a commit that failed: each try has a snapshot of its own.
 
-    A file in which that write's snapshot is only an older one may be another writer's, who commits right now.
+    A file in which that write's snapshot is only an older one may be that of another writer, which commits
+    right now.
     """
     try:
         told = plain_json(folder.read(path))
