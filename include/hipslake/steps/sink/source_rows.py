@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.parts import parts
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.reading import parts, read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
@@ -95,11 +94,11 @@ def standing_version(order: VersionRows) -> VersionRows:
     CatalogNotFoundError, VersionNotFoundError
         There is none.
     """
-    log = VersionLog(Catalog.open(order.uri).storage)
+    log = VersionLog(CatalogReader.open(order.uri).storage)
     others = sorted(set(log.numbers()) - {order.version}, reverse=True)
     for version in (order.version, *others):
         with suppress(VersionNotFoundError):
-            catalog = Catalog.open(order.uri, version)
+            catalog = CatalogReader.open(order.uri, version)
             if _holds_rows(catalog, order):
                 return order.model_copy(update={"version": version})
     raise VersionNotFoundError(
@@ -108,7 +107,7 @@ def standing_version(order: VersionRows) -> VersionRows:
     )
 
 
-def _holds_rows(catalog: Catalog, order: VersionRows) -> bool:
+def _holds_rows(catalog: CatalogReader, order: VersionRows) -> bool:
     if order.increment is None:
         return same_digest(order.content, content_of(catalog.metadata))
     increment = catalog.metadata.increment(order.increment, catalog.storage)
@@ -182,7 +181,7 @@ class _RowsOfCatalog:
 
     @classmethod
     def of(cls, order: VersionRows) -> _RowsOfCatalog:
-        catalog = Catalog.open(order.uri, order.version)
+        catalog = CatalogReader.open(order.uri, order.version)
         schema = joined_schema(catalog.metadata)
         ordinal, inside = None, None
         if order.increment is not None:
@@ -210,7 +209,7 @@ class _RowsOfCatalog:
         return cls(schema, len(stretches), order, stretches, ordinal)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        catalog = Catalog.open(self.rows.uri, self.rows.version)
+        catalog = CatalogReader.open(self.rows.uri, self.rows.version)
         wanted = list(columns) or [self.schema.names[0]]
         if self.ordinal is not None and ROW_COLUMN not in wanted:
             wanted.append(ROW_COLUMN)
