@@ -13,10 +13,10 @@ from hipslake.library_version import __version__
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
+from hipslake.versions.log_files import CURRENT
 from hipslake.versions.pins import Pin, give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ def point_at_newest_cube(cube: Storage) -> int:
     No folder holds all files of a version, so nothing leads to one. (Cubes that were made long ago have
     `current`, which leads to a part.)
     """
-    return VersionLog(cube).publish_pointers(lambda data: Pointers(absent=(CURRENT,)))
+    return VersionLog(cube).publish_pointers(lambda data: RootPointers(absent=(CURRENT,)))
 
 
 def drafted(

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome, vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
-from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
 from hipslake.cube.checks import check_datasets, check_name
 from hipslake.cube.dataset import labels_column, listed
 from hipslake.cube.keys import bounds_of

@@ -41,7 +41,7 @@ from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.pins import give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

@@ -19,19 +19,34 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import writes_of_pointers
-from hipslake.catalog.upkeep.leftovers import Removed, Size, delete_unfinished, delete_unneeded, size_of
 from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
+from hipslake.catalog.view_tree import writes_of_pointers
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live, stale_seconds
 from hipslake.versions.log import VersionLog
-from hipslake.versions.orphans import sweep_orphans
+from hipslake.versions.orphans import old_temporary_files, sweep_orphans
 from hipslake.versions.pins import pinned_versions, pinning_writes
 
 log = logging.getLogger(__name__)
+
+
+class Removed(Frozen):
+    """What went of one write folder; or a file of the catalog's own that a killed process had left."""
+
+    path: str  # relative to the catalog's root
+    whole: bool  # all of it is gone; else files stay that a version names
+    files: int
+    bytes: int
+
+
+class Size(NamedTuple):
+    """Files, and bytes in them."""
+
+    files: int
+    bytes: int
 
 
 class VacuumOutcome(Frozen):
@@ -120,7 +135,9 @@ def vacuum(
         versions.note_vacuumed(gone)
     postponed = ""
     try:
-        _check_pins(pinned_versions(storage, without=dead) & gone.keys())
+        if held := pinned_versions(storage, without=dead) & gone.keys():
+            numbers = ", ".join(map(str, sorted(held)))
+            raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
         swept = {each.path for each in removed}
         removed += _clear(storage, versions, content, gone, swept, dry_run=dry_run)
     except _PostponedError as why:
@@ -137,13 +154,6 @@ def vacuum(
 
 class _PostponedError(Exception):
     """The files of vacuumed versions have to be left for the next time."""
-
-
-def _check_pins(held: Collection[int]) -> None:
-    """Give way to those who pinned versions before they were vacuumed."""
-    if held:
-        numbers = ", ".join(map(str, sorted(held)))
-        raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
 
 
 def _clear(
@@ -168,10 +178,13 @@ def _clear(
         Folders that are gone already, or, in a dry run, would be.
     """
     try:
-        living = [_version(storage, versions, content, number) for number in _all_but(versions, gone)]
+        numbers = set(range(1, (versions.newest() or 0) + 1)) - gone.keys()
+        living = [_version(storage, versions, content, number) for number in sorted(numbers)]
         stays = {each.write_id for each in living} | writes_of_pointers(storage)
-        folders = _folders(storage, set(gone.values()) - stays - {*swept})
-        needed = _needed(storage, versions, content, living, folders)
+        writes = set(gone.values()) - stays - {*swept}
+        folders = [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
+        metadata = (_metadata(storage, versions, content, each.number) for each in living)
+        needed = content.needed(storage, metadata if folders else iter(()), folders)
     except (VersionNotFoundError, FileNotFoundError):
         if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
             raise _PostponedError("another vacuum is at work") from None
@@ -235,23 +248,90 @@ def _sweep(storage: Storage, *, dry_run: bool) -> list[Removed]:
     return [Removed(path=path, whole=True, **sizes.get(path, Size(0, 0))._asdict()) for path in found]
 
 
-def _all_but(versions: VersionLog, gone: Collection[int]) -> Iterator[int]:
-    """The numbers of all versions that are not known to be vacuumed."""
-    return (number for number in range(1, (versions.newest() or 0) + 1) if number not in gone)
+def size_of(storage: Storage, path: str) -> Size:
+    """The size of a file, or of all files below a folder; nothing there is no file."""
+    entries = [*storage.list(path), *storage.unfinished(path)]
+    if entries:
+        sizes = [size_of(storage, e.path) if e.is_dir else Size(1, e.size) for e in entries]
+        return Size(sum(size.files for size in sizes), sum(size.bytes for size in sizes))
+    with suppress(FileNotFoundError):
+        entry = storage.entry(path)
+        return Size(0 if entry.is_dir else 1, entry.size)
+    return Size(0, 0)
 
 
-def _folders(storage: Storage, writes: Collection[str]) -> list[str]:
-    """Those of the writes that have a folder."""
-    return [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
+def delete_unneeded(storage: Storage, folder: str, needed: NeededFiles, *, dry_run: bool) -> Removed | None:
+    """Delete all files of a folder but those that are needed, and the folders that then are empty.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    folder : str
+        Of a write to which nobody adds files.
+    needed : NeededFiles
+    dry_run : bool
+        Only count.
+
+    Returns
+    -------
+    Removed or None
+        None if all of it is needed.
+    """
+    files = size = 0
+    found = False
+    for path, is_dir, each in _unneeded(storage, folder, needed):
+        found = True
+        files += each.files
+        size += each.bytes
+        if dry_run:
+            continue
+        if is_dir:
+            storage.delete_tree(path)
+        else:
+            storage.delete(path)
+    return Removed(path=folder, whole=not needed.below(folder), files=files, bytes=size) if found else None
 
 
-def _needed(
-    storage: Storage,
-    versions: VersionLog,
-    content: VersionContent,
-    living: Sequence[_Version],
-    folders: Collection[str],
-) -> NeededFiles:
-    """What living versions name in some folders."""
-    metadata = (_metadata(storage, versions, content, each.number) for each in living)
-    return content.needed(storage, metadata if folders else iter(()), folders)
+def delete_unfinished(storage: Storage, folder: str, older_than: float, *, dry_run: bool) -> Removed | None:
+    """Delete what killed processes have left unfinished in a folder that stays.
+
+    Parameters
+    ----------
+    storage, folder
+        As for `delete_unneeded`.
+    older_than : float
+        Seconds for which nobody has written to a file.
+    dry_run : bool
+        Only count.
+
+    Returns
+    -------
+    Removed or None
+        None if there is no such file.
+    """
+    old = list(_unfinished(storage, folder, older_than))
+    size = sum(size_of(storage, path).bytes for path in old)
+    if not dry_run:
+        for path in old:
+            storage.delete(path)
+    return Removed(path=folder, whole=False, files=len(old), bytes=size) if old else None
+
+
+def _unfinished(storage: Storage, folder: str, older_than: float) -> Iterator[str]:
+    yield from old_temporary_files(storage, folder, older_than)
+    for entry in storage.list(folder):
+        if entry.is_dir:
+            yield from _unfinished(storage, entry.path, older_than)
+
+
+def _unneeded(storage: Storage, folder: str, needed: NeededFiles) -> Iterator[tuple[str, bool, Size]]:
+    """What can go from a folder: the whole of it, or subfolders and files; path, whether a folder, size."""
+    if not needed.below(folder):
+        yield folder, True, size_of(storage, folder)
+        return
+    for entry in [*storage.list(folder), *storage.unfinished(folder)]:
+        if entry.is_dir:
+            yield from _unneeded(storage, entry.path, needed)
+        elif not needed.names(entry.path):
+            yield entry.path, False, Size(1, entry.size)

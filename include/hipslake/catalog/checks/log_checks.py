@@ -1,4 +1,4 @@
-"""Whether the log of versions is what commits and vacuums leave: every number, and how they follow."""
+"""Checks of the log of versions: each file by itself, and how the versions follow one another."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.threads import in_threads
-from hipslake.catalog.checks.version_files import log_problem, text_of, version_problem
+from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.versions.digest import is_intact, is_signed
-from hipslake.versions.files import (
+from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import (
     TOMBSTONES,
     VERSIONS,
     head,
+    is_intact,
+    is_signed,
     is_tombstone,
+    read_tombstone_list,
     tombstone,
     version_number,
     version_path,
 )
-from hipslake.versions.log import VersionLog
-from hipslake.versions.notes import noted
 from hipslake.versions.ordinals import ORDINALS
-from hipslake.versions.pins import pinned_by, pinning_writes
+from hipslake.versions.pins import pin_path, pinned_by, pinning_writes
 from hipslake.versions.write_id import is_write_id
 
+_RESTORE = "restore the file from a copy: no other file says what it said"
 _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
 
 
-class Entombed(NamedTuple):
-    """A tombstone, and whether it is letter by letter what a vacuum writes."""
+class Tombstone(NamedTuple):
+    """What the tombstone of a vacuumed version says, and whether it is byte by byte what a vacuum writes."""
 
     write_id: str
     sound: bool
@@ -54,7 +55,7 @@ class WholeLog:
         Those of them whose file has a checksum of itself.
     changed : set of int
         Those of them whose file is not what that checksum is of.
-    entombed : dict of int to Entombed
+    tombstones : dict of int to Tombstone
         The versions that were vacuumed, by number.
     problems : list of Problem
         What is wrong with any file of the log.
@@ -64,7 +65,7 @@ class WholeLog:
     kept: dict[int, CatalogMetadata] = field(default_factory=dict)
     signed: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
-    entombed: dict[int, Entombed] = field(default_factory=dict)
+    tombstones: dict[int, Tombstone] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -94,7 +95,7 @@ def read_whole_log(storage: Storage) -> WholeLog:
     wrong = {problem.path for problem in found.problems}
     sound = {number: each for number, each in found.kept.items() if version_path(number) not in wrong}
     found.problems += _names(sound)
-    found.problems += _committed_twice(sound, found.entombed)
+    found.problems += _committed_twice(sound, found.tombstones)
     for number in sorted(sound):
         found.problems += _following(sound, number)
     found.problems += _described_twice(sound)
@@ -118,7 +119,7 @@ def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) ->
     if data is not None and _is_tombstone(data):
         write_id = head(data, path).get("write_id")
         sound = data == tombstone(number, write_id) and isinstance(write_id, str) and is_write_id(write_id)
-        found.entombed[number] = Entombed(str(write_id), sound)
+        found.tombstones[number] = Tombstone(str(write_id), sound)
         return  # what is wrong with it is said together with the note of it
     problem = version_problem(number, data)
     if problem is not None:
@@ -145,13 +146,9 @@ def _is_tombstone(data: bytes) -> bool:
 def _strangers(storage: Storage) -> Iterator[Problem]:
     for entry in storage.list(VERSIONS):
         if not entry.is_dir and version_number(entry.path) is None:
-            yield Problem.of(
-                ProblemKind.EXTRA_FILE,
-                entry.path,
-                "lies in the log, but has the name of no version",
-                "move the file out of the catalog's folder",
-                readers=False,
-            )
+            message = "lies in the log, but has the name of no version"
+            mend = "move the file out of the catalog's folder"
+            yield Problem.of(ProblemKind.EXTRA_FILE, entry.path, message, mend, readers=False)
 
 
 def _names(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
@@ -165,11 +162,11 @@ def _names(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 
 
 def _committed_twice(
-    kept: Mapping[int, CatalogMetadata], entombed: Mapping[int, Entombed]
+    kept: Mapping[int, CatalogMetadata], tombstones: Mapping[int, Tombstone]
 ) -> Iterator[Problem]:
     """A write commits at most one version."""
     writes = {number: metadata.write_id for number, metadata in kept.items()}
-    writes |= {number: each.write_id for number, each in entombed.items() if each.sound}
+    writes |= {number: each.write_id for number, each in tombstones.items() if each.sound}
     first: dict[str, int] = {}
     for number in sorted(writes):
         before = first.setdefault(writes[number], number)
@@ -212,8 +209,8 @@ def _described_twice(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 
 def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     """Tombstones against what was noted of them: where one of the two is damaged, the other says so."""
-    told = noted(storage)
-    for number, stone in found.entombed.items():
+    told = read_tombstone_list(storage)
+    for number, stone in found.tombstones.items():
         path, known = version_path(number), told.vacuumed.get(number)
         if number == found.newest:
             yield log_problem(path, "the newest version is a tombstone, as only older ones are")
@@ -230,7 +227,7 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     for number in told.vacuumed.keys() & found.kept.keys():
         message = "was vacuumed, and stands there again; its files may be gone"
         yield log_problem(version_path(number), message)
-    expected = {number: stone.write_id for number, stone in found.entombed.items() if stone.sound}
+    expected = {number: stone.write_id for number, stone in found.tombstones.items() if stone.sound}
     if told.sound and expected.keys() <= told.vacuumed.keys():
         return
     why = "is missing" if told.missing else "lacks tombstones" if told.sound else "is damaged"
@@ -245,7 +242,7 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
 
 def _derived(storage: Storage, found: WholeLog) -> list[Problem]:
     """The problems, of which those of tombstones that are noted can be mended."""
-    lost = noted(storage).vacuumed.keys() - found.kept.keys() - found.entombed.keys()
+    lost = read_tombstone_list(storage).vacuumed.keys() - found.kept.keys() - found.tombstones.keys()
     paths = {version_path(number) for number in lost}
     return [problem.by_repair() if problem.path in paths else problem for problem in found.problems]
 
@@ -290,10 +287,54 @@ def _pins(storage: Storage) -> Iterator[Problem]:
         try:
             pinned_by(storage, write_id)
         except CatalogFormatError as error:
-            yield Problem.of(
-                ProblemKind.VERSION_LOG,
-                f"_versions/pins/{write_id}.json",
-                str(error),
-                "delete it once no run of the catalog is at work: no vacuum goes on before",
-                readers=False,
+            mend = "delete it once no run of the catalog is at work: no vacuum goes on before"
+            path = pin_path(write_id)
+            yield Problem.of(ProblemKind.VERSION_LOG, path, str(error), mend, readers=False)
+
+
+def version_problem(number: int, data: bytes | None, where: str = "") -> Problem | None:
+    """What is wrong with the file of a version by itself, or with a copy of it; None if nothing is.
+
+    Parameters
+    ----------
+    number : int
+        Of the version.
+    data : bytes or None
+        The file; None if there is none.
+    where : str
+        The path of the file, if it is not that of the version.
+    """
+    path = where or version_path(number)
+    if data is None:
+        return log_problem(path, "is missing, though this version or a newer one was committed", missing=True)
+    try:
+        says = head(data, path).get("version")
+        if says != number:
+            return log_problem(
+                path, f"is the file of version {says}: it was replaced, or swapped with another"
             )
+        metadata = CatalogMetadata.from_json(data, where=path)
+    except CatalogFormatError as error:
+        return log_problem(path, str(error))
+    if not is_intact(data):
+        return log_problem(path, "is not, letter by letter, what was committed: its checksum differs")
+    if not is_write_id(metadata.write_id):
+        return log_problem(path, f"{metadata.write_id!r} is no write")
+    if metadata.parent != (number - 1 or None):
+        return log_problem(path, f"says that it came after version {metadata.parent}, not {number - 1}")
+    return None
+
+
+def number_of(data: bytes) -> int | None:
+    """The number of the version that a file is of; None where anything is wrong with it."""
+    try:
+        says = head(data, "").get("version")
+    except CatalogFormatError:
+        return None
+    return says if isinstance(says, int) and version_problem(says, data, "metadata.json") is None else None
+
+
+def log_problem(path: str, message: str, *, missing: bool = False) -> Problem:
+    """A problem of a file of the log that no other file can mend."""
+    kind = ProblemKind.MISSING_FILE if missing else ProblemKind.VERSION_LOG
+    return Problem.of(kind, path, message, _RESTORE)

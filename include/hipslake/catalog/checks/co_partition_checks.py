@@ -1,4 +1,4 @@
-"""Whether co-partitioned columns are what their marks say: exact, and with bounded memory.
+"""Checks that each value of a co-partitioned column lies in one pixel: exact, in bounded memory.
 
 Each leaf gives its distinct pairs of value and `_healpix_29`; the exchange brings the pairs of equal values
 together, those of the objects that placed them too. Values travel as 64-bit codes. What the codes show to be
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
-from hipslake.engine.model import Block, Counter, Engine, Routed
+from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
 from hipslake.errors import HipslakeError, VersionNotFoundError
 from hipslake.joins.key_codes import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN
@@ -75,7 +74,7 @@ def objects_of(storage: Storage, placing: PlacingObjects) -> tuple[Storage, Cata
     return None
 
 
-class Side(NamedTuple):
+class ColumnSide(NamedTuple):
     """A column of a catalog, and whether it is that of the objects."""
 
     files: ColumnFiles
@@ -88,7 +87,7 @@ class PairsTask:
 
     Attributes
     ----------
-    sides : tuple of Side
+    sides : tuple of ColumnSide
         The files that each map task reads.
     targets : int
         Reduce tasks of all passes.
@@ -100,7 +99,7 @@ class PairsTask:
         Rows read so far.
     """
 
-    sides: tuple[Side, ...]
+    sides: tuple[ColumnSide, ...]
     targets: int
     now: tuple[int, int]
     needs_object: bool
@@ -112,16 +111,10 @@ class PairsTask:
         for batch in side.files.batches():
             self.done.add(batch.num_rows)
             codes, h29 = _pairs(batch, side.files.column)
-            target = _share_of(codes, self.targets)
-            mine = (target >= self.now[0]) & (target < self.now[1])
-            codes, h29, target = codes[mine], h29[mine], target[mine] - self.now[0]
-            order = np.argsort(target, kind="stable")
-            cuts = np.searchsorted(target[order], np.arange(self.now[1] - self.now[0] + 1))
-            for to, (low, high) in enumerate(pairwise(cuts.tolist())):
-                if high > low:
-                    chosen = order[low:high]
-                    is_object = np.full(len(chosen), side.is_object)
-                    yield to, pa.record_batch([codes[chosen], h29[chosen], is_object], schema=_PAIRS)
+            first, stop = self.now
+            for to, chosen in by_target(_share_of(codes, self.targets) - first, stop - first):
+                is_object = np.full(len(chosen), side.is_object)
+                yield to, pa.record_batch([codes[chosen], h29[chosen], is_object], schema=_PAIRS)
 
     def compare(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Give the codes of values that have several pixels, or are no object's; the first of them."""
@@ -143,21 +136,19 @@ class PairsTask:
 def _mark_problems(
     storage: Storage, metadata: CatalogMetadata, mark: CoPartitioned, engine: Engine, with_objects: bool
 ) -> Iterator[Problem]:
-    rows = Side(ColumnFiles.of(storage, metadata, mark.column), is_object=False)
+    rows = ColumnSide(ColumnFiles.of(storage, metadata, mark.column), is_object=False)
     sides, pairs, objects = [rows], metadata.total_rows, None
     if mark.objects is not None:
         objects = objects_of(storage, mark.objects)
         if objects is not None:
-            sides.append(Side(ColumnFiles.of(*objects, mark.objects.column), is_object=True))
+            sides.append(ColumnSide(ColumnFiles.of(*objects, mark.objects.column), is_object=True))
             pairs += objects[1].total_rows
         elif with_objects:
-            yield Problem.of(
-                ProblemKind.CO_PARTITIONING,
-                "",
-                f"column {mark.column!r}: the objects of {mark.objects.catalog} that placed its rows are "
-                "gone",
-                "start a new run, which takes the objects that there are now",
+            gone = (
+                f"column {mark.column!r}: the objects of {mark.objects.catalog} that placed its rows are gone"
             )
+            mend = "start a new run, which takes the objects that there are now"
+            yield Problem.of(ProblemKind.CO_PARTITIONING, "", gone, mend)
             return
     codes, unknown = _suspects(sides, pairs, engine, needs_object=objects is not None)
     if len(codes):
@@ -165,13 +156,13 @@ def _mark_problems(
 
 
 def _suspects(
-    sides: list[Side], pairs: int, engine: Engine, *, needs_object: bool
+    sides: list[ColumnSide], pairs: int, engine: Engine, *, needs_object: bool
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Codes of values with several pixels, and of those that are no object's (True)."""
     passes = -(-pairs // PASS_PAIRS) if engine.holds_exchanges else 1
     each = _TARGETS_PER_CORE * engine.cores
     parts = _TASKS_PER_CORE * engine.cores
-    work = tuple(Side(part, side.is_object) for side in sides for part in side.files.cut(parts))
+    work = tuple(ColumnSide(part, side.is_object) for side in sides for part in side.files.cut(parts))
     found = []
     for number in range(max(1, passes)):
         now = (number * each, (number + 1) * each)
@@ -187,7 +178,7 @@ def _suspects(
 
 
 def _confirmed(
-    sides: list[Side], mark: CoPartitioned, codes: NDArray[np.uint64], unknown: NDArray[np.bool_]
+    sides: list[ColumnSide], mark: CoPartitioned, codes: NDArray[np.uint64], unknown: NDArray[np.bool_]
 ) -> Iterator[Problem]:
     """Read the rows of suspect codes again, by value."""
     spans = {side.is_object: _spans(side, codes) for side in sides}
@@ -221,7 +212,7 @@ def _confirmed(
             )
 
 
-def _spans(side: Side, codes: NDArray[np.uint64]) -> pa.Table:
+def _spans(side: ColumnSide, codes: NDArray[np.uint64]) -> pa.Table:
     """Per value of the given codes, its least and its greatest `_healpix_29`: key, low, high."""
     found: list[pa.Table] = []
     for batch in side.files.batches():

@@ -1,4 +1,4 @@
-"""Whether a version's metadata agrees with itself, and whether its folder holds the files that it names."""
+"""Checks of a version's metadata against itself, and against the files in its folder."""
 
 from __future__ import annotations
 
@@ -18,45 +18,29 @@ _THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
 
 
 def group_problems(
-    metadata: CatalogMetadata, group: GroupMetadata, partitions: pa.Table
+    metadata: CatalogMetadata, group: GroupMetadata | Margin, partitions: pa.Table
 ) -> Iterator[Problem]:
-    """Whether a group's partitions are disjoint pixels, each with files of its own, and add up.
+    """Whether the partitions of a group or margin are disjoint pixels, have files of their own, and add up.
 
     Parameters
     ----------
     metadata : CatalogMetadata
-    group : GroupMetadata
+    group : GroupMetadata or Margin
     partitions : pyarrow.Table
         `PARTITION_SCHEMA`, along the curve.
     """
-    order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
     yield from _file_problems(group, partitions)
-    leaves = len(set(zip(order.tolist(), npix.tolist(), strict=True)))
-    if group.leaves != leaves:
-        yield _wrong_sum(group, "leaves", group.leaves, leaves)
-    if group.rows != metadata.total_rows:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
-            f"group {group.name!r} has {group.rows} rows, the catalog says {metadata.total_rows}",
-        )
-    if metadata.gathers:
-        partitions = summed_by_leaf(partitions)
-        yield from _too_large(group, partitions)
-        order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
-    yield from _overlaps(order, npix, partitions["path"])
-
-
-def margin_problems(margin: Margin, partitions: pa.Table) -> Iterator[Problem]:
-    """Whether a margin's partitions are disjoint pixels, each with one file of its own, and add up.
-
-    Parameters
-    ----------
-    margin : Margin
-    partitions : pyarrow.Table
-        `PARTITION_SCHEMA`, along the curve.
-    """
-    yield from _file_problems(margin, partitions)
+    if isinstance(group, GroupMetadata):
+        leaves = partitions.group_by(["order", "npix"]).aggregate([]).num_rows
+        if group.leaves != leaves:
+            yield _wrong_sum(group, "leaves", group.leaves, leaves)
+        if group.rows != metadata.total_rows:
+            yield _total(
+                f"group {group.name!r} has {group.rows} rows, the catalog says {metadata.total_rows}"
+            )
+        if metadata.gathers:
+            partitions = summed_by_leaf(partitions)
+            yield from _too_large(group, partitions)
     order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
     yield from _overlaps(order, npix, partitions["path"])
 
@@ -70,17 +54,15 @@ def _file_problems(group: GroupMetadata | Margin, partitions: pa.Table) -> Itera
         if said != found:
             yield _wrong_sum(group, name, said, found)
     if pixel_ranges(partitions["order"].to_numpy(), partitions["npix"].to_numpy()) != group.pixels:
-        yield Problem.of(
-            ProblemKind.METADATA, "", f"the pixels of {_called(group)} are not those of its partitions"
-        )
+        message = f"the pixels of {_called(group)} are not those of its partitions"
+        yield Problem.of(ProblemKind.METADATA, "", message)
     paths = pc.value_counts(partitions["path"].combine_chunks())
     for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
         yield Problem.of(ProblemKind.METADATA, path, f"two partitions of {_called(group)} name the file")
 
 
 def _wrong_sum(group: GroupMetadata | Margin, name: str, said: int, found: int) -> Problem:
-    message = f"{_called(group)} says {said} {name}, but its partitions add up to {found}"
-    return Problem.of(ProblemKind.TOTALS, "", message)
+    return _total(f"{_called(group)} says {said} {name}, but its partitions add up to {found}")
 
 
 def _called(group: GroupMetadata | Margin) -> str:
@@ -90,12 +72,8 @@ def _called(group: GroupMetadata | Margin) -> str:
 def _too_large(group: GroupMetadata, leaves: pa.Table) -> Iterator[Problem]:
     unit, limit = group.threshold.unit.value, group.threshold.value
     for leaf in leaves.filter(pc.greater(leaves[unit], limit)).to_pylist():
-        yield Problem.of(
-            ProblemKind.THRESHOLD,
-            leaf["path"],
-            f"the files of {Pixel(leaf['order'], leaf['npix'])} have {leaf[unit]} {unit} together, over the "
-            f"threshold of {limit}",
-        )
+        message = f"the files of {Pixel(leaf['order'], leaf['npix'])} have {leaf[unit]} {unit} together"
+        yield Problem.of(ProblemKind.THRESHOLD, leaf["path"], f"{message}, over the threshold of {limit}")
 
 
 def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> Iterator[Problem]:
@@ -103,9 +81,8 @@ def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> It
     exists = (order >= 0) & (order <= MAX_ORDER)
     exists &= (npix >= 0) & (npix < np.int64(12) << (2 * np.clip(order, 0, MAX_ORDER)))
     for at in np.flatnonzero(~exists).tolist():
-        yield Problem.of(
-            ProblemKind.METADATA, paths[at].as_py(), f"there is no pixel {_pixel(order, npix, at)}"
-        )
+        message = f"there is no pixel {_pixel(order, npix, at)}"
+        yield Problem.of(ProblemKind.METADATA, paths[at].as_py(), message)
     there = np.flatnonzero(exists)
     begin, end = starts(order[there], npix[there]), stops(order[there], npix[there])
     along = there[np.lexsort((-end, begin))]
@@ -113,12 +90,9 @@ def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> It
     reach = np.maximum.accumulate(end)
     for at in (np.flatnonzero(begin[1:] < reach[:-1]) + 1).tolist():
         outer = int(np.searchsorted(reach, begin[at], side="right"))
-        yield Problem.of(
-            ProblemKind.OVERLAP,
-            paths[int(along[at])].as_py(),
-            f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}, "
-            f"which is a leaf too: {paths[int(along[outer])].as_py()}",
-        )
+        path, other = (paths[int(along[each])].as_py() for each in (at, outer))
+        message = f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}"
+        yield Problem.of(ProblemKind.OVERLAP, path, f"{message}, which is a leaf too: {other}")
 
 
 def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:
@@ -137,23 +111,13 @@ def total_problems(
         All of the version's.
     expected : ExpectedTotals or None
     """
-    rejected = metadata.rows_rejected
     total_bytes = sum(group.bytes for group in metadata.groups)
     if metadata.total_bytes != total_bytes:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
-            f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}",
-        )
+        yield _total(f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}")
     rows = sum(increment.rows for increment in increments)
     if rows != metadata.total_rows:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
-            f"the increments have {rows} rows, the catalog says {metadata.total_rows}",
-        )
-    earlier = metadata.earlier
-    if earlier is not None:
+        yield _total(f"the increments have {rows} rows, the catalog says {metadata.total_rows}")
+    if (earlier := metadata.earlier) is not None:
         set_aside = increments[: len(earlier.writes)]
         for name, said, found in (
             ("rows", earlier.total_rows, sum(each.rows for each in set_aside)),
@@ -161,34 +125,29 @@ def total_problems(
             ("rejected rows", earlier.rows_rejected, sum(each.rejects.rows for each in set_aside)),
         ):
             if said != found:
-                yield Problem.of(
-                    ProblemKind.TOTALS,
-                    earlier.path,
-                    f"metadata.json says {said} {name} of the earlier increments, which have {found}",
-                )
+                message = f"metadata.json says {said} {name} of the earlier increments, which have {found}"
+                yield _total(message, earlier.path)
     for increment in increments:
         if increment.sources.rows != increment.rows + increment.rejects.rows:
-            yield Problem.of(
-                ProblemKind.TOTALS,
-                "",
+            yield _total(
                 f"increment {increment.ordinal}: {increment.sources.rows} rows were read from the sources, "
-                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected",
+                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected"
             )
     if expected is None:
         return
     if expected.rows_read - expected.rows_rejected != metadata.total_rows:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
+        yield _total(
             f"the run read {expected.rows_read} rows and rejected {expected.rows_rejected}, "
-            f"but the catalog says {metadata.total_rows}",
+            f"but the catalog says {metadata.total_rows}"
         )
-    if expected.rows_rejected != rejected:
-        yield Problem.of(
-            ProblemKind.TOTALS,
-            "",
-            f"the run rejected {expected.rows_rejected} rows, the catalog says {rejected}",
+    if expected.rows_rejected != metadata.rows_rejected:
+        yield _total(
+            f"the run rejected {expected.rows_rejected} rows, the catalog says {metadata.rows_rejected}"
         )
+
+
+def _total(message: str, path: str = "") -> Problem:
+    return Problem.of(ProblemKind.TOTALS, path, message)
 
 
 def extra_files(
@@ -215,9 +174,8 @@ def extra_files(
     named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
     found = pa.array(listed, pa.string())
     for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():
-        yield Problem.of(
-            ProblemKind.EXTRA_FILE, path, "lies among the data, but metadata.json does not name it"
-        )
+        message = "lies among the data, but metadata.json does not name it"
+        yield Problem.of(ProblemKind.EXTRA_FILE, path, message)
 
 
 def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

@@ -1,4 +1,4 @@
-"""Whether indices say where the values of their columns lie: every file, and all entries against all rows.
+"""Checks of indices: every file by itself, and all entries against all rows of the catalog.
 
 Entries and rows are compared by a sum of 64-bit hashes of value and `_healpix_29`, which any wrong, missing
 or needless entry changes but for a chance of 2^-64. So one pass over two columns is enough, and nothing is
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.hats_files import hats_index_problems
+from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile

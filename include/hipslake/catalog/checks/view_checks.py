@@ -1,38 +1,43 @@
-"""Whether the HATS files of a version are those that were written, and say what its metadata says.
+"""Whether the tree of a version, for readers that go by folders, is whole and says what its metadata says.
 
-Checked where they lie: before the publish step there are none, and a view may be built after its version.
+That is: HATS files beside the leaves, names of leaf files of older writes, and pictures. Checked where they
+lie: before the publish step there are none, and a view may be built after its version.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.threads import in_threads
-from hipslake.catalog.checks.version_files import text_of
+from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
-from hipslake.catalog.hats.files import extension_path
 from hipslake.catalog.hats.point_map import PointMap
-from hipslake.catalog.layouts import HATS
+from hipslake.catalog.hats.view_files import extension_path
+from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
-from hipslake.catalog.tree import writes_of_pointers
+from hipslake.catalog.view_tree import lies_in_own_write, marker_text, writes_of_pointers
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_signed
-from hipslake.versions.files import head, version_path
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import CURRENT, head, is_signed, version_path
 
 _FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
 _OF_GROUPS = ("point_map.fits", "skymap.fits", "data_thumbnail.parquet")
 _OF_INDICES = ("hats.properties", "properties", "dataset/_common_metadata", _FOOTERS)
+_PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_PNG_END = b"IEND"
 
 Check = Callable[[bytes], str]
 
@@ -224,3 +229,99 @@ def _footers(data: bytes, partitions: pa.Table) -> str:
         return ""
     path = min(set(found.items()) ^ set(leaves.items()))[0]
     return f"counts {found.get(path, 0)} rows in {path}, where metadata.json says {leaves.get(path, 0)}"
+
+
+class _SecondName(NamedTuple):
+    path: str
+    in_tree: str
+    bytes: int
+    sha256: str
+
+
+def second_name_problems(
+    storage: Storage, metadata: CatalogMetadata, partitions: pa.Table
+) -> Iterator[Problem]:
+    """What is wrong with a tree that was built: its names that are missing, and copies that are none.
+
+    A hard link is the file itself, and is not read again; nor is an object of which the store says so.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        Of a version whose tree was built.
+    partitions : pyarrow.Table
+        `PARTITION_SCHEMA`, of a group or margin.
+    """
+    found = in_threads(lambda name: _second_name_problem(storage, name), _second_names(metadata, partitions))
+    return (problem for problem in found if problem is not None)
+
+
+def marker_problems(storage: Storage, metadata: CatalogMetadata) -> Iterator[Problem]:
+    """What is wrong with the file that says that a tree of layout hipscat is whole; parameters as above."""
+    if metadata.layout is Layout.HATS or lies_in_own_write(metadata):
+        return
+    path = tree_marker(metadata.write_id)
+    data = text_of(storage, path)
+    if data is None and storage.symlink_target(CURRENT) == metadata.write_id:
+        yield Problem.of(ProblemKind.VIEW, path, "is missing, though `current` leads there", repairable=True)
+    elif data not in (None, marker_text(metadata)):
+        message = "does not say what the tree holds"
+        yield Problem.of(ProblemKind.VIEW, path, message, readers=False, repairable=True)
+
+
+def _second_names(metadata: CatalogMetadata, partitions: pa.Table) -> Iterator[_SecondName]:
+    paths, in_tree = metadata.paths.of_other_writes(metadata.write_id, partitions["path"])
+    if not len(paths):
+        return
+    at = pc.index_in(paths, value_set=partitions["path"].combine_chunks())
+    rows = partitions.select(["bytes", "sha256"]).take(at)
+    columns = (paths, in_tree, rows["bytes"], rows["sha256"])
+    for path, second, size, digest in zip(*(column.to_pylist() for column in columns), strict=True):
+        yield _SecondName(path, second, size, digest)
+
+
+def _second_name_problem(storage: Storage, name: _SecondName) -> Problem | None:
+    with suppress(FileNotFoundError):  # of the file itself, if it is the one that is missing
+        if storage.is_same_file(name.path, name.in_tree):
+            return None
+    try:
+        if storage.entry(name.in_tree).size == name.bytes and storage.sha256(name.in_tree) == name.sha256:
+            return None
+        wrong = f"is no copy of {name.path}"
+    except (FileNotFoundError, IsADirectoryError):
+        wrong = f"is missing: it is the name of {name.path} in the tree of the version"
+    return Problem.of(ProblemKind.VIEW, name.in_tree, wrong, repairable=True)
+
+
+def picture_problems(storage: Storage, metadata: CatalogMetadata) -> Iterator[Problem]:
+    """What is wrong with the sky maps of a version; whether there are any is for nobody to say.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    """
+    for group in metadata.groups:
+        path = skymap_path(metadata.write_id, group.name)
+        data = text_of(storage, path)
+        if data is not None and not is_whole_picture(data):
+            message = "is no whole picture"
+            yield Problem.of(ProblemKind.VIEW, path, message, readers=False, repairable=True)
+
+
+def is_whole_picture(data: bytes) -> bool:
+    """Whether a PNG file is, bit by bit, what was written."""
+    if not data.startswith(_PNG_SIGNATURE):
+        return False
+    at, kind = len(_PNG_SIGNATURE), b""
+    while kind != _PNG_END:
+        length = int.from_bytes(data[at : at + 4], "big")
+        end = at + 12 + length
+        kind, part, told = data[at + 4 : at + 8], data[at + 4 : end - 4], data[end - 4 : end]
+        if end > len(data) or zlib.crc32(part) != int.from_bytes(told, "big"):
+            return False
+        at = end
+    return at == len(data)

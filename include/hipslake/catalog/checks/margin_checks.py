@@ -1,4 +1,4 @@
-"""Whether margins are right: not a row more, not a row less, and each as the leaves have it.
+"""Checks of margins: every row that belongs there, no other, and each as its leaf has it.
 
 What the margins must hold of a leaf is worked out from the leaf anew, and compared with what their files hold
 of its stretch of the curve. So every leaf is read once, and every row of leaves and margins is looked at.
@@ -6,15 +6,17 @@ of its stretch of the curve. So every leaf is read once, and every row of leaves
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
 from hipslake.catalog.checks.findings import MarginFindings, Problem, ProblemKind
-from hipslake.catalog.checks.recent_files import LARGEST_FILE, RecentFiles
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.merging import within
@@ -27,6 +29,8 @@ from hipslake.sphere.margin_geometry import border_of, margin_pairs, rows_within
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage.folder import Storage
 
+MOST_BYTES = 64 << 20  # of small files, kept in memory at once
+LARGEST_FILE = 2 << 20  # of these, as it is stored; larger ones are read by row groups, each time
 _EITHER_WAY = 1e-6  # arcseconds around the limit
 _WHOLE_SKY = Pixel(0, 0).interval[0], Pixel(0, 11).interval[1]
 
@@ -55,6 +59,10 @@ class MarginChecks:
     def leaves(self) -> int:
         """Number of leaves to look at."""
         return len(self._standing.tree)
+
+    def rows(self, leaf: int) -> int:
+        """Rows of a leaf, as the metadata has it."""
+        return int(pc.sum(self._standing.files(leaf)["rows"]).as_py())
 
     def check(self, leaf: int) -> MarginFindings:
         """Hold the margins against one leaf, given by its place along the curve.
@@ -166,3 +174,51 @@ def _apart(rows: pa.Table, others: pa.Table) -> int:
     joined = counted[0].join(counted[1], keys=keys, join_type="left outer", right_suffix="_there")
     here, there = joined["count_all"].to_numpy(), joined["count_all_there"].fill_null(0).to_numpy()
     return int(np.maximum(here - there, 0).sum())
+
+
+class RecentFiles:
+    """A cache of the rows of small files, least recently used ones go first; safe to share between threads.
+
+    The margin of a tile has rows of all leaves around it, so a walk along the curve comes back to a margin
+    file once for each of them: nine times in a plain tiling, and far more often where a margin is wide.
+
+    Parameters
+    ----------
+    read : callable
+        Reads a file whole, given by its path and its size in bytes.
+    most_bytes : int, optional
+        Rows in memory that are kept together.
+    """
+
+    def __init__(
+        self, read: Callable[[str, int], list[pa.RecordBatch]], most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._read, self._most_bytes = read, most_bytes
+        self._kept: OrderedDict[str, list[pa.RecordBatch]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def batches(self, path: str, size: int) -> list[pa.RecordBatch]:
+        """All rows of a file.
+
+        Raises
+        ------
+        VerificationError
+            The file is missing or damaged.
+        """
+        with self._lock:
+            if path in self._kept:
+                self._kept.move_to_end(path)
+                return self._kept[path]
+        batches = self._read(path, size)  # by two threads at once, if both ask first: no harm in that
+        with self._lock:
+            if path not in self._kept:
+                self._kept[path] = batches
+                self._bytes += _bytes_of(batches)
+            while self._bytes > self._most_bytes:
+                self._bytes -= _bytes_of(self._kept.popitem(last=False)[1])
+        return batches
+
+
+def _bytes_of(batches: list[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)

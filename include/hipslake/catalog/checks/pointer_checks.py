@@ -1,16 +1,16 @@
-"""Whether what stands at a catalog's root beside the log of versions is what the newest version asks for."""
+"""Checks of the pointers at a catalog's root (`metadata.json`, `current`, ...) against the newest version."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.version_files import number_of, text_of, version_problem
+from hipslake.catalog.checks.log_checks import number_of, version_problem
+from hipslake.catalog.checks.small_files import text_of
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_intact
-from hipslake.versions.files import POINTER, version_path
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
+from hipslake.versions.log_files import POINTER, is_intact, version_path
 
 _LOOKS = 10
 
@@ -18,7 +18,7 @@ _LOOKS = 10
 def surrounding_problems(
     storage: Storage,
     metadata: CatalogMetadata,
-    describe: Callable[[CatalogMetadata], Pointers],
+    describe: Callable[[CatalogMetadata], RootPointers],
     *,
     not_judged: Collection[str] = (),
 ) -> list[Problem]:
@@ -76,7 +76,7 @@ def file_problems(storage: Storage, number: int, *, is_newest: bool) -> Iterator
         yield _wrong(POINTER, f"is no copy of {path}", readers=is_intact(copy))
 
 
-def _pointers(storage: Storage, expected: Pointers, not_judged: Collection[str]) -> Iterator[Problem]:
+def _pointers(storage: Storage, expected: RootPointers, not_judged: Collection[str]) -> Iterator[Problem]:
     """What stands beside metadata.json, against what should."""
     for path, content in expected.files.items():
         found = text_of(storage, path)

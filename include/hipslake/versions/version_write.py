@@ -1,4 +1,4 @@
-"""Writes that are to become a version: kept alive while they are made, taken away where they become none."""
+"""A context manager for a write that is to become a version: heartbeat and pin, and removal if it fails."""
 
 from __future__ import annotations
 

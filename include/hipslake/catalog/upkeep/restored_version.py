@@ -15,7 +15,7 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import pin_path
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

@@ -1,41 +1,48 @@
-"""What the findings of all leaves mean together, beside what the metadata says of itself."""
+"""The state of one verification: findings of leaves come in, the report on the whole version comes out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import (
+    LOST,
     ExpectedTotals,
     LeafFindings,
     MarginFindings,
     Problem,
     ProblemKind,
+    SeenFile,
+    SeenFiles,
     VerificationReport,
 )
-from hipslake.catalog.checks.hats_files import hats_problems
-from hipslake.catalog.checks.leaves import LeafRules
-from hipslake.catalog.checks.margins import MarginChecks
-from hipslake.catalog.checks.pictures import picture_problems
-from hipslake.catalog.checks.rows import RowRules
-from hipslake.catalog.checks.second_names import marker_problems, second_name_problems
-from hipslake.catalog.checks.seen import SeenFile, SeenFiles
-from hipslake.catalog.checks.sidecars import increment_problems, partition_sidecar_problems
-from hipslake.catalog.checks.versions import extra_files, group_problems, margin_problems, total_problems
+from hipslake.catalog.checks.leaf_checks import LeafRules
+from hipslake.catalog.checks.leaf_lists import Leaf
+from hipslake.catalog.checks.metadata_checks import extra_files, group_problems, total_problems
+from hipslake.catalog.checks.row_checks import RowRules, fault_problem, repeated
+from hipslake.catalog.checks.row_comparison import RowComparison
+from hipslake.catalog.checks.sidecar_checks import increment_problems, partition_sidecar_problems
+from hipslake.catalog.checks.view_checks import (
+    hats_problems,
+    marker_problems,
+    picture_problems,
+    second_name_problems,
+)
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Partition
-from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
+from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 
-MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups
 _SLICE = 4096  # partitions turned into objects at a time
+_NUMBERS_PER_ROW = 64  # where there are more, far more rows were rejected than came, or a number is damaged
 
 
 @dataclass
@@ -48,7 +55,7 @@ class _Group:
 
 
 class Verification:
-    """Gathers what was found in the leaves of a version, and concludes.
+    """Collects the findings of all leaves of a version, and draws up the report.
 
     Parameters
     ----------
@@ -84,6 +91,8 @@ class Verification:
         self._margin_rows = {margin.name: 0 for margin in metadata.margins}
         self._files = self._bytes = 0
         self._misplaced: dict[str, str] = {}  # path to the checksum of what lies there
+        self._damaged: set[str] = set()  # paths of files whose rows say nothing about those of others
+        self._compared: RowComparison | None = None
         self._leaf_problems: list[Problem] = []
         for each in metadata.with_files:
             self._take_group(each)
@@ -121,18 +130,17 @@ class Verification:
         margin = next((margin for margin in self._metadata.margins if margin.name == group), None)
         described, position = self._metadata.group(margin.group if margin else group), self._metadata.position
         names = set(described.to_arrow().names)
+        rows = RowRules(
+            stores_rows=ROW_COLUMN in names,
+            outside=margin is not None,
+            increments={} if margin else self._row_numbers,
+        )
         if position.placed_by is not None:  # where a row was seen does not say where it lies
-            rows = RowRules(
-                stores_rows=ROW_COLUMN in names,
-                outside=margin is not None,
-                ra=position.icrs_ra or "",
-                dec=position.icrs_dec or "",
-            )
+            rows = rows.model_copy(update={"ra": position.icrs_ra or "", "dec": position.icrs_dec or ""})
         else:
             placed = {position.ra, position.dec} <= names
             # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
             added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
-            rows = RowRules(stores_rows=ROW_COLUMN in names, outside=margin is not None)
             if placed:
                 told = position.model_dump(include={"ra", "dec", "unit", "frame"})
                 rows = rows.model_copy(update=told)
@@ -140,7 +148,6 @@ class Verification:
                 where = ("icrs_ra", "icrs_dec") if placed else ("ra", "dec")  # these alone say where rows lie
                 rows = rows.model_copy(update=dict(zip(where, ICRS_COLUMNS, strict=True)))
         return LeafRules(
-            catalog_uri=self._storage.uri(),
             layout=self._metadata.layout,
             gathers=self._metadata.gathers,
             group=group,
@@ -150,23 +157,26 @@ class Verification:
             threshold=None if margin else described.threshold,
         )
 
-    def work(self) -> Iterator[tuple[LeafRules, Partition]]:
-        """The arguments of `verify_partition`, leaf by leaf, along the curve in each group.
+    def leaves(self) -> Iterator[Leaf]:
+        """The leaf files to look at, group by group along the curve.
 
         What was looked at before is not given, but counts for this version too.
         """
         known = self._seen.leaves if self._seen is not None else {}
-        for name, table in self._tables.items():
-            rules = self.rules(name)
+        for name, partition in self._all_leaves(self._tables):
+            before = known.get(partition.path)
+            if before is None:
+                yield name, partition
+            else:
+                self._count(name, before)
+                self._leaf_problems += before.differences(partition)
+
+    def _all_leaves(self, groups: Iterable[str]) -> Iterator[Leaf]:
+        for name in groups:
+            table = self._tables[name]
             for start in range(0, table.num_rows, _SLICE):
                 for row in table.slice(start, _SLICE).to_pylist():
-                    partition = Partition.model_construct(**row)  # also what is no valid partition
-                    before = known.get(partition.path)
-                    if before is None:
-                        yield rules, partition
-                    else:
-                        self._count(name, before)
-                        self._leaf_problems += before.differences(partition)
+                    yield name, Partition.model_construct(**row)  # also what is no valid partition
 
     def add(self, found: LeafFindings) -> None:
         """Take what was found in one leaf."""
@@ -177,8 +187,11 @@ class Verification:
         self._files += 1
         self._bytes += found.bytes
         self._leaf_problems += found.problems
-        if any(problem.kind is ProblemKind.CHECKSUM for problem in found.problems):
+        kinds = {problem.kind for problem in found.problems}
+        if ProblemKind.CHECKSUM in kinds:
             self._misplaced[found.path] = found.sha256
+        if kinds & {ProblemKind.CHECKSUM, *LOST}:
+            self._damaged.add(found.path)
 
     def _count(self, name: str, leaf: SeenFile) -> None:
         group = self._groups[name]
@@ -191,15 +204,59 @@ class Verification:
         """Take what was found in several leaves together."""
         self._problems += problems
 
-    def margin_checks(self) -> MarginChecks | None:
-        """What holds the margins against the leaves; None if there are none, or files are not as they were.
+    @property
+    def numbering(self) -> RowNumbering:
+        """Of all rows that the version can have."""
+        return RowNumbering(self._row_numbers)
 
-        To be asked for when `add` was called for every leaf.
+    @property
+    def numbered_groups(self) -> tuple[str, ...]:
+        """The column groups whose rows can be told apart, and were not shown to be each there once.
+
+        Sums of hashes show it, unless rows were rejected, as nobody knows which numbers those had. To be
+        asked for when `add` was called for every leaf.
         """
+        names = [group.name for group in self._metadata.groups if group.name in self._tables]
+        stored = tuple(name for name in names if self.rules(name).rows.stores_rows)
+        if not self._numbers_are_known:
+            return ()
+        complete = not self._metadata.rows_rejected and all(
+            not self._groups[name].lost and self._groups[name].digest.rows == self._all_rows
+            for name in stored
+        )
+        return () if complete else stored
+
+    @property
+    def _numbers_are_known(self) -> bool:
+        """Whether increments can be read, and give no more row numbers than any that there were rows for."""
+        read = max((group.rows for group in self._groups.values()), default=0)
+        return 0 < self.numbering.size <= _NUMBERS_PER_ROW * (read + _SLICE)
+
+    def whole_leaves(self, groups: Iterable[str]) -> Iterator[Leaf]:
+        """The leaf files of some groups that are what was written."""
+        return (leaf for leaf in self._all_leaves(groups) if leaf[1].path not in self._damaged)
+
+    def add_rows(self, compared: RowComparison, groups: Iterable[str]) -> None:
+        """Take what a comparison of the rows of `whole_leaves` has found."""
+        self._compared = compared
+        if not compared.repeated:
+            return
+        leaves = {leaf[1].path: number for number, leaf in enumerate(self.whole_leaves(groups))}
+        self._leaf_problems = [
+            each
+            for each in self._leaf_problems
+            if each.kind is not ProblemKind.DUPLICATE_ROW or each.path not in leaves
+        ]
+        for path, number in leaves.items():
+            if number in compared.repeated:
+                count, rows = compared.repeated[number]
+                self._leaf_problems.append(fault_problem(path, *repeated(count, rows[0])))
+
+    @property
+    def margins_can_be_checked(self) -> bool:
+        """Whether there are margins, and all leaf files are as they were, after `add` was called for each."""
         lost = any(group.lost for group in self._groups.values())
-        if not self._metadata.margins or lost or self._leaf_problems:
-            return None
-        return MarginChecks(self._storage, self._metadata)
+        return bool(self._metadata.margins) and not lost and not self._leaf_problems
 
     def add_margins(self, found: MarginFindings) -> None:
         """Take what the margins were found to hold of one leaf."""
@@ -215,15 +272,9 @@ class Verification:
                 message = f"margin {margin.name!r} holds {strange} rows that lie in no leaf"
                 self._problems.append(Problem.of(ProblemKind.MARGIN, "", message))
 
-    def report(self, seen: dict[str, RowBitmap] | None = None) -> VerificationReport:
-        """Conclude, after `add` was called for every leaf.
-
-        Parameters
-        ----------
-        seen : dict of str to RowBitmap, optional
-            Per group, the rows seen; then differing groups are told row by row.
-        """
-        problems = [*self._problems, *self._together(seen or {}), *self._swapped(), *self._leaf_problems]
+    def report(self) -> VerificationReport:
+        """Conclude, after `add` was called for every leaf."""
+        problems = [*self._problems, *self._together(), *self._swapped(), *self._leaf_problems]
         return VerificationReport(
             catalog=self._metadata.catalog,
             version=self._metadata.version,
@@ -234,14 +285,16 @@ class Verification:
             seconds=round(time.monotonic() - self._started, 3),
         )
 
-    def bitmaps(self) -> dict[str, RowBitmap]:
-        """A bitmap for every group that stores `_row`; none where they would take too much memory."""
-        # Rows are numbered in source order, rejected ones too.
-        sizes = {i.ordinal: i.rows + i.rejects.rows for i in self._increments or ()}
-        groups = [group.name for group in self._metadata.groups if self.rules(group.name).rows.stores_rows]
-        if not sizes or len(groups) * RowBitmap.bytes_needed(sizes.values()) > MAX_BITMAP_BYTES:
-            return {}
-        return {name: RowBitmap(sizes) for name in groups}
+    @cached_property
+    def _row_numbers(self) -> dict[int, int]:
+        """How many row numbers each increment has given, by ordinal: rejected rows have some too."""
+        return {each.ordinal: each.rows + each.rejects.rows for each in self._increments or ()}
+
+    @cached_property
+    def _all_rows(self) -> int:
+        """The `rows` of the digest of every row once, where none were rejected."""
+        numbered = (digest_of_range(ordinal, 0, size) for ordinal, size in self._row_numbers.items())
+        return sum(numbered) % (1 << 64)
 
     def _read_increments(self) -> tuple[Increment, ...] | None:
         try:
@@ -261,10 +314,7 @@ class Verification:
             self._groups[group.name].lost = True
             return
         self._tables[group.name] = table
-        if isinstance(group, Margin):
-            self._problems += margin_problems(group, table)
-        else:
-            self._problems += group_problems(self._metadata, group, table)
+        self._problems += group_problems(self._metadata, group, table)
         view = list(hats_problems(self._storage, self._metadata, group, table))
         if self._has_tree(group.name):
             view += second_name_problems(self._storage, self._metadata, table)
@@ -276,35 +326,37 @@ class Verification:
             return self._storage.is_file(HATS.view_file(self._metadata.write_id, group, "partition_info.csv"))
         return self._storage.is_file(tree_marker(self._metadata.write_id))
 
-    def _together(self, seen: dict[str, RowBitmap]) -> Iterator[Problem]:
+    def _together(self) -> Iterator[Problem]:
         """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""
         names = [group.name for group in self._metadata.groups]
         whole = {name: self._groups[name] for name in names if not self._groups[name].lost}
         for name, group in whole.items():
             if group.rows != self._metadata.total_rows:
-                yield Problem.of(
-                    ProblemKind.TOTALS,
-                    "",
-                    f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
-                    f"{self._metadata.total_rows}",
-                )
+                message = f"group {name!r}: {group.rows} rows were read from its files, the catalog says "
+                yield Problem.of(ProblemKind.TOTALS, "", f"{message}{self._metadata.total_rows}")
         first, *others = (group.name for group in self._metadata.groups)
         for other in others:
             if first in whole and other in whole and whole[first].digest != whole[other].digest:
-                yield _differing(first, other, whole[first].digest, whole[other].digest, seen)
-        stored = self.rules(first).rows.stores_rows
-        numbered = stored and self._increments is not None and not self._metadata.rows_rejected
-        if first in whole and numbered and first not in seen:
-            yield from self._complete(first, whole[first].digest)
+                yield self._differing(first, other)
+        numbered = not self._metadata.rows_rejected and self.rules(first).rows.stores_rows
+        known = numbered and self._numbers_are_known and first in whole and self._compared is None
+        if known and whole[first].digest.rows != self._all_rows:
+            message = f"group {first!r} does not hold every _row of every increment exactly once"
+            yield Problem.of(ProblemKind.ROW_IDENTITY, "", message)
 
-    def _complete(self, group: str, found: RowDigest) -> Iterator[Problem]:
-        expected = sum(digest_of_range(i.ordinal, 0, i.rows) for i in self._increments or ()) % (1 << 64)
-        if found.rows != expected:
-            yield Problem.of(
-                ProblemKind.ROW_IDENTITY,
-                "",
-                f"group {group!r} does not hold every _row of every increment exactly once",
-            )
+    def _differing(self, first: str, other: str) -> Problem:
+        what = f"groups {first!r} and {other!r} do not hold the same rows"
+        if self._groups[first].digest.rows == self._groups[other].digest.rows:
+            return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
+        told = []
+        missing = self._compared.missing if self._compared is not None else {}
+        for here, there in ((first, other), (other, first)):
+            count, rows = missing.get((here, there), (0, []))
+            if count:
+                shown = "; ".join(map(row_text, rows))
+                more = "; ..." if count > len(rows) else ""
+                told.append(f"{count} of {here!r} are not in {there!r} ({shown}{more})")
+        return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(told)]) if told else what)
 
     def _swapped(self) -> Iterator[Problem]:
         """Files that are whole, but stand in another's place."""
@@ -317,18 +369,3 @@ class Verification:
             if place is not None:
                 owner = named["path"][place].as_py()
                 yield Problem.of(ProblemKind.SWAPPED_FILE, path, f"holds the file that belongs to {owner}")
-
-
-def _differing(
-    first: str, other: str, digest: RowDigest, other_digest: RowDigest, seen: dict[str, RowBitmap]
-) -> Problem:
-    what = f"groups {first!r} and {other!r} do not hold the same rows"
-    if digest.rows == other_digest.rows:
-        return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
-    told = []
-    for here, there in ((first, other), (other, first)) if {first, other} <= set(seen) else ():
-        count, examples = seen[here].missing_from(seen[there], 3)
-        if count:
-            rows = "; ".join(map(row_text, examples))
-            told.append(f"{count} of {here!r} are not in {there!r} ({rows}{'; ...' if count > 3 else ''})")
-    return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(told)]) if told else what)

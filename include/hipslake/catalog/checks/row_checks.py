@@ -1,4 +1,4 @@
-"""Whether the rows of a leaf lie in its pixel, in order, and where their positions say; batch by batch."""
+"""Checks of the rows of a leaf, batch by batch: nulls, pixel, order, `_row`, and positions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import Field
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest, row_text
+from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest, row_text
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.specs.base import Frozen
 from hipslake.sphere.coordinates import REASONS, check_positions, positions, to_icrs_degrees
@@ -34,6 +35,8 @@ class RowRules(Frozen):
     frame: Literal["icrs", "galactic", "fk5"] = "icrs"
     icrs_ra: str = ""  # columns of ICRS degrees, where they were added
     icrs_dec: str = ""
+    # Row numbers that each increment can have, by ordinal; empty: `_row` is not checked.
+    increments: dict[int, int] = Field(default_factory=dict)
 
 
 class RowChecks:
@@ -44,17 +47,17 @@ class RowChecks:
     rules : RowRules
     pixel : Pixel
         The pixel in which every row must lie.
-    seen : RowBitmap, optional
-        The `_row`s of the leaves that were checked before.
+    is_original : bool
+        Whether the file is the one that was written; only then is a `_row` of no increment a problem.
     """
 
-    def __init__(self, rules: RowRules, pixel: Pixel, seen: RowBitmap | None = None) -> None:
+    def __init__(self, rules: RowRules, pixel: Pixel, *, is_original: bool = True) -> None:
         self.rows = 0
         self.span: tuple[int, int] | None = None  # least and greatest `_healpix_29` of the row group
         self.digest = RowDigest() if rules.stores_rows else None
         self._rules = rules
         self._pixel = pixel
-        self._seen = seen
+        self._numbering = RowNumbering(rules.increments) if is_original and rules.increments else None
         self._last: tuple[int, int] | None = None
         self._faults: dict[tuple[ProblemKind, str], tuple[int, str]] = {}
 
@@ -66,7 +69,7 @@ class RowChecks:
         """Check the next rows of the file."""
         self._nulls(batch)
         names = set(batch.schema.names)
-        h29 = _integers(batch, HEALPIX_COLUMN) if HEALPIX_COLUMN in names else None
+        h29 = integers(batch, HEALPIX_COLUMN) if HEALPIX_COLUMN in names else None
         if h29 is not None and len(h29):
             least, greatest = int(h29.min()), int(h29.max())
             self.span = (
@@ -74,7 +77,7 @@ class RowChecks:
                 if self.span is None
                 else (min(self.span[0], least), max(self.span[1], greatest))
             )
-            rows = _integers(batch, ROW_COLUMN) if self._rules.stores_rows and ROW_COLUMN in names else None
+            rows = integers(batch, ROW_COLUMN) if self._rules.stores_rows and ROW_COLUMN in names else None
             self._membership(h29)
             self._order(h29, rows)
             if rows is not None:
@@ -86,8 +89,7 @@ class RowChecks:
     def problems(self, path: str) -> Iterator[Problem]:
         """One problem per kind of fault: how many rows have it, and the first of them."""
         for (kind, what), (count, example) in self._faults.items():
-            rows = f"{count} row{'s' if count > 1 else ''}"
-            yield Problem.of(kind, path, f"{rows}: {what}; the first: {example}")
+            yield fault_problem(path, kind, what, count, example)
 
     def _fault(self, kind: ProblemKind, what: str, count: int, example: str) -> None:
         before, first = self._faults.get((kind, what), (0, example))
@@ -103,26 +105,18 @@ class RowChecks:
 
     def _membership(self, h29: NDArray[np.int64]) -> None:
         start, stop = self._pixel.interval
-        outside = (h29 < start) | (h29 >= stop)
+        wrong = ((h29 < start) | (h29 >= stop)) != self._rules.outside
+        if not wrong.any():
+            return
+        first = int(np.argmax(wrong))
+        example = f"row {self.rows + first} has {h29[first]}"
         if self._rules.outside:
-            inside = ~outside
-            if inside.any():
-                first = int(np.argmax(inside))
-                self._fault(
-                    ProblemKind.MEMBERSHIP,
-                    f"_healpix_29 is inside of {self._pixel}, whose margin this is",
-                    int(inside.sum()),
-                    f"row {self.rows + first} has {h29[first]}",
-                )
-        elif outside.any():
-            first = int(np.argmax(outside))
+            what = f"_healpix_29 is inside of {self._pixel}, whose margin this is"
+        else:
+            what = f"_healpix_29 is outside of {self._pixel}"
             there = Pixel(self._pixel.order, int(h29[first]) >> 2 * (29 - self._pixel.order))
-            self._fault(
-                ProblemKind.MEMBERSHIP,
-                f"_healpix_29 is outside of {self._pixel}",
-                int(outside.sum()),
-                f"row {self.rows + first} has {h29[first]}, which lies in {there}",
-            )
+            example += f", which lies in {there}"
+        self._fault(ProblemKind.MEMBERSHIP, what, int(wrong.sum()), example)
 
     def _order(self, h29: NDArray[np.int64], rows: NDArray[np.int64] | None) -> None:
         """Rows follow each other by (`_healpix_29`, `_row`), also from one batch to the next."""
@@ -145,18 +139,18 @@ class RowChecks:
                 + f" after {before[first]}"
                 + ("" if rows is None else f", {keys_before[first]}"),
             )
-        if rows is not None and self._seen is None:
+        if rows is not None:
             twice = same & (keys == keys_before)
             if twice.any():
-                self._duplicate(rows[twice])
+                self._fault(*repeated(int(twice.sum()), int(rows[twice][0])))
         self._last = (int(h29[-1]), int(keys[-1]))
 
     def _identity(self, h29: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         assert self.digest is not None
         self.digest += digest(h29, rows)
-        if self._seen is None:
+        if self._numbering is None:
             return
-        unknown = self._seen.unknown(rows)
+        unknown = self._numbering.places(rows) < 0
         if unknown.any():
             first = int(np.argmax(unknown))
             row = int(rows[first])
@@ -166,17 +160,6 @@ class RowChecks:
                 int(unknown.sum()),
                 f"row {self.rows + first} has {row}, that is {row_text(row)}",
             )
-        repeated = self._seen.add(rows)
-        if len(repeated):
-            self._duplicate(repeated)
-
-    def _duplicate(self, repeated: NDArray[np.int64]) -> None:
-        self._fault(
-            ProblemKind.DUPLICATE_ROW,
-            "_row stands a second time in the group",
-            len(repeated),
-            f"{repeated[0]}, that is {row_text(int(repeated[0]))}",
-        )
 
     def _positions(self, batch: pa.RecordBatch, h29: NDArray[np.int64]) -> None:
         rules = self._rules
@@ -232,6 +215,17 @@ class RowChecks:
             )
 
 
+def fault_problem(path: str, kind: ProblemKind, what: str, count: int, example: str) -> Problem:
+    """A problem that several rows of a file have."""
+    return Problem.of(kind, path, f"{count} row{'s' if count > 1 else ''}: {what}; the first: {example}")
+
+
+def repeated(count: int, row: int) -> tuple[ProblemKind, str, int, str]:
+    """The fault of rows that stand in a group a second time, and the first of them."""
+    what = "_row stands a second time in the group"
+    return ProblemKind.DUPLICATE_ROW, what, count, f"{row}, that is {row_text(row)}"
+
+
 def _on_border(
     ra: NDArray[np.float64], dec: NDArray[np.float64], h29: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
@@ -247,7 +241,7 @@ def _on_border(
     return touches
 
 
-def _integers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
+def integers(batch: pa.RecordBatch, name: str) -> NDArray[np.int64]:
     """A column as int64; nulls, which were reported, become -1."""
     column = batch.column(name)
     if column.null_count:

@@ -1,4 +1,4 @@
-"""Whether one leaf file is what the metadata says: a pure function, for a thread or a Spark task.
+"""Checks of one leaf file against the metadata: a function for a task of any engine.
 
 The file is decoded whole, but one batch of rows at a time, so that memory is bounded by a row group.
 """
@@ -11,11 +11,10 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind
-from hipslake.catalog.checks.rows import RowChecks, RowRules
+from hipslake.catalog.checks.findings import LeafFindings, Problem, ProblemKind, content_problems
+from hipslake.catalog.checks.row_checks import RowChecks, RowRules
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import Partition
-from hipslake.catalog.row_sets import RowBitmap
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
 from hipslake.specs.base import Frozen
@@ -34,7 +33,6 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 class LeafRules(Frozen):
     """What holds for every leaf of a column group. Small and picklable: broadcast it once."""
 
-    catalog_uri: str
     layout: Layout
     gathers: bool = False
     group: str
@@ -44,24 +42,22 @@ class LeafRules(Frozen):
     threshold: Threshold | None = None
 
 
-def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | None = None) -> LeafFindings:
+def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -> LeafFindings:
     """Read one leaf file and say all that is wrong with it.
 
     Parameters
     ----------
+    storage : Storage
+        At the catalog's root.
     rules : LeafRules
     partition : Partition
         What metadata.json says of the leaf.
-    seen : RowBitmap, optional
-        Shared by all leaves of the group that run in this process: finds a `_row` that stands twice, in files
-        that are what was written.
 
     Raises
     ------
     StorageError
         The store did not answer. That the file is missing, short or damaged is a finding.
     """
-    storage = Storage.at(rules.catalog_uri)
     problems = list(_place(rules, partition))
     try:
         size = storage.entry(partition.path).size
@@ -72,8 +68,8 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
         )
         return LeafFindings(group=rules.group, path=partition.path, problems=(*problems, gone))
     problems += _content(rules, partition, size, sha256)
-    own = sha256 == partition.sha256  # else its rows say nothing about those of other files
-    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), seen if own else None)
+    is_original = sha256 == partition.sha256
+    checks = RowChecks(rules.rows, Pixel(partition.order, partition.npix), is_original=is_original)
     try:
         with (
             storage.arrow_file(partition.path, size) as source,
@@ -97,69 +93,47 @@ def verify_partition(rules: LeafRules, partition: Partition, seen: RowBitmap | N
 
 
 def _place(rules: LeafRules, partition: Partition) -> Iterator[Problem]:
+    at = Pixel(partition.order, partition.npix)
     try:
         _, group, pixel = layout_paths(rules.layout, gathers=rules.gathers).parse(partition.path)
     except CatalogFormatError as error:
         yield Problem.of(ProblemKind.WRONG_PATH, partition.path, str(error))
         return
-    if (group, pixel) != (rules.group, Pixel(partition.order, partition.npix)):
-        yield Problem.of(
-            ProblemKind.WRONG_PATH,
-            partition.path,
-            f"metadata.json files it under group {rules.group!r}, {Pixel(partition.order, partition.npix)}",
-        )
+    if (group, pixel) != (rules.group, at):
+        message = f"metadata.json files it under group {rules.group!r}, {at}"
+        yield Problem.of(ProblemKind.WRONG_PATH, partition.path, message)
 
 
 def _content(rules: LeafRules, partition: Partition, size: int, sha256: str) -> Iterator[Problem]:
-    if size != partition.bytes:
-        yield Problem.of(
-            ProblemKind.SIZE,
-            partition.path,
-            f"the file has {size} bytes, metadata.json says {partition.bytes}",
-        )
-    if sha256 != partition.sha256:
-        yield Problem.of(
-            ProblemKind.CHECKSUM,
-            partition.path,
-            f"the file's SHA-256 is {sha256}, metadata.json says {partition.sha256}",
-        )
+    yield from content_problems(partition, size=size, sha256=sha256)
     limit = rules.threshold
     if limit is not None:
         measured = partition.rows if limit.unit is ThresholdUnit.ROWS else size
         if measured > limit.value:
-            yield Problem.of(
-                ProblemKind.THRESHOLD,
-                partition.path,
-                f"the leaf has {measured} {limit.unit.value}, over the threshold of {limit.value}",
-            )
+            message = f"the leaf has {measured} {limit.unit.value}, over the threshold of {limit.value}"
+            yield Problem.of(ProblemKind.THRESHOLD, partition.path, message)
 
 
 def _footer(rules: LeafRules, partition: Partition, file: pq.ParquetFile) -> Iterator[Problem]:
-    footer = file.metadata
+    footer, path = file.metadata, partition.path
     if footer.num_rows != partition.rows:
-        yield Problem.of(
-            ProblemKind.ROW_COUNT,
-            partition.path,
-            f"the footer counts {footer.num_rows} rows, metadata.json says {partition.rows}",
-        )
+        message = f"the footer counts {footer.num_rows} rows, metadata.json says {partition.rows}"
+        yield Problem.of(ProblemKind.ROW_COUNT, path, message)
     if footer.num_rows == 0:
-        yield Problem.of(
-            ProblemKind.ROW_COUNT, partition.path, "the leaf is empty; empty leaves are not written"
-        )
-    older = not partition.path.startswith(f"{rules.write_id}/")
+        yield Problem.of(ProblemKind.ROW_COUNT, path, "the leaf is empty; empty leaves are not written")
+    older = not path.startswith(f"{rules.write_id}/")
     for difference in schema_differences(_expected(rules.arrow_schema), file.schema_arrow, older=older):
-        yield Problem.of(ProblemKind.SCHEMA, partition.path, difference)
+        yield Problem.of(ProblemKind.SCHEMA, path, difference)
     sorted_by = [HEALPIX_COLUMN, ROW_COLUMN] if rules.rows.stores_rows else [HEALPIX_COLUMN]
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         declared = [footer.schema.column(key.column_index).path for key in group.sorting_columns]
         if declared != sorted_by:
-            yield Problem.of(
-                ProblemKind.SORT_ORDER,
-                partition.path,
+            message = (
                 f"row group {number} is declared as sorted by {', '.join(declared) or 'nothing'}, "
-                f"not by {', '.join(sorted_by)}",
+                f"not by {', '.join(sorted_by)}"
             )
+            yield Problem.of(ProblemKind.SORT_ORDER, path, message)
             break
 
 
@@ -167,7 +141,8 @@ def _rows(
     storage: Storage, file: pq.ParquetFile, partition: Partition, checks: RowChecks
 ) -> Iterator[Problem]:
     """Decode every column of every row group; a damaged one does not hide the others."""
-    footer = file.metadata
+    footer, path = file.metadata, partition.path
+    chunks = ColumnChunks(footer)
     complete = True
     for number in range(footer.num_row_groups):
         before = checks.rows
@@ -177,44 +152,37 @@ def _rows(
                 batch.validate(full=True)
                 checks.take(batch)
         except Exception as error:
-            damage = _damage(storage, partition.path, error, f"row group {number} cannot be decoded")
-            yield Problem.of(ProblemKind.UNREADABLE, partition.path, damage)
+            damage = _damage(storage, path, error, f"row group {number} cannot be decoded")
+            yield Problem.of(ProblemKind.UNREADABLE, path, damage)
             complete = False
             continue
-        group = footer.row_group(number)
-        if checks.rows - before != group.num_rows:
-            yield Problem.of(
-                ProblemKind.ROW_COUNT,
-                partition.path,
-                f"row group {number} holds {checks.rows - before} rows, its footer says {group.num_rows}",
-            )
+        found, said = checks.rows - before, footer.row_group(number).num_rows
+        if found != said:
+            message = f"row group {number} holds {found} rows, its footer says {said}"
+            yield Problem.of(ProblemKind.ROW_COUNT, path, message)
         try:
-            yield from _statistics(footer, number, partition.path, checks)
+            yield from _statistics(footer, chunks, number, path, checks)
         except FooterError as error:
-            damage = f"the footer contradicts itself: {error}"
-            yield Problem.of(ProblemKind.UNREADABLE, partition.path, damage)
+            yield Problem.of(ProblemKind.UNREADABLE, path, f"the footer contradicts itself: {error}")
     if complete and checks.rows != partition.rows and footer.num_rows == partition.rows:
-        yield Problem.of(
-            ProblemKind.ROW_COUNT,
-            partition.path,
-            f"{checks.rows} rows were read, metadata.json says {partition.rows}",
-        )
+        message = f"{checks.rows} rows were read, metadata.json says {partition.rows}"
+        yield Problem.of(ProblemKind.ROW_COUNT, path, message)
 
 
-def _statistics(footer: pq.FileMetaData, number: int, path: str, checks: RowChecks) -> Iterator[Problem]:
+def _statistics(
+    footer: pq.FileMetaData, chunks: ColumnChunks, number: int, path: str, checks: RowChecks
+) -> Iterator[Problem]:
     """Readers skip row groups by these: a wrong one hides rows that are there."""
-    chunks = ColumnChunks(footer)
     columns = {footer.schema.column(at).path: chunks(number, at) for at in range(footer.num_columns)}
     found = columns[HEALPIX_COLUMN].statistics if HEALPIX_COLUMN in columns else None
     if found is None or not found.has_min_max or checks.span is None:
         return
     if (found.min, found.max) != checks.span:
-        yield Problem.of(
-            ProblemKind.STATISTICS,
-            path,
+        message = (
             f"row group {number}: the footer says that _healpix_29 runs from {found.min} to {found.max}, "
-            f"but it runs from {checks.span[0]} to {checks.span[1]}",
+            f"but it runs from {checks.span[0]} to {checks.span[1]}"
         )
+        yield Problem.of(ProblemKind.STATISTICS, path, message)
 
 
 @lru_cache(maxsize=16)
