@@ -22,7 +22,6 @@ LAYERS = (  # a package may import those after it
     "spark",
     "steps",
     "cube",
-    "compaction",
     "tables",
     "catalog",
     "engine",
@@ -41,7 +40,7 @@ LAYERS = (  # a package may import those after it
 )
 WITHOUT_PYSPARK = {"settings": "operators read it to write the command line of spark-submit"}
 PURE = ("sphere", "planning", "joins", "clustering", "predicates")
-PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
+PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "partition_values", "row_keys", "file_pruning")
 IO = {
     "fsspec",
     "s3fs",
@@ -249,3 +248,16 @@ def test_the_plugins_folder_holds_one_file_that_airflow_executes() -> None:
     plugins = PROJECT / "plugins"
     assert [path.name for path in plugins.glob("*.py")] == ["hipslake_plugin.py"]
     assert (plugins / ".airflowignore").read_text().split() == ["hipslake_airflow"]
+
+
+def test_only_the_package_of_iceberg_tables_knows_pyiceberg() -> None:
+    iceberg = LIBRARY / "tables" / "iceberg"
+    outside = (path for path in LIBRARY.rglob("*.py") if iceberg not in path.parents)
+    assert offenders(outside, "pyiceberg") == []
+
+
+def test_steps_and_what_tables_share_open_tables_by_the_factory() -> None:
+    formats = [LIBRARY / "tables" / name for name in ("iceberg", "parquet_folder")]
+    modules = [path for path in (LIBRARY / "tables").glob("*.py") if path.stem != "opening"]
+    modules += [path for name in ("steps", "cube") for path in (LIBRARY / name).rglob("*.py")]
+    assert offenders(iter(modules), *(f"hipslake.tables.{folder.name}" for folder in formats)) == []

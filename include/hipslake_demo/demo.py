@@ -21,7 +21,7 @@ from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RUNS, catalog_uri
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
 from hipslake_demo.command import DagRunError, exit_code, say
 from hipslake_demo.landing import write_landing

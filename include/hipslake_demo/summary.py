@@ -9,7 +9,7 @@ from hipslake.cube.store.upkeep import stats
 from hipslake.specs.catalog_spec import Layout
 from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
 from hipslake_demo.outcome import STEPS, Outcome
 

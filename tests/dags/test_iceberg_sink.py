@@ -17,8 +17,8 @@ from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink.request import SinkReport
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.data_files import live_files
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.data_files import live_files
 from pyiceberg.table import Table
 
 from tests.steps.nights import FIRST, Survey, night_rows

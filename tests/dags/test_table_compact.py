@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.compaction.compacting import files_in, rows_in, stars, write_folder
+from tests.tables.compaction.compacting import files_in, rows_in, stars, write_folder
 from tests.tables.sinking import Lake
 
 Load = Callable[[], dict[str, Any]]

@@ -12,7 +12,7 @@ import pytest
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.steps.run import run_uri
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
 from tests.steps.nights import Survey
 from tests.stores.iceberg_catalogs import KINDS, Service, running_service

@@ -25,8 +25,8 @@ from hipslake.steps.ingest.resolve import ResolveReport, ResolveRequest
 from hipslake.steps.ingest.resolve import run as resolve
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
-from hipslake.steps.sink.table_sink import sink
-from hipslake.tables.order import CatalogRows, FileRows, SinkOrder
+from hipslake.steps.sink.sink_table import sink
+from hipslake.tables.sink_order import FileRows, SinkOrder, VersionRows
 from pendulum import instance
 
 from tests.docs.blocks import ROOT
@@ -134,7 +134,7 @@ class Checkout:
         """Sink a version by the spec of a table."""
         spec = load_table_spec(self.spec("tables", name))
         catalog = Catalog.open(self.warehouse / "catalogs" / name)
-        rows = CatalogRows(uri=str(catalog.uri), version=catalog.version, content="sample")
+        rows = VersionRows(uri=str(catalog.uri), version=catalog.version, content="sample")
         self._sink(spec, rows)
 
     def sink_rows(self, name: str, table: pa.Table, **fields: object) -> None:
@@ -148,7 +148,7 @@ class Checkout:
         given = spec.source.files  # type: ignore[union-attr]
         self._sink(spec, FileRows(source=given, files=tuple(open_source(given).list_files())))
 
-    def _sink(self, spec: TableSpec, rows: CatalogRows | FileRows) -> None:
+    def _sink(self, spec: TableSpec, rows: VersionRows | FileRows) -> None:
         write_id = f"20261122T0000-{os.urandom(6).hex()}"
         order = SinkOrder(spec=spec, warehouse=str(self.warehouse), rows=rows, write_id=write_id, whole=True)
         sink(order, ThisProcess(2), stale_after=3600)

@@ -14,7 +14,6 @@ from hipslake.specs.cube_spec import CubeSpec
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record
 
-from tests.compaction import compacting, iceberg
 from tests.steps.in_process import (
     check,
     commit,
@@ -25,6 +24,7 @@ from tests.steps.in_process import (
     write_by_tasks,
     write_spec,
 )
+from tests.tables.compaction import compacting, iceberg
 from tests.tables.sinking import Lake
 
 GOOD = pa.table(

@@ -12,11 +12,11 @@ from hipslake.cube.store.operations import align_to_spec
 from hipslake.errors import CorruptFileError
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 
-from tests.compaction import compacting, iceberg
 from tests.foreign.doors import GOOD
+from tests.tables.compaction import compacting, iceberg
 from tests.tables.sinking import Lake
 
 GARBAGE = b"Obj\x01" + bytes(range(200))

@@ -11,9 +11,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hipslake.compaction.parquet_folder import mark_from
-from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, StandingSinks, sunk_properties, was_sunk_earlier
-from hipslake.tables.sunk_model import Sunk
+from hipslake.tables.iceberg.stored_marks import (
+    EARLIER,
+    OLDER,
+    PREFIX,
+    StoredMarks,
+    mark_properties,
+    was_sunk_earlier,
+)
+from hipslake.tables.marks import SinkMark
+from hipslake.tables.parquet_folder.compacted_folder import mark_from
 
 from tests.catalog.little import WRITE
 from tests.fuzz.documents import WORDS
@@ -80,12 +87,12 @@ def _read_properties(case: Case, folder: Path) -> None:
     table = Table(("a", "b"), metadata, "memory://fuzz/m.json", load_file_io(), NoopCatalog("fuzz"))
     mark_from(given["mark"])
     key = case.told["key"]
-    mine = Sunk(key=key, fingerprint="g", content="d", rows=1, write=WRITE)
+    mine = SinkMark(key=key, fingerprint="g", content="d", rows=1, write=WRITE)
     with refusals() as tried:
-        tried(lambda: StandingSinks(table).of(key))
-        tried(lambda: StandingSinks(table).may_stand(key))
+        tried(lambda: StoredMarks(table).of(key))
+        tried(lambda: StoredMarks(table).may_stand(key))
         tried(lambda: was_sunk_earlier(table, key, None))
-        tried(lambda: sunk_properties(table, mine))
+        tried(lambda: mark_properties(table, mine))
 
 
 TARGET = Target("iceberg properties", _properties, _read_properties, share=2)

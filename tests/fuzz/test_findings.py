@@ -21,7 +21,6 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.moc_files import read_moc
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, pixels_in, read_sidecar, table_of
 from hipslake.catalog.schema import schema_of_text
-from hipslake.compaction.parquet_folder import mark_from
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.errors import (
     CatalogFormatError,
@@ -44,6 +43,7 @@ from hipslake.steps.join.request import FROZEN
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
+from hipslake.tables.parquet_folder.compacted_folder import mark_from
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from pydantic import ValidationError

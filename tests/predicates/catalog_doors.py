@@ -15,8 +15,8 @@ from hipslake.cube.store.dataset_sources import CatalogSource as RowsOfCatalog
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube_spec import CubeColumns
-from hipslake.tables.order import CatalogRows
-from hipslake.tables.rows import rows_of
+from hipslake.steps.sink.source_rows import rows_of
+from hipslake.tables.sink_order import VersionRows
 
 from tests.predicates.random_predicates import as_expression, as_lists, random_predicate, respelt
 from tests.predicates.reference import Node, passing
@@ -218,7 +218,7 @@ def exports(random: Random, stored: StoredTable, folder: Path) -> None:
 def sinks(random: Random, stored: StoredTable, folder: Path) -> None:
     """The rows that a sink takes of a catalog."""
     node, expected = _predicate(random, stored)
-    order = CatalogRows(
+    order = VersionRows(
         uri=stored.catalog.uri, version=stored.catalog.version, content="", filters=node.text()
     )
     rows = rows_of(order, ThisProcess(1))

@@ -48,7 +48,7 @@ from hipslake.steps.sink.request import SinkReport, SinkRequest
 from hipslake.steps.upkeep import hats_view, vacuum_catalog, vacuum_table, verify
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from pyiceberg.catalog import Catalog as IcebergCatalog
 
 from tests.soak.nights import bright, land, objects, seen, window_of

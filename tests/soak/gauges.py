@@ -14,7 +14,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.errors import VersionNotFoundError
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import open_table
+from hipslake.tables.iceberg.catalogs import open_table
 from hipslake.versions.log import VersionLog
 
 from tests.catalog import leftovers

@@ -17,7 +17,7 @@ from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CatalogNotFoundError
-from hipslake.tables.catalogs import find_table
+from hipslake.tables.iceberg.catalogs import find_table
 
 from tests.soak.chain import Chain
 from tests.soak.gauges import MIB, disk, orphans

@@ -12,8 +12,8 @@ from hipslake.errors import InputError
 from hipslake.spark.engine import SparkEngine
 from pyspark.sql import SparkSession
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 from tests.tables.test_sink import sample
 

@@ -9,7 +9,7 @@ import pytest
 from hipslake.spark.engine import SparkEngine
 from pyspark.sql import SparkSession
 
-from tests.compaction.compacting import compact, files_in, request, stars, write_folder
+from tests.tables.compaction.compacting import compact, files_in, request, stars, write_folder
 from tests.tables.sinking import Lake
 
 

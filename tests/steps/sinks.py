@@ -14,7 +14,7 @@ from hipslake.steps.run import RunFolder, Window, run_uri
 from hipslake.steps.sink import request as sink_request
 from hipslake.steps.sink import resolve_sink, sink_files
 from hipslake.steps.sink import run as sink_run
-from hipslake.tables.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from pyiceberg.table import Table
 
 from tests.steps.nights import FIRST, Survey

@@ -16,7 +16,7 @@ from hipslake.sources import open_source
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.calendars import check_calendar
 
-from tests.compaction.compacting import compact, files_in, request
+from tests.tables.compaction.compacting import compact, files_in, request
 from tests.tables.sinking import Lake
 
 VERSION = "org.apache.spark.version"

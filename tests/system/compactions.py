@@ -11,7 +11,7 @@ TARGET = {"table": "64 KiB", "folder": "24 KiB"}
 
 def compact_small(root: str, what: str) -> None:
     """Compact the table or the folder of a test, as a retry of the same run would."""
-    from tests.compaction.compacting import compact, request
+    from tests.tables.compaction.compacting import compact, request
 
     place = Path(root)
     of_table = {"table": "survey.sample", "iceberg": {"uri": f"sqlite:///{root}/state/iceberg.db"}}

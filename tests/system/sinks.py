@@ -33,7 +33,7 @@ def spec_of(lake: Lake, mode: str) -> TableSpec:
 
 def sink_night(root: str, mode: str, uri: str, night: int, stale_after: float = 0.0) -> None:
     """Sink files as the rows of a night; writes that died before are swept."""
-    from hipslake.steps.sink.table_sink import sink
+    from hipslake.steps.sink.sink_table import sink
 
     lake = Lake(Path(root), ThisProcess(1))  # two threads may both make a folder, or one of them
     order = lake.order(spec_of(lake, mode), uri=uri, start=utc(f"2026-01-{night:02d}T00:00:00"))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from hipslake.clustering.checksum import row_checksum
 
-from tests.compaction.compacting import rows_in, stars, write_folder
 from tests.system import sinks
 from tests.system.compactions import compact_small
 from tests.system.dying import changes, killed_before
+from tests.tables.compaction.compacting import rows_in, stars, write_folder
 from tests.tables.sinking import Lake
 
 NIGHTS = 4

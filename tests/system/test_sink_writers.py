@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 
 from tests.system import forked, sinks
 from tests.tables.sinking import Lake

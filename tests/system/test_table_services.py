@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hipslake.compaction.iceberg_table import IcebergRewrite
 from hipslake.errors import ConflictError, SpecError, StorageError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.tables.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.compacted_table import IcebergRewrite
 
-from tests.compaction import compacting
 from tests.stores.iceberg_catalogs import KINDS, Service, running_service
 from tests.stores.rest_catalog import find_weed, running_rest_catalog
 from tests.system import sinks
+from tests.tables.compaction import compacting
 from tests.tables.sinking import Lake, utc
 
 WRITERS = 3

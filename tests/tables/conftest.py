@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipslake.tables import commit as committing
+from hipslake.tables.iceberg import commit as committing
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.tables.faults import REAL

@@ -18,9 +18,10 @@ from hipslake.errors import (
 )
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.vacuum import TableVacuumOutcome, vacuum_table
-from hipslake.tables.writes import sweep_writes
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
+from hipslake.tables.iceberg.write_folders import sweep_writes
+from hipslake.tables.protocol import TableVacuumOutcome
 from pyiceberg import exceptions
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException

@@ -13,12 +13,12 @@ import pyarrow as pa
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from pyiceberg.table import Table
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.history_model import Content, Row, State
 from tests.tables.sinking import Lake, utc
 
@@ -167,7 +167,7 @@ class Runs:
             self.errors["changed by others"] += 1
 
     def lake_has_table(self) -> bool:
-        from hipslake.tables.catalogs import find_table
+        from hipslake.tables.iceberg.catalogs import find_table
 
         spec = self.spec()
         return find_table(open_catalog(spec.iceberg, self.lake.warehouse), spec.table) is not None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from hipslake.tables.data_files import live_files
+from hipslake.tables.iceberg.data_files import live_files
 from pyiceberg.types import LongType
 
 from tests.tables.history_model import OUTSIDER, Row
@@ -206,7 +206,7 @@ class Story(Runs):
                 self.x = new
 
     def ancestors(self) -> list[Any]:
-        from hipslake.tables.lineage import History
+        from hipslake.tables.iceberg.snapshot_history import History
 
         return History(self.table).ancestors
 

@@ -13,10 +13,10 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.sink.table_sink import sink
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.data_files import live_files
-from hipslake.tables.order import FileRows, SinkOrder, SinkOutcome
+from hipslake.steps.sink.sink_table import sink
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.sink_order import FileRows, SinkOrder, SinkOutcome
 from pyiceberg.table import Table
 
 

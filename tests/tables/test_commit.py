@@ -10,14 +10,13 @@ import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.sink import table_sink
-from hipslake.tables import fitting
-from hipslake.tables.attempts import ATTEMPTS
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.commit import Change, ChangeKind, commit, replace_files, snapshot_of
-from hipslake.tables.data_files import bounds_table, live_files
-from hipslake.tables.writes import claim, finish, heartbeat, sweep_writes, writes_of
-from hipslake.tables.writing import FileWriter, WrittenFile
+from hipslake.tables.iceberg import iceberg_table, table_shape
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.commit_attempts import ATTEMPTS
+from hipslake.tables.iceberg.data_files import IcebergFile, live_files
+from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
+from hipslake.tables.iceberg.write_folders import claim, finish, heartbeat, sweep_writes, writes_of
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
@@ -58,15 +57,15 @@ def test_who_comes_second_to_make_a_table_takes_the_first_and_leaves_nothing(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.sink(lake.spec(), rows(0, 5))
-    found, asked = fitting.find_table, 0
+    found, asked = table_shape.find_table, 0
 
     def not_there_yet(*given: Any) -> Table | None:
         nonlocal asked
         asked += 1  # first by the sink, then by who would make the table
         return None if asked <= 2 else found(*given)
 
-    monkeypatch.setattr(fitting, "find_table", not_there_yet)
-    monkeypatch.setattr(table_sink, "find_table", not_there_yet)
+    monkeypatch.setattr(table_shape, "find_table", not_there_yet)
+    monkeypatch.setattr(iceberg_table, "find_table", not_there_yet)
     lake.sink(lake.spec(), rows(5, 5))
     monkeypatch.undo()
     assert lake.rows(lake.spec())["id"].to_pylist() == list(range(10))
@@ -78,7 +77,7 @@ def test_files_are_replaced_beside_an_append_that_came_first(lake: Lake, spec: T
     before = live_files(table)
     files, write = compacted(table)
     lake.sink(spec, rows(30, 5, "i"))
-    done = replace_files(catalog, spec.table, files, before, write)
+    done = commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, write, files, before))
     finish(done.table, write, [file.path for file in files])
     assert lake.rows(spec)["id"].to_pylist() == list(range(35))
     assert len(lake.live(spec)) == len(files) + 1
@@ -99,7 +98,7 @@ def test_an_append_in_the_moment_of_the_commit_survives(lake: Lake, spec: TableS
         if len(asked) == 1:
             lake.sink(spec, rows(30, 5, "i"))
 
-    change = Change(ChangeKind.REPLACE, write, files, live_files(table))
+    change = TableChange(ChangeKind.REPLACE, write, files, live_files(table))
     done = commit(catalog, spec.table, change, append_first)
     finish(done.table, write, [file.path for file in files], attempts=done.attempts)
     assert done.attempts == 2
@@ -111,9 +110,9 @@ def test_who_replaces_files_that_another_has_replaced_is_told(lake: Lake, spec: 
     catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
     before = live_files(table)
     (first, first_write), (second, second_write) = compacted(table), compacted(table)
-    replace_files(catalog, spec.table, first, before, first_write)
+    commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, first_write, first, before))
     with pytest.raises(ConflictError, match=r"3 files that were read are gone, such as .*; run it again"):
-        replace_files(catalog, spec.table, second, before, second_write)
+        commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, second_write, second, before))
     assert lake.rows(spec)["id"].to_pylist() == list(range(30))
 
 
@@ -134,7 +133,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(lake: Lake, spec: TableSpec
     losing = LosesAnswers(plain.name, **plain.properties)
     losing.lands = lands
     files, write = compacted(table)
-    change = Change(ChangeKind.REPLACE, write, files, live_files(table))
+    change = TableChange(ChangeKind.REPLACE, write, files, live_files(table))
     if lands:
         done = commit(losing, spec.table, change)
         assert done.table.snapshot_by_id(done.snapshot_id) == snapshot_of(lake.table(spec), write)
@@ -317,12 +316,12 @@ def test_an_attempt_that_was_half_put_up_is_swept(lake: Lake, spec: TableSpec) -
 
 def test_the_bounds_of_files_are_told(lake: Lake, spec: TableSpec) -> None:
     table = lake.table(spec)
-    told = bounds_table(live_files(table), table.schema(), ["id", "band"])
-    assert sorted(told["id.lower"].to_pylist()) == [0, 10, 20]
-    assert sorted(told["id.upper"].to_pylist()) == [9, 19, 29]
-    assert sorted(told["band.lower"].to_pylist()) == ["g", "g", "r"]
-    assert told["rows"].to_pylist() == [10, 10, 10]
-    assert told["id.nulls"].to_pylist() == [0, 0, 0]
+    files = [IcebergFile(file, table) for file in live_files(table)]
+    ids, bands = ([file.bounds(name) for file in files] for name in ("id", "band"))
+    assert sorted(pair for pair in ids if pair) == [(0, 9), (10, 19), (20, 29)]
+    assert sorted(pair[0] for pair in bands if pair) == ["g", "g", "r"]
+    assert [file.rows for file in files] == [10, 10, 10]
+    assert [file.null_count("id") for file in files] == [0, 0, 0]
 
 
 def test_an_unknown_table_is_told_with_those_that_there_are(lake: Lake, spec: TableSpec) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableMode
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact, files_in
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact, files_in
 from tests.tables.sinking import Lake
 
 INFINITY = 9_223_371_331_199_999_999  # of Postgres: microseconds of the year 294276

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
-from hipslake.compaction.iceberg_table import IcebergTable
 from hipslake.errors import PlanError, SchemaMismatchError, SpecError
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import open_catalog
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.opening import open_table
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -39,8 +39,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 
@@ -191,8 +191,9 @@ def test_tables_of_a_version_that_cannot_be_written_are_told(lake: Lake) -> None
     catalog.register_table("survey.sample", str(copied))
     with pytest.raises(SpecError, match="is of Iceberg's format version 3; versions up to 2 can be written"):
         lake.sink(lake.spec(), pa.table({"id": [2]}))
+    table = open_table(lake.spec().iceberg, lake.warehouse, "survey.sample")
     with pytest.raises(SpecError, match="format version 3"):
-        IcebergTable(lake.spec().iceberg, lake.warehouse, "survey.sample", Storage.at(lake.root / "run"))
+        table.compaction(Storage.at(lake.root / "run"))
 
 
 def test_an_empty_table_has_nothing_to_compact(lake: Lake) -> None:
@@ -246,7 +247,7 @@ def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.Mo
     spec = lake.spec()
     lake.sink(spec, pa.table({"id": [1]}))
     lake.sink(spec, pa.table({"id": [2]}))
-    from hipslake.compaction import iceberg_table
+    from hipslake.tables.iceberg import compacted_table
 
     orc = [
         DataFile.from_args(
@@ -257,10 +258,10 @@ def test_data_files_of_other_formats_are_told(lake: Lake, monkeypatch: pytest.Mo
             record_count=1,
             file_size_in_bytes=100,
         )
-        for file in iceberg_table.live_files(lake.table(spec))
+        for file in compacted_table.live_files(lake.table(spec))
     ]
     for file in orc:
         file.spec_id = 0
-    monkeypatch.setattr(iceberg_table, "live_files", lambda _: orc)
+    monkeypatch.setattr(compacted_table, "live_files", lambda _: orc)
     with pytest.raises(PlanError, match=r"\.orc is an .*ORC file, and only Parquet is read"):
         compact(request(lake, full=True))

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.predicates.evaluation import truth
-from hipslake.tables.skipping import files_in_interval, in_interval
+from hipslake.tables.file_pruning import files_in_interval, in_interval
+from hipslake.tables.iceberg.data_files import IcebergFile
 from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
@@ -47,22 +48,23 @@ def test_rows_and_files_of_an_interval(
     found = truth(in_interval("t", start, end), rows).to_pylist()
     assert [each is True for each in found] == [each is True for each in inside]
     assert [each is None for each in found] == [each is None for each in inside]
-    table: Any = SimpleNamespace(schema=lambda: Schema(NestedField(1, "t", stored)))
     file = data_file(rows["t"], stored)
-    whole, some = files_in_interval([file], table, "t", start, end)
+    whole, some = files_in_interval([file], rows.schema, "t", start, end)
     assert (whole == [file]) <= all(each is True for each in inside)
     assert (whole == [] and some == []) <= (True not in inside)
     if None not in inside and False not in inside:
         assert whole == [file]
 
 
-def data_file(column: pa.ChunkedArray, stored: Any) -> Any:
+def data_file(column: pa.ChunkedArray, stored: Any) -> IcebergFile:
     """What a manifest says of a file with one column."""
     ticks = column.cast(pa.int32() if pa.types.is_date(column.type) else pa.int64()).drop_null().to_pylist()
     sides = [{1: to_bytes(stored, side(ticks))} if ticks else {} for side in (min, max)]
-    return SimpleNamespace(
+    entry: Any = SimpleNamespace(
         lower_bounds=sides[0],
         upper_bounds=sides[1],
         null_value_counts={1: column.null_count},
         record_count=len(column),
     )
+    table: Any = SimpleNamespace(schema=lambda: Schema(NestedField(1, "t", stored)))
+    return IcebergFile(entry, table)

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import CommitStateUnknownError, StorageError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.tables import commit as committing
-from hipslake.tables.attempts import attempts_of
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.data_files import live_files
-from hipslake.tables.writes import sweep_writes
+from hipslake.tables.iceberg import commit as committing
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.commit_attempts import attempts_of
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.write_folders import sweep_writes
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
 from tests.system.sinks import orphans
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake
 
 Late = list[Callable[[], object]]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import CorruptFileError, InputError
-from hipslake.tables.old_rows import StoredFile, read_data_file
-from hipslake.tables.writing import FileWriter
+from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.stored_files import StoredFile, read_data_file
 
 from tests.tables.sinking import Lake
 

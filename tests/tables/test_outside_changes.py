@@ -9,13 +9,13 @@ import pytest
 from hipslake.errors import SchemaMismatchError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.data_files import live_files
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.data_files import live_files
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
 from pyiceberg.table import Table
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 FIRST = utc("2026-01-01T00:00:00")

@@ -226,7 +226,7 @@ def test_rows_of_others_in_the_files_of_an_upsert_do_not_go_with_its_own(lake: L
 
 
 def test_a_sink_says_whether_its_files_hold_rows_of_others(lake: Lake) -> None:
-    from hipslake.tables.sunk import StandingSinks
+    from hipslake.tables.iceberg.stored_marks import StoredMarks
 
     upsert = lake.spec(mode="upsert", key=["id"])
     given = [
@@ -234,7 +234,7 @@ def test_a_sink_says_whether_its_files_hold_rows_of_others(lake: Lake) -> None:
     ]
     lake.sink(upsert, pa.table({"id": [1, 7]}), **given[0])
     lake.sink(upsert, pa.table({"id": [1, 2]}), **given[1])
-    standing = StandingSinks(lake.table(upsert))
+    standing = StoredMarks(lake.table(upsert))
     told = [standing.of(key) for key in standing.keys]
     assert sorted((each.start.day, each.alone) for each in told if each and each.start) == [
         (1, True),

@@ -6,11 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.engine.this_process import ThisProcess
-from hipslake.tables.order import SinkOutcome
+from hipslake.tables.sink_order import SinkOutcome
 from pyiceberg.table import Table
 
-from tests.compaction.compacting import compact
-from tests.compaction.iceberg import request
+from tests.tables.compaction.compacting import compact
+from tests.tables.compaction.iceberg import request
 from tests.tables.sinking import Lake, utc
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.writes import claim, sweep_writes
-from hipslake.tables.writing import FileWriter
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.write_folders import claim, sweep_writes
 
 from tests.tables.sinking import Lake
 

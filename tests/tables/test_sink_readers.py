@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.compaction.compacting import compact, request
+from tests.tables.compaction.compacting import compact, request
 from tests.tables.sinking import Lake
 from tests.tables.test_sink import RFC, sample
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.tables.order import SinkOutcome
+from hipslake.tables.sink_order import SinkOutcome
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import LongType
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
 FIRST = utc("2026-01-01T00:00:00")
@@ -243,7 +243,7 @@ Hinder = Callable[[Lake], None]
 def test_a_compaction_in_the_middle_of_a_sink_has_it_look_again(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from hipslake.steps.sink import table_sink as module
+    from hipslake.steps.sink import sink_table as module
 
     night(lake, 0, rows(1, 2))
     night(lake, 1, rows(11))

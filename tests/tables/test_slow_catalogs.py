@@ -14,8 +14,8 @@ from hipslake.errors import StoreTimeoutError
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.report import failure_of
 from hipslake.storage.timeouts import Deadline, limited, within
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.rest_catalog import limit_requests
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog
+from hipslake.tables.iceberg.rest_catalog import limit_requests
 from requests import Session
 from requests.exceptions import ReadTimeout
 

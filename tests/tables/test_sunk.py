@@ -12,12 +12,11 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.sink import table_sink as sink_module
-from hipslake.tables import sunk
-from hipslake.tables.older_sinks import packed, same_digest, unpacked
-from hipslake.tables.order import CatalogRows
-from hipslake.tables.sunk import EARLIER, OLDER, PREFIX, Earlier
-from hipslake.tables.sunk_model import SnapshotPlace, Sunk
+from hipslake.steps.sink import sink_table as sink_module
+from hipslake.tables.iceberg import stored_marks
+from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
+from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
+from hipslake.tables.sink_order import VersionRows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +28,7 @@ FIRST = utc("2026-01-01T00:00:00")
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A warehouse whose tables keep three sinks."""
-    monkeypatch.setattr(sunk, "KEPT", 3)
+    monkeypatch.setattr(stored_marks, "KEPT", 3)
     monkeypatch.setattr(sink_module, "KEPT", 3)
     return Lake(tmp_path)
 
@@ -165,7 +164,7 @@ def test_other_properties_in_their_place_are_told(lake: Lake) -> None:
 TIMES = st.datetimes(timezones=st.just(dt.UTC))
 PLACES = st.builds(SnapshotPlace, st.integers(0, 2**62), st.integers(0, 2**62))
 SINKS = st.builds(
-    Sunk,
+    SinkMark,
     key=st.text(),
     fingerprint=st.sampled_from(["", "0123456789abcdef" * 4]),
     content=st.sampled_from(["", "20260101T0000-0123456789ab", "f" * 64]),
@@ -181,11 +180,11 @@ SINKS = st.builds(
 
 
 @given(sinks=st.lists(SINKS, unique_by=lambda each: each.key), data=st.data())
-def test_what_is_packed_is_found_again(sinks: list[Sunk], data: st.DataObject) -> None:
+def test_what_is_packed_is_found_again(sinks: list[SinkMark], data: st.DataObject) -> None:
     for at, each in enumerate(sinks):
         if data.draw(st.booleans()):
             uri, columns = data.draw(st.sampled_from("xy")), data.draw(st.sampled_from([None, ("a", "b")]))
-            source = CatalogRows(
+            source = VersionRows(
                 uri=uri, version=at + 1, increment="n", content=each.content, columns=columns
             )
             sinks[at] = each.model_copy(update={"source": source})
@@ -201,16 +200,16 @@ def test_what_is_packed_is_found_again(sinks: list[Sunk], data: st.DataObject) -
 
 
 def test_ten_years_of_nights_are_a_small_property() -> None:
-    def one(number: int) -> Sunk:
+    def one(number: int) -> SinkMark:
         start, end = interval(number).values()
         digest = hashlib.sha256(str(number).encode()).hexdigest()
         write = f"{start:%Y%m%dT%H%M}-{digest[:12]}"
         key = f"detections/{start.isoformat()}"
-        source = CatalogRows(
+        source = VersionRows(
             uri="s3://bucket/catalogs/detections", version=number, increment=key, content=write
         )
         given = {"rows": 100_000 + number, "write": write, "at": end, "start": start, "end": end}
         given["earliest"] = given["since"] = SnapshotPlace(4 * number + 1, 0)
-        return Sunk(key=key, fingerprint=digest, content=write, source=source, **given)
+        return SinkMark(key=key, fingerprint=digest, content=write, source=source, **given)
 
     assert len(packed(one(number) for number in range(3650))) < 70 * 3650

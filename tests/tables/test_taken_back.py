@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
-from hipslake.steps.sink import table_sink as sink_module
-from hipslake.tables import sunk
-from hipslake.tables.lineage import History
+from hipslake.steps.sink import sink_table as sink_module
+from hipslake.tables.iceberg import stored_marks
+from hipslake.tables.iceberg.snapshot_history import History
 from pyiceberg.table import Table
 
 from tests.tables.sinking import Lake, utc
@@ -88,7 +88,7 @@ def test_that_is_known_whatever_comes_after(
     """Also when commits of others' intervals have corrected the properties, and packed the older ones."""
     spec = specified(lake, version)
     if commits == "sinks that pack it":
-        monkeypatch.setattr(sunk, "KEPT", 2)
+        monkeypatch.setattr(stored_marks, "KEPT", 2)
         monkeypatch.setattr(sink_module, "KEPT", 2)
     then = replaced_twice(lake, spec, first_seen=3 if commits == "sinks that pack it" else 0)
     there = ids(lake, spec)
@@ -142,7 +142,7 @@ def test_an_interval_that_was_never_sunk_before_is_sunk_again(lake: Lake, versio
 
 @VERSIONS
 def test_a_line_that_was_left_comes_back_with_what_stood_there(lake: Lake, version: str) -> None:
-    """Sunk anew on another line meanwhile; the snapshot of the first sink of the old line has expired."""
+    """SinkMark anew on another line meanwhile; the snapshot of the first sink of the old line has expired."""
     spec = specified(lake, version)
     base = lake.sink(spec, night(1, 10), **interval(1))
     first = lake.sink(spec, night(0, 1, 2), **interval(0))
@@ -183,6 +183,6 @@ def test_a_table_that_others_replaced_has_none_of_its_sinks(lake: Lake) -> None:
     kept = [one for one in table.snapshots() if one.snapshot_id != current.snapshot_id]
     table.metadata = table.metadata.model_copy(update={"snapshots": [*kept, orphan]})
     assert [one.snapshot_id for one in History(table).ancestors] == [current.snapshot_id]
-    standing = sunk.StandingSinks(table)
+    standing = stored_marks.StoredMarks(table)
     assert [standing.of(key) for key in standing.keys] == [None]
     assert not any(standing.may_stand(key) for key in standing.keys)

@@ -11,7 +11,7 @@ from hipslake.errors import (
     HipslakeError,
     StorageError,
 )
-from hipslake.tables.attempts import attempts_of
+from hipslake.tables.iceberg.commit_attempts import attempts_of
 from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 from sqlalchemy.exc import OperationalError
 

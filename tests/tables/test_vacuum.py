@@ -11,11 +11,12 @@ import pyarrow as pa
 import pytest
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.tables import vacuum as vacuuming
-from hipslake.tables.attempts import writes_of
-from hipslake.tables.catalogs import open_catalog
-from hipslake.tables.vacuum import TableVacuumOutcome, vacuum_table
-from hipslake.tables.writes import finish, sweep_writes
+from hipslake.tables.iceberg import expire_snapshots as vacuuming
+from hipslake.tables.iceberg.catalogs import open_catalog
+from hipslake.tables.iceberg.commit_attempts import writes_of
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
+from hipslake.tables.iceberg.write_folders import finish, sweep_writes
+from hipslake.tables.protocol import TableVacuumOutcome
 from hipslake.versions.heartbeat import claim_write
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -20,7 +18,6 @@ from hipslake.versions.version_write import Write
 log = logging.getLogger(__name__)
 
 _TRIES = 100  # at a version number, while others commit too
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 20.0  # seconds
 
 
 def newest_version(catalog: Storage, pin: Pin | None = None) -> CatalogMetadata | None:
@@ -123,11 +120,6 @@ def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetad
                 return CatalogMetadata.from_json(versions.read(number))
             return newest_version(catalog)
     return None
-
-
-def wait_for_others(tries: int) -> None:
-    """Let others finish, the longer the more often they were first; not everybody for the same time."""
-    time.sleep(min(_FIRST_WAIT * 2 ** (tries - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
 
 
 def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) -> None:

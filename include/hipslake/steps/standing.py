@@ -117,23 +117,22 @@ def cube_standing(uri: str, version: int) -> Standing:
 
 def table_standing(spec: IcebergSpec, warehouse: str, name: str) -> Standing | None:
     """Return what the newest snapshot of a table holds, as its summary says; None if there is none."""
-    from hipslake.tables.catalogs import open_catalog, open_table, reaching
+    from hipslake.tables.opening import open_table
 
-    with closing(open_catalog(spec, warehouse)) as catalog, reaching(catalog.name):
-        table = open_table(catalog, name)
-    snapshot = table.current_snapshot()
-    if snapshot is None:
+    with closing(open_table(spec, warehouse, name)) as opened:
+        table = opened.existing()
+    if table.version is None:
         return None
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    totals = table.totals
     return Standing(
         kind="table",
         name=name,
-        uri=table.location(),
-        version=str(snapshot.snapshot_id),
-        rows=int(told.get("total-records", 0)),
-        bytes=int(told.get("total-files-size", 0)),
-        files=int(told.get("total-data-files", 0)),
-        columns=_distinct((each.name, str(each.field_type)) for each in table.schema().fields),
+        uri=table.location,
+        version=str(table.version),
+        rows=totals.rows or 0,
+        bytes=totals.bytes or 0,
+        files=totals.files or 0,
+        columns=_distinct(table.column_types),
     )
 
 

@@ -11,7 +11,6 @@ import io
 import re
 import secrets
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from fsspec.utils import glob_translate
 
 from hipslake.errors import NotReadableError, NotWritableError
 from hipslake.storage.access import client_options
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import storage_errors, store_code
 from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
@@ -299,7 +299,7 @@ class ObjectFiles:
                     return False
                 if code not in _UNDECIDED or ask == _ASKS - 1:
                     raise
-                time.sleep(0.05 * 2**ask)
+                wait_for_others(ask + 1, first=0.05)
         raise AssertionError
 
     def delete(self, uri: str) -> None:

@@ -1,1 +1,1 @@
-"""Iceberg tables: partition transforms, shuffle planning, data files and their commits."""
+"""Tables: what every table format shares, and each format in a package of its own."""

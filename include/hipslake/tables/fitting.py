@@ -1,151 +1,228 @@
-"""The table that rows of a spec go into: made if it is absent, given the columns that it lacks."""
+"""How rows fit a table: their columns as tables keep them, and what a spec asks of these."""
 
 from __future__ import annotations
 
-import json
-import logging
-import uuid
-from contextlib import suppress
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import (
-    CommitFailedException,
-    CommitStateUnknownException,
-    NamespaceAlreadyExistsError,
-    TableAlreadyExistsError,
+
+from hipslake.errors import InputError, SchemaMismatchError, SpecError
+from hipslake.joins.nested_forms import are_two_forms, in_other_form
+from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_spec import TableMode, TableSpec
+from hipslake.tables.sink_order import SinkOrder
+from hipslake.tables.transforms import partition_values, result_type
+
+_PLAIN: dict[pa.DataType, pa.DataType] = {
+    pa.int8(): pa.int32(),
+    pa.int16(): pa.int32(),
+    pa.uint8(): pa.int32(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.large_string(): pa.string(),
+    pa.string_view(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+}
+_KEPT = (
+    *(pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32()),
+    *(pa.time64("us"), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.uuid()),
 )
-from pyiceberg.table import Table
-from sqlalchemy.exc import IntegrityError
-
-from hipslake.errors import ConflictError
-from hipslake.specs.table_spec import TableSpec
-from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import (
-    check_writable,
-    find_table,
-    has_namespace,
-    open_table,
-    reaching,
-    version_of,
-)
-from hipslake.tables.commit_failures import unknown_outcome
-from hipslake.tables.partitioning import check_fields, check_partition, partition_spec, sort_order
-from hipslake.tables.schemas import iceberg_schema, iceberg_type, missing_columns
-
-log = logging.getLogger(__name__)
-
-FORMAT_VERSION = "2"
-LOGGED_METADATA = "20"
-"""So many older metadata files the log of a new table names; a vacuum deletes the others."""
-SHAPED_BY = "hipslake.shaped-by"
-"""Property of a table: the attempt that made it, or gave it its newest columns."""
-
-_TRIES = 20
 
 
-class OpenTable(NamedTuple):
-    """A table that rows fit to."""
-
-    table: Table
-    created: bool
-    columns_added: tuple[str, ...]
-
-
-def fitting_table(catalog: Catalog, spec: TableSpec, stored: pa.Schema) -> OpenTable:
-    """Return the table of a spec: created if absent, with columns added if the rows have more.
-
-    Parameters
-    ----------
-    catalog : Catalog
-    spec : TableSpec
-    stored : pyarrow.Schema
-        The columns of the rows, as a table keeps them.
+def stored_type(column: str, kind: pa.DataType) -> pa.DataType:
+    """The type that a column has in an Iceberg table: times in microseconds, whole numbers with a sign.
 
     Raises
     ------
     SchemaMismatchError
-        A column does not fit, or is missing; or the table is partitioned in another way.
-    ConflictError
-        Others kept changing the schema at the same time.
-    CommitStateUnknownError
-        The catalog does not say whether the columns were added.
+        Iceberg has no such type.
     """
-    check_fields(spec, stored)
-    for _ in range(_TRIES):
-        table = find_table(catalog, spec.table)
-        attempt = uuid.uuid4().hex
-        if table is None:
-            try:
-                return OpenTable(_create(catalog, spec, stored, attempt), True, ())
-            except TableAlreadyExistsError:  # another run was first
-                _forget(catalog, spec.table, attempt, 0)
-                continue
-        check_writable(table)
-        missing = missing_columns(spec.table, table.schema(), stored)
-        check_partition(table, spec)
-        if not missing:
-            return OpenTable(table, False, ())
-        try:
-            with reaching(catalog.name), table.transaction() as transaction:
-                transaction.set_properties({SHAPED_BY: attempt})
-                with transaction.update_schema() as update:
-                    for field in missing:
-                        update.add_column((field.name,), iceberg_type(field.type, iter(range(1, 10_000))))
-        except CommitFailedException:
-            _forget(catalog, spec.table, attempt, version_of(table.metadata_location) + 1)
-            continue
-        except CommitStateUnknownException as error:
-            what = f"column {missing[0].name} is not known to be there"
-            raise unknown_outcome(table, what, error) from error
-        names = tuple(field.name for field in missing)
-        log.info("Table %s gets column %s.", spec.table, ", ".join(names))
-        return OpenTable(open_table(catalog, spec.table), False, names)
-    raise ConflictError(f"table {spec.table}: others kept changing its schema; try again later")
+    if pa.types.is_dictionary(kind):
+        return stored_type(column, kind.value_type)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
+    if pa.types.is_time(kind):
+        return pa.time64("us")
+    if pa.types.is_decimal(kind) and kind.precision <= 38:
+        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_fixed_size_binary(kind):
+        return kind
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(pa.field("element", stored_type(column, kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, stored_type(column, field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(stored_type(column, kind.key_type), stored_type(column, kind.item_type))
+    if kind in _KEPT:
+        return kind
+    raise SchemaMismatchError(
+        f"column {column!r} is of type {kind}, which Iceberg tables do not have; leave it out (columns: "
+        "...), or store it as a number or a string"
+    )
 
 
-def _create(catalog: Catalog, spec: TableSpec, stored: pa.Schema, attempt: str) -> Table:
-    schema = iceberg_schema(stored)
-    namespace = spec.table.rpartition(".")[0]
-    with reaching(catalog.name):
-        if not has_namespace(catalog, namespace):
-            # An SQL catalog tells of another run that was first by its database's error.
-            with suppress(NamespaceAlreadyExistsError, IntegrityError):
-                catalog.create_namespace(namespace)
-    properties = {
-        "format-version": FORMAT_VERSION,
-        "write.target-file-size-bytes": str(spec.target_file_size.value),
-        "commit.manifest-merge.enabled": "true",
-        "write.metadata.previous-versions-max": LOGGED_METADATA,  # each holds what was sunk, of a year
-        SHAPED_BY: attempt,
-        **spec.properties,
-    }
-    with reaching(catalog.name):
-        table = catalog.create_table(
-            spec.table,
-            schema,
-            partition_spec=partition_spec(spec.partition, schema),
-            sort_order=sort_order(spec.sort, schema),
-            properties=properties,
-        )
-    log.info("Created table %s at %s, partitioned by %s.", spec.table, table.location(), table.spec())
-    return table
+def stored_schema(
+    source: pa.Schema, columns: Iterable[str] | None, derived: Iterable[PartitionField]
+) -> pa.Schema:
+    """The columns that a sink gives a table: those of its source as Iceberg keeps them, and derived pixels.
+
+    Parameters
+    ----------
+    source : pyarrow.Schema
+    columns : iterable of str, optional
+        Those that are wanted, in the order of the source; None: all.
+    derived : iterable of PartitionField
+        Fields whose column may have to be made: `healpix`.
+
+    Raises
+    ------
+    SchemaMismatchError
+        A column is missing, or Iceberg has no type for it, or two have one name.
+    """
+    wanted = source.names if columns is None else list(columns)
+    _require(wanted, source.names, "the source")
+    kept = [field for field in source if field.name in set(wanted)]
+    fields = {field.name: stored_type(field.name, field.type) for field in kept}
+    for field in derived:
+        _require([field.source], source.names, f"the source, which {field} needs,")
+        if field.transform is TransformName.HEALPIX:
+            made = result_type(field, source.field(field.source).type)
+            if fields.setdefault(field.column, made) != made:
+                raise SchemaMismatchError(
+                    f"column {field.column!r} of the source is not the pixel that {field} stands for; "
+                    "rename it"
+                )
+    return pa.schema([pa.field(name, kind) for name, kind in fields.items()])
 
 
-def _forget(catalog: Catalog, name: str, attempt: str, version: int) -> None:
-    """Delete the metadata file of an attempt that others were quicker than, unless the table names it."""
-    table = find_table(catalog, name)
-    if table is None:
+def check_fields(spec: TableSpec, stored: pa.Schema) -> None:
+    """Look whether partition, sort order, key and interval name columns of the rows, of types that will do.
+
+    Raises
+    ------
+    SchemaMismatchError
+        There is no such column.
+    SpecError
+        A transform has no meaning for its column's type.
+    """
+    columns = ", ".join(stored.names)
+    fields = [("partition", f) for f in spec.partition] + [("sort", f.field) for f in spec.sort]
+    named = [(what, field.column) for what, field in fields]
+    named += [("key", name) for name in spec.key]
+    named += [("duplicates", name) for name in (spec.duplicates.last_by,) if name]
+    named += [("interval", name) for name in (spec.interval,) if name]
+    for what, name in named:
+        if name not in stored.names:
+            raise SchemaMismatchError(f"{what}: the rows have no column {name!r}; they have {columns}")
+    if last_by := spec.duplicates.last_by:
+        kind = stored.field(last_by).type
+        if pa.types.is_nested(kind) or isinstance(kind, pa.BaseExtensionType):
+            raise SpecError(
+                f"duplicates: column {last_by!r} is of type {kind}, whose values have no order; take a "
+                "number, a time or a text"
+            )
+    for _, field in fields:
+        result_type(in_table(field), stored.field(field.column).type)
+    for field in spec.partition:
+        if field.name != field.column and field.name in stored.names:
+            raise SchemaMismatchError(
+                f"partition: the field of {field} is called {field.name!r}, and so is a column; rename "
+                "the column"
+            )
+
+
+def in_table(field: PartitionField) -> PartitionField:
+    """A field as the table sees it: a pixel is a column there."""
+    return PartitionField.parse(f"{field.iceberg_transform}({field.column})")
+
+
+def check_interval(order: SinkOrder, stored: pa.Schema) -> None:
+    spec = order.spec
+    if spec.mode is not TableMode.OVERWRITE_INTERVAL or spec.interval not in stored.names:
         return
-    log_of_it = (entry.metadata_file for entry in table.metadata.metadata_log)
-    named = {path.rpartition("/")[2] for path in (table.metadata_location, *log_of_it)}
-    folder = Storage.at(table.location()).sub("metadata")
-    for entry in folder.list():
-        if not entry.path.endswith(".metadata.json") or version_of(entry.path) != version:
-            continue
-        if entry.path in named:  # a request that was sent twice was refused the second time
-            continue
-        told = json.loads(folder.read(entry.path))
-        if told.get("properties", {}).get(SHAPED_BY) == attempt:
-            folder.delete(entry.path)
+    if order.start is None:
+        raise SpecError(f"{spec.name}: mode overwrite-interval replaces the rows of an interval; give one")
+    kind = stored.field(spec.interval).type
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        raise SpecError(
+            f"interval: column {spec.interval!r} is of type {kind}; an interval is of dates or timestamps"
+        )
+
+
+def conformed(
+    batch: pa.RecordBatch, schema: pa.Schema, derived: Iterable[PartitionField] = ()
+) -> pa.RecordBatch:
+    """Rows of a source as a table keeps them; what the source lacks is null or made.
+
+    Raises
+    ------
+    InputError
+        A value does not fit: say a time with parts of a microsecond, or a null that the table forbids.
+    """
+    made = {field.column: field for field in derived if field.transform is TransformName.HEALPIX}
+    arrays = []
+    for field in schema:
+        at = batch.schema.get_field_index(field.name)
+        if at < 0 and field.name in made:
+            pixel = made[field.name]
+            source = batch.column(batch.schema.get_field_index(pixel.source))
+            arrays.append(partition_values(pixel, source).cast(field.type))
+        elif at < 0:
+            arrays.append(null_column(field.type, batch.num_rows))
+        else:
+            arrays.append(_cast(batch.column(at), field))
+        if not field.nullable and arrays[-1].null_count:
+            raise InputError(
+                f"column {field.name!r}: {arrays[-1].null_count} rows or more of the source have none, and "
+                "the table requires it; filter them out, or make the column optional in the table"
+            )
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def null_column(kind: pa.DataType, rows: int) -> pa.Array:
+    """A column without values.
+
+    Below a null struct, parts that are required have a value of no meaning: Arrow looks for nulls there
+    without looking at the struct.
+    """
+    if not pa.types.is_nested(kind):
+        return pa.nulls(rows, kind)
+    return pa.array([None], kind).take(pa.array(np.zeros(rows, np.int64)))
+
+
+def arrow_internal(array: pa.Array) -> list[Any]:
+    """Values of an Arrow array as records of Iceberg hold them."""
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    elif pa.types.is_temporal(kind):
+        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        rows = in_other_form(column) if are_two_forms(column.type, field.type) else column
+        return rows.cast(field.type, safe=True)
+    except (ValueError, pa.ArrowNotImplementedError) as error:
+        raise InputError(
+            f"column {field.name!r}: a value of {column.type} does not fit {field.type}, as which the "
+            f"table keeps it: {error}; round it in the source, or leave the column out"
+        ) from None
+
+
+def _require(names: Iterable[str], known: list[str], where: str) -> None:
+    if unknown := sorted(set(names) - set(known)):
+        raise SchemaMismatchError(
+            f"{where} has no column {', '.join(map(repr, unknown))}; its columns are {', '.join(known)}"
+        )

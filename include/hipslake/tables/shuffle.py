@@ -24,7 +24,7 @@ SLACK = 1.25
 """How far above the target size a file may be, so that slightly more than one file's rows stay in one."""
 
 FILE_BYTES = 2 << 10
-"""What a file weighs besides its rows, about: it counts where there are thousands of small ones."""
+"""Bytes of a file besides its rows, about: they count where there are thousands of small files."""
 
 _TASKS_PER_CORE = 2
 _MOST_UNSHUFFLED = 2.0  # times the files of a shuffle that are a fair price for none

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 from hipslake.errors import HipslakeError, StoreTimeoutError
@@ -48,8 +49,7 @@ def tables(specs: Path, warehouse: str) -> Iterator[Product]:
 
 def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
     """A table; catalogs that did not answer stand in `silent`, with why, and are not asked again."""
-    from hipslake.tables.catalogs import open_catalog, reaching
-    from pyiceberg.exceptions import NoSuchTableError
+    from hipslake.tables.opening import open_table
 
     title = path.stem
     try:
@@ -57,30 +57,27 @@ def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
         title = spec.table
         if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
             return Product(name=path.stem, title=title, problem=problem)
-        catalog = open_catalog(spec.iceberg, warehouse)
-        with reaching(spec.iceberg.name):
-            snapshot = catalog.load_table(spec.table).current_snapshot()
-    except NoSuchTableError:
-        return Product(
-            name=path.stem, title=title, description=spec.description, problem="nothing was sunk yet"
-        )
+        with closing(open_table(spec.iceberg, warehouse, spec.table)) as opened:
+            table = opened.now()
     except HipslakeError as error:
         problem = f"{type(error).__name__}: {error}"
         if isinstance(error, StoreTimeoutError):
             silent[spec.iceberg.model_dump_json()] = problem
         return Product(name=path.stem, title=title, problem=problem)
-    if snapshot is None:
-        return Product(name=path.stem, title=title, description=spec.description, rows=0, bytes=0, files=0)
-    summary = snapshot.summary.additional_properties if snapshot.summary else {}
+    if table is None:
+        return Product(
+            name=path.stem, title=title, description=spec.description, problem="nothing was sunk yet"
+        )
+    totals = table.totals
     return Product(
         name=path.stem,
         title=title,
         description=spec.description,
-        version=str(snapshot.snapshot_id),
-        rows=_number(summary.get("total-records")),
-        bytes=_number(summary.get("total-files-size")),
-        files=_number(summary.get("total-data-files")),
-        created=datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC),
+        version=None if table.version is None else str(table.version),
+        rows=totals.rows,
+        bytes=totals.bytes,
+        files=totals.files,
+        created=totals.created,
     )
 
 
@@ -109,7 +106,3 @@ def cubes(warehouse: str) -> Iterator[Product]:
             files=sum(each.files for each in metadata.datasets),
             created=metadata.created,
         )
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None else None

@@ -10,13 +10,13 @@ import pytest
 from hipslake import Catalog
 from hipslake.errors import PlanError
 from hipslake.steps.sink.sink_size import bytes_to_sink
-from hipslake.tables.data_files import live_files
+from hipslake.tables.iceberg.data_files import live_files
 from hipslake.versions.log import VersionLog
 
-from tests.compaction import compacting
-from tests.compaction.compacting import compact
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.steps.sinks import COLUMNS, INCREMENTS, Lake, interval, landed, told
+from tests.tables.compaction import compacting
+from tests.tables.compaction.compacting import compact
 
 
 def test_each_run_takes_up_what_is_missing_once(lake: Lake, survey: Survey) -> None:

@@ -12,8 +12,8 @@ import pytest
 from hipslake import Catalog
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
-from hipslake.tables.catalogs import open_catalog, open_table
-from hipslake.tables.data_files import live_files
+from hipslake.tables.iceberg.catalogs import open_catalog, open_table
+from hipslake.tables.iceberg.data_files import live_files
 from hipslake_demo.landing import write_landing
 
 from tests.steps.real_skies import SPECS, publish_real_catalog

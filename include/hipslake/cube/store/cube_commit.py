@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError, VersionNotFoundError
 from hipslake.library_version import __version__
 from hipslake.specs.cube_spec import CubeColumns
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import RootPointers, VersionLog
 from hipslake.versions.log_files import CURRENT

@@ -15,8 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.cube.store.metadata import CubeSource
@@ -28,10 +26,8 @@ from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.entry import Entry
-from hipslake.tables.catalogs import find_table, open_catalog, open_table
-from hipslake.tables.data_files import check_no_delete_files, live_files
-from hipslake.tables.old_rows import StoredFile, read_data_file
-from hipslake.tables.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.opening import open_table
+from hipslake.tables.stored_files import StoredFile, read_data_file
 
 
 class SourceNow(Frozen):
@@ -65,19 +61,18 @@ def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
         source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
         return SourceNow(source=source, bytes=catalog.metadata.total_bytes)
     if dataset.table is not None:
-        with closing(open_catalog(dataset.iceberg, warehouse)) as iceberg:
-            table = find_table(iceberg, dataset.table)
+        with closing(open_table(dataset.iceberg, warehouse, dataset.table)) as opened_table:
+            table = opened_table.now()
             if table is None:
                 raise SourceNotFoundError(
                     f"there is no table {dataset.table!r} in {dataset.iceberg.name!r} yet"
                 )
-            current = table.current_snapshot()
-            snapshot = current if dataset.snapshot is None else snapshot_in(table, dataset.snapshot)
-        number = None if snapshot is None else snapshot.snapshot_id
-        size = 0 if snapshot is None or snapshot.summary is None else snapshot.summary["total-files-size"]
+            if dataset.snapshot is not None:
+                table = table.at(dataset.snapshot)
+            number, size = table.version, table.totals.bytes
         place = f"{dataset.iceberg.name}:{dataset.table}"
         source = _source(dataset, "table", place, _digest([number]), snapshot=number)
-        return SourceNow(source=source, bytes=int(size or 0))
+        return SourceNow(source=source, bytes=size or 0)
     assert dataset.parquet is not None, "the spec has one of the three"
     rows = ParquetRows.at(expand(dataset.parquet))
     source = _source(dataset, "parquet", expand(dataset.parquet), _listing(rows.files))
@@ -235,16 +230,13 @@ class IcebergRows:
         PlanError
             The table has delete files.
         """
-        with closing(open_catalog(spec, warehouse)) as catalog:
-            table = open_table(catalog, name)
+        with closing(open_table(spec, warehouse, name)) as opened_table:
+            table = opened_table.existing()
             if snapshot_id is None:
-                return cls((), with_name_mapping(arrow_schema(table.schema()), table.properties))
-            snapshot = snapshot_in(table, snapshot_id)
-            check_no_delete_files(table, "a cube", snapshot)
-            number = snapshot.schema_id
-            schema = table.schema() if number is None else table.schemas()[number]
-            files = tuple(StoredFile.of(file, table) for file in live_files(table, snapshot))
-            return cls(files, with_name_mapping(arrow_schema(schema), table.properties))
+                return cls((), table.schema)
+            table = table.at(snapshot_id)
+            table.check_no_delete_files("a cube")
+            return cls(tuple(file.stored for file in table.files), table.schema)
 
     @property
     def schema(self) -> pa.Schema:
@@ -258,17 +250,6 @@ class IcebergRows:
         kept = pa.schema([self.schema.field(name) for name in columns])
         for batch in read_data_file(self.files[part], self.stored, list(columns)):
             yield pa.Table.from_batches([batch]).cast(kept)
-
-
-def snapshot_in(table: Table, snapshot_id: int) -> Snapshot:
-    """A snapshot of a table; `VersionNotFoundError` if it has none of that id."""
-    found = table.snapshot_by_id(snapshot_id)
-    if found is None:
-        raise VersionNotFoundError(
-            f"table {'.'.join(table.name())} has no snapshot {snapshot_id}; it may have expired, so take a "
-            "newer one"
-        )
-    return found
 
 
 def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.int64] | None:

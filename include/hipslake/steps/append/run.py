@@ -18,7 +18,6 @@ from hipslake.catalog.committing import (
     commit_where_it_fits,
     committed_before,
     newest_version,
-    wait_for_others,
 )
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
@@ -29,6 +28,7 @@ from hipslake.steps.append.next_version import next_version, version_after
 from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
 from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.storage.backoff import wait_for_others
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import give_up
 from hipslake.versions.version_write import writing

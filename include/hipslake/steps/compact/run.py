@@ -17,7 +17,6 @@ from hipslake.catalog.committing import (
     commit_where_it_fits,
     committed_before,
     newest_version,
-    wait_for_others,
 )
 from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
@@ -34,6 +33,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import give_up
 from hipslake.versions.version_write import writing

@@ -35,7 +35,7 @@ class FrozenCompaction(Frozen):
     library_version: str
 
     def request(self) -> CompactTableRequest:
-        """Return what the step that compacts is told."""
+        """Return the request of the step that compacts."""
         return CompactTableRequest(
             run_uri=self.run_uri,
             warehouse=self.warehouse,
@@ -50,7 +50,7 @@ class ResolveCompactionRequest(Request):
 
     step: ClassVar[str] = "resolve"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants the spec read again
+    reusable: ClassVar[bool] = False  # clearing the first task reads the spec again
 
     dag_id: str
     run_id: str

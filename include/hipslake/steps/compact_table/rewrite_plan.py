@@ -17,15 +17,14 @@ from hipslake.clustering.planning import (
     plan_clustering,
 )
 from hipslake.clustering.ranges import check_clustering_columns
-from hipslake.compaction.iceberg_table import IcebergTable
-from hipslake.compaction.model import CompactedTable
-from hipslake.compaction.parquet_folder import ParquetFolder
 from hipslake.errors import SpecError
 from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
+from hipslake.tables.opening import open_folder, open_table
+from hipslake.tables.protocol import CompactedTable
 
 _NAMED = 5  # files that a text names
 _MOST_TOLD = 1000
@@ -36,14 +35,14 @@ def open_compacted(request: CompactTableRequest) -> CompactedTable:
     """Open the table of a request, as it is now."""
     spec = request.spec
     if spec.folder is not None:
-        return ParquetFolder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
+        return open_folder(expand(spec.folder.uri), expand(spec.folder.output), request.run_uri)
     assert spec.table is not None
     by = mark_of(spec, "")
-    return IcebergTable(spec.iceberg, request.warehouse, spec.table, request.folder.storage, by)
+    return open_table(spec.iceberg, request.warehouse, spec.table).compaction(request.folder.storage, by)
 
 
 def bytes_to_compact(request: CompactTableRequest) -> int:
-    """How many bytes of files a compaction rewrites; who asks decides where it runs."""
+    """How many bytes of files a compaction rewrites, which decides where it runs."""
     if request.dry_run:
         return 0
     with closing(open_compacted(request)) as table:

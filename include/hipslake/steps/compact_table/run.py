@@ -15,8 +15,6 @@ from contextlib import closing
 from hipslake.clustering.picture import draw_boxes
 from hipslake.clustering.ranges import RangeBounds
 from hipslake.clustering.skipping import quality
-from hipslake.compaction.footers import boxes_of, read_footer
-from hipslake.compaction.model import CompactedTable, NewFile
 from hipslake.engine.model import Engine
 from hipslake.steps.compact_table.request import (
     PICTURE,
@@ -29,6 +27,8 @@ from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, plan
 from hipslake.steps.compact_table.rewrite_samples import Placements, sample_placements
 from hipslake.steps.compact_table.tasks import write_files
 from hipslake.steps.report import Phases
+from hipslake.tables.footers import boxes_of, read_footer
+from hipslake.tables.protocol import CompactedTable, NewFile
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from hipslake.clustering.placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
-from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
-from hipslake.compaction.stored_values import RowSum
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
@@ -20,7 +18,9 @@ from hipslake.errors import VerificationError
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
-from hipslake.steps.compact_table.rewrite_reads import Parts, gathered, parts_of, read_rows
+from hipslake.steps.compact_table.rewrite_samples import Parts, gathered, parts_of, read_rows
+from hipslake.tables.protocol import CompactedTable, FileAccess, NewFile, Rewrite
+from hipslake.tables.stored_values import RowSum
 
 _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])
 """Of what was read, without a file; and of each file that was written, as it was read again."""
@@ -120,7 +120,7 @@ class MoveRows:
     Attributes
     ----------
     access : FileAccess
-    parts : tuple of tuple of Part
+    parts : tuple of tuple of FilePart
         Those of each task.
     first : tuple of int
         The first target of each group.

@@ -17,7 +17,6 @@ from hipslake.catalog.committing import (
     commit_where_it_fits,
     committed_before,
     newest_version,
-    wait_for_others,
 )
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
@@ -38,6 +37,7 @@ from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.storage.backoff import wait_for_others
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.pins import give_up

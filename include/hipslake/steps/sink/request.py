@@ -1,6 +1,6 @@
 """Sink: the rows of a run go into an Iceberg table. The request, the report, and what a run froze of it.
 
-The work is in `hipslake.steps.sink.run`, upon `hipslake.steps.sink.table_sink`. A run has one order for each
+The work is in `hipslake.steps.sink.run`, upon `hipslake.steps.sink.sink_table`. A run has one order for each
 interval that it sinks, in the order of time; each is a commit of its own, and one that stands already is left
 alone. So a run that died is taken up where it stopped.
 """
@@ -19,7 +19,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder, Window
-from hipslake.tables.order import SinkOrder
+from hipslake.tables.sink_order import SinkOrder
 
 ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""

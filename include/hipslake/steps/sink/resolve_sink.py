@@ -13,8 +13,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from pyiceberg.table import Table
-
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import SpecError
@@ -26,14 +24,13 @@ from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
+from hipslake.steps.sink.source_rows import content_of
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.order import CatalogRows, SinkOrder
-from hipslake.tables.rows import content_of
-from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
-from hipslake.tables.writes import sweep_writes
+from hipslake.tables.marks import same_digest
+from hipslake.tables.opening import open_table
+from hipslake.tables.protocol import Marks, TableState
+from hipslake.tables.sink_order import SinkOrder, VersionRows
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
@@ -44,7 +41,7 @@ class ResolveSinkRequest(Request):
 
     step: ClassVar[str] = "resolve"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants spec, catalog and table read again
+    reusable: ClassVar[bool] = False  # clearing the first task reads spec, catalog and table again
 
     dag_id: str
     run_id: str
@@ -104,9 +101,9 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
             f"{spec.name}: the files are those of an interval, and this run has none; give window_start and "
             "window_end in the form, or trigger it with a logical date"
         )
-    with phases("table"), closing(open_catalog(spec.iceberg, request.warehouse)) as iceberg:
-        table = find_table(iceberg, spec.table)
-        swept = sweep_writes(iceberg, spec.table) if table is not None else []
+    with phases("table"), closing(open_table(spec.iceberg, request.warehouse, spec.table)) as opened:
+        table = opened.now()
+        swept = opened.sweep() if table is not None else []
     version, orders = None, None
     if isinstance(spec.source, CatalogRowsSpec):
         with phases("catalog"):
@@ -132,7 +129,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     )
 
 
-def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: Table | None) -> FrozenOrders:
+def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: TableState | None) -> FrozenOrders:
     """What a table lacks of a catalog.
 
     Parameters
@@ -140,7 +137,7 @@ def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: Table |
     frozen : FrozenSink
     catalog : Catalog
         The version that rows are taken from.
-    table : pyiceberg.table.Table or None
+    table : TableState or None
         None: there is none yet.
 
     Raises
@@ -153,8 +150,8 @@ def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: Table |
     whole = source.rows == "all"
     some: Sequence[Increment | None] = [None] if whole else _in_window(frozen, _nights(catalog, frozen.spec))
     orders = [(_order(frozen, catalog, increment), increment) for increment in some]
-    standing = None if table is None else StandingSinks(table)
-    wanted = [each for each in orders if frozen.force or not _stands(table, standing, each[0])]
+    marks = None if table is None else table.marks
+    wanted = [each for each in orders if frozen.force or not _stands(marks, each[0])]
     rows = sum(metadata.total_rows if increment is None else increment.rows for _, increment in wanted)
     size = round(metadata.total_bytes * rows / max(metadata.total_rows, 1))
     return FrozenOrders.of(
@@ -201,7 +198,7 @@ def _order(frozen: FrozenSink, catalog: CatalogReader, increment: Increment | No
     return SinkOrder(
         spec=frozen.spec,
         warehouse=frozen.warehouse,
-        rows=CatalogRows(
+        rows=VersionRows(
             uri=catalog.uri,
             version=catalog.version,
             increment=increment.key if increment is not None else None,
@@ -217,13 +214,13 @@ def _order(frozen: FrozenSink, catalog: CatalogReader, increment: Increment | No
     )
 
 
-def _stands(table: Table | None, standing: StandingSinks | None, order: SinkOrder) -> bool:
+def _stands(marks: Marks | None, order: SinkOrder) -> bool:
     """Whether a table has the rows of an order, sunk by this spec or an earlier form of it."""
-    if table is None or standing is None:
+    if marks is None:
         return False
-    known = standing.of(order.key)
+    known = marks.of(order.key)
     if known is None:  # of very old ones, it is known that they were sunk
-        return was_sunk_earlier(table, order.key, order.start)
+        return marks.was_sunk_earlier(order.key, order.start)
     return same_digest(known.content, order.rows.content)
 
 

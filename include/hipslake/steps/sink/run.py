@@ -17,12 +17,14 @@ from hipslake.steps.sink.request import (
     told_of_landed,
     told_of_refused,
 )
-from hipslake.steps.sink.table_sink import sink
+from hipslake.steps.sink.sink_table import sink
 from hipslake.storage.folder import Storage
-from hipslake.tables.order import CatalogRows, SinkOrder, SinkOutcome
+from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 from hipslake.versions.pins import pinning
 
 log = logging.getLogger(__name__)
+
+_SUMS = ("rows_in", "rows_out", "bytes", "expected_files", "files_removed", "rows_updated", "rows_rewritten")
 
 
 def run(request: SinkRequest, engine: Engine) -> SinkReport:
@@ -37,7 +39,7 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
     VersionNotFoundError
         The version of the catalog was vacuumed since the run began.
     HipslakeError
-        As of `hipslake.steps.sink.table_sink.sink`.
+        As of `hipslake.steps.sink.sink_table.sink`.
     """
     orders = request.orders().orders
     landed: list[tuple[SinkOrder, SinkOutcome]] = []
@@ -92,7 +94,7 @@ def _behind(order: SinkOrder) -> RefusedInterval:
 @contextmanager
 def _keeping(orders: Sequence[SinkOrder]) -> Iterator[None]:
     """No vacuum takes the versions that are read while the block runs."""
-    versions = {(o.rows.uri, o.rows.version) for o in orders if isinstance(o.rows, CatalogRows)}
+    versions = {(o.rows.uri, o.rows.version) for o in orders if isinstance(o.rows, VersionRows)}
     with ExitStack() as stack:
         for uri, version in sorted(versions):
             stack.enter_context(pinning(Storage.at(uri))).hold(version)
@@ -108,13 +110,12 @@ def _report(
     for outcome in outcomes:
         for phase, value in outcome.seconds.items():
             seconds[phase] = round(seconds.get(phase, 0.0) + value, 4)
+    total = {name: sum(getattr(each, name) for each in outcomes) for name in _SUMS}
     snapshots = [interval.snapshot_id for interval in intervals if interval.snapshot_id is not None]
     return SinkReport(
-        rows_in=sum(each.rows_in for each in outcomes),
-        rows_out=sum(each.rows_out for each in outcomes),
+        **total,
         rows_rejected=sum(each.rows_left_out for each in outcomes),
         files=sum(each.files_added for each in outcomes),
-        bytes=sum(each.bytes for each in outcomes),
         table=landed[0][0].spec.table if landed else "",
         location=outcomes[0].location if outcomes else "",
         snapshot_id=snapshots[-1] if snapshots else None,
@@ -122,10 +123,6 @@ def _report(
         columns_added=", ".join(name for each in outcomes for name in each.columns_added),
         commits=sum(each.snapshot_id is not None for each in outcomes),
         rows_in_table=sum(interval.rows for interval in intervals),
-        expected_files=sum(each.expected_files for each in outcomes),
-        files_removed=sum(each.files_removed for each in outcomes),
-        rows_updated=sum(each.rows_updated for each in outcomes),
-        rows_rewritten=sum(each.rows_rewritten for each in outcomes),
         intervals=intervals,
         refused=tuple(refused),
         refusals=len(refused),
@@ -139,21 +136,9 @@ def _report(
 
 
 def _interval(order: SinkOrder, outcome: SinkOutcome) -> SunkInterval:
-    return SunkInterval(
-        key=order.key,
-        start=order.start,
-        end=order.end,
-        skipped=outcome.skipped,
-        snapshot_id=outcome.found_snapshot_id if outcome.skipped else outcome.snapshot_id,
-        rows=outcome.found_rows if outcome.skipped else outcome.rows_out,
-        rows_left_out=outcome.rows_left_out,
-        rows_updated=outcome.rows_updated,
-        rows_rewritten=outcome.rows_rewritten,
-        case=outcome.case,
-        plan=outcome.plan,
-        expected_files=outcome.expected_files,
-        files_added=outcome.files_added,
-        files_removed=outcome.files_removed,
-        bytes=outcome.bytes,
-        attempts=outcome.attempts if outcome.snapshot_id is not None else 0,
-    )
+    shared = {name: value for name, value in outcome if name in SunkInterval.model_fields}
+    found = {"snapshot_id": outcome.found_snapshot_id, "rows": outcome.found_rows}
+    made = {"snapshot_id": outcome.snapshot_id, "rows": outcome.rows_out}
+    told = {**shared, **(found if outcome.skipped else made)}
+    told["attempts"] = outcome.attempts if outcome.snapshot_id is not None else 0
+    return SunkInterval(key=order.key, start=order.start, end=order.end, **told)

@@ -14,10 +14,9 @@ from hipslake.steps.ingest.inputs import MOST_NAMED
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.older_sinks import same_digest
-from hipslake.tables.order import FileRows, SinkOrder
-from hipslake.tables.sunk import StandingSinks, was_sunk_earlier
+from hipslake.tables.marks import same_digest
+from hipslake.tables.opening import open_table
+from hipslake.tables.sink_order import FileRows, SinkOrder
 
 _log = logging.getLogger(__name__)
 
@@ -76,15 +75,13 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
         write_id=frozen.write_id,
         force=frozen.force,
     )
-    with phases("table"), closing(open_catalog(spec.iceberg, frozen.warehouse)) as iceberg:
-        table = find_table(iceberg, spec.table)
-        standing = None if table is None else StandingSinks(table)
-        known = None if standing is None else standing.of(order.key)
-        earlier = (
-            table is not None
-            and standing is not None
-            and (was_sunk_earlier(table, order.key, order.start) or standing.may_stand(order.key))
-        )
+    with phases("table"), closing(open_table(spec.iceberg, frozen.warehouse, spec.table)) as opened:
+        table = opened.now()
+    marks = None if table is None else table.marks
+    known = None if marks is None else marks.of(order.key)
+    earlier = marks is not None and (
+        marks.was_sunk_earlier(order.key, order.start) or marks.may_stand(order.key)
+    )
     why_none = ""
     overwrites = table is not None and spec.mode is TableMode.OVERWRITE_INTERVAL
     if not files and known is None and not earlier and not overwrites:

@@ -11,21 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 
 import pyarrow as pa
-from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
 
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
 from hipslake.specs.table_spec import TableMode
-from hipslake.steps.sink.new_rows import extremes
+from hipslake.steps.sink.count_rows import extremes
 from hipslake.steps.sink.request import FrozenOrders
-from hipslake.steps.sink.sink_rows import Interval, NewRows
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.data_files import live_files
-from hipslake.tables.order import SinkOrder
-from hipslake.tables.rows import rows_of
-from hipslake.tables.schemas import arrow_schema
-from hipslake.tables.skipping import files_in_interval, files_with_keys
+from hipslake.steps.sink.source_rows import Interval, NewRows, rows_of
+from hipslake.tables.file_pruning import files_in_interval, files_with_keys
+from hipslake.tables.opening import open_table
+from hipslake.tables.protocol import LiveFile, TableState
+from hipslake.tables.sink_order import SinkOrder
 
 log = logging.getLogger(__name__)
 
@@ -57,30 +53,29 @@ def bytes_to_sink(orders: FrozenOrders, enough: int) -> int:
 
 
 def _bytes_looked_through(order: SinkOrder, enough: int) -> int:
-    with closing(open_catalog(order.spec.iceberg, order.warehouse)) as catalog:
-        table = find_table(catalog, order.spec.table)
+    with closing(open_table(order.spec.iceberg, order.warehouse, order.spec.table)) as opened:
+        table = opened.now()
         if table is None:
             return 0
-        files = live_files(table)
-        whole = _size(files)
+        whole = _size(table.files)
         if whole < enough:  # in no case too much
             return whole
         if order.spec.mode is TableMode.UPSERT:
-            return _size(_with_keys(order, table, files))
+            return _size(_with_keys(order, table))
         within = Interval.of(order)
-        if within.column not in table.schema().column_names:
+        if within.column not in table.schema.names:
             return whole
-        return _size(files_in_interval(files, table, within.column, within.start, within.end)[1])
+        _, some = files_in_interval(table.files, table.schema, within.column, within.start, within.end)
+        return _size(some)
 
 
-def _with_keys(order: SinkOrder, table: Table, files: Sequence[DataFile]) -> list[DataFile]:
-    schema = arrow_schema(table.schema())
-    rows = rows_of(order.rows, ThisProcess(), schema)
+def _with_keys(order: SinkOrder, table: TableState) -> Sequence[LiveFile]:
+    rows = rows_of(order.rows, ThisProcess(), table.schema)
     key = order.spec.key
-    if not set(key) <= set(schema.names) & set(rows.schema.names):
-        return list(files)
-    new = NewRows(rows, schema, ())
-    return files_with_keys(files, table, key, list(_boxes(new, key)))
+    if not set(key) <= set(table.schema.names) & set(rows.schema.names):
+        return table.files
+    new = NewRows(rows, table.schema, ())
+    return files_with_keys(table.files, key, list(_boxes(new, key)))
 
 
 def _boxes(new: NewRows, key: Sequence[str]) -> Iterator[pa.Table]:
@@ -91,5 +86,5 @@ def _boxes(new: NewRows, key: Sequence[str]) -> Iterator[pa.Table]:
                 yield extremes(known, key)
 
 
-def _size(files: Sequence[DataFile]) -> int:
-    return sum(file.file_size_in_bytes for file in files)
+def _size(files: Sequence[LiveFile]) -> int:
+    return sum(file.bytes for file in files)

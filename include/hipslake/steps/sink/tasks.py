@@ -1,4 +1,4 @@
-"""The data files of a sink: rows go to the task of their file, which sorts and writes them."""
+"""The data files of a sink: which are planned, and the tasks that sort and write their rows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.table_spec import TableMode
 from hipslake.sphere.curve import curve_order
-from hipslake.steps.sink.file_plan import OldFile
-from hipslake.steps.sink.sink_rows import NewRows, runs_of, without
+from hipslake.steps.sink.count_rows import SOURCE, Counted
+from hipslake.steps.sink.replaced_rows import Replaced
+from hipslake.steps.sink.source_rows import NewRows, RowPositions, SinkTry, runs_of, without
 from hipslake.storage.folder import Storage
-from hipslake.tables.old_rows import read_data_file
-from hipslake.tables.positions import Positions
-from hipslake.tables.shuffle import ShufflePlan
-from hipslake.tables.values import PartitionValues, value_columns
-from hipslake.tables.writing import FILES_SCHEMA, FileWriter, WrittenFile, described, undescribed
+from hipslake.tables.partition_values import ROWS, PartitionValues, value_columns
+from hipslake.tables.protocol import FILES_SCHEMA, LiveFile, NewFile, RowWriter, described, undescribed
+from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
+from hipslake.tables.stored_files import StoredFile, read_data_file
+from hipslake.tables.transforms import result_type
 
 FILE_COLUMN = "_file"
 """The column that rows bear on their way to their task: the number of their file."""
 
 
-def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenFile]:
+def write_files(task: WriteRowsTask, engine: Engine, work: Storage) -> list[NewFile]:
     """Write the data files of a plan.
 
     Parameters
     ----------
-    task : WriteTask
+    task : WriteRowsTask
     engine : Engine
     work : Storage
         At the folder of the write, where blocks may wait.
@@ -62,7 +64,7 @@ def write_files(task: WriteTask, engine: Engine, work: Storage) -> list[WrittenF
     return undescribed(found)
 
 
-def check_files(name: str, files: Sequence[WrittenFile], plan: ShufflePlan, rows: int) -> None:
+def check_files(name: str, files: Sequence[NewFile], plan: ShufflePlan, rows: int) -> None:
     """Check the files of a table `name` against the plan, and against the rows that there are.
 
     Raises
@@ -80,7 +82,7 @@ def check_files(name: str, files: Sequence[WrittenFile], plan: ShufflePlan, rows
 
 
 @dataclass(frozen=True)
-class WriteTask:
+class WriteRowsTask:
     """Both halves of the exchange that writes data files, and the task that writes them without one.
 
     Sources are the old files, then the parts of the new rows.
@@ -89,28 +91,43 @@ class WriteTask:
     ----------
     new : NewRows
     old : tuple of OldFile
-    dropped : Positions
+    dropped : RowPositions
         Rows of each part that are left out.
-    gone : Positions
+    gone : RowPositions
         Rows of each old file that are.
     fields : tuple of PartitionField
         Of the table's columns.
     values : PartitionValues
     plan : ShufflePlan
-    writer : FileWriter
+    writer : RowWriter
     written : Counter
         Rows written so far.
     """
 
     new: NewRows
     old: tuple[OldFile, ...]
-    dropped: Positions
-    gone: Positions
+    dropped: RowPositions
+    gone: RowPositions
     fields: tuple[PartitionField, ...]
     values: PartitionValues
     plan: ShufflePlan
-    writer: FileWriter
+    writer: RowWriter
     written: Counter
+
+    @classmethod
+    def of(cls, tried: SinkTry, plan: SinkPlan, replaced: Replaced) -> WriteRowsTask:
+        """The task of a plan."""
+        return cls(
+            tried.new,
+            plan.old,
+            replaced.dropped,
+            replaced.gone,
+            tried.fields,
+            plan.values,
+            plan.shuffle,
+            tried.writer,
+            tried.engine.counter(),
+        )
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send the rows of a source to the tasks of their files."""
@@ -161,16 +178,16 @@ class WriteTask:
                 written.append(self._write(rows.slice(start, stop - start), value, name))
         yield described(written)
 
-    def bytes_by_task(self, files: Sequence[WrittenFile]) -> tuple[int, ...]:
-        """The bytes that each task has written, told by the names of its files."""
+    def bytes_by_task(self, files: Sequence[NewFile]) -> tuple[int, ...]:
+        """The bytes that each task has written, by the names of its files."""
         total = [0] * self.plan.tasks
         for file in files:
             number = int(file.path.rpartition("/")[2].split("-")[0].removesuffix(".parquet"))
             total[int(self.plan.task[number]) if self.plan.shuffled else number] += file.bytes
         return tuple(total)
 
-    def _write(self, rows: pa.Table, value: int, name: str) -> WrittenFile:
-        written = self.writer.write(rows, self._records[value], name)
+    def _write(self, rows: pa.Table, value: int, name: str) -> NewFile:
+        written = self.writer.write_file(rows, self._records[value], name)
         self.written.add(rows.num_rows)
         return written
 
@@ -219,3 +236,93 @@ class WriteTask:
 
 def _ascends(numbers: NDArray[np.int64]) -> bool:
     return bool((numbers[1:] >= numbers[:-1]).all())
+
+
+@dataclass(frozen=True)
+class OldFile:
+    """A file of the table that is replaced, but of which rows stay.
+
+    Attributes
+    ----------
+    stored : StoredFile
+    rows : int
+        That stay.
+    value : int
+        Number of their partition value.
+    """
+
+    stored: StoredFile
+    rows: int
+    value: int
+
+
+@dataclass(frozen=True)
+class SinkPlan:
+    """What is written.
+
+    Attributes
+    ----------
+    values : PartitionValues
+        Of all rows.
+    shuffle : ShufflePlan
+    old : tuple of OldFile
+        Whose remaining rows are written again.
+    """
+
+    values: PartitionValues
+    shuffle: ShufflePlan
+    old: tuple[OldFile, ...]
+
+    @property
+    def rewritten(self) -> int:
+        """Rows of the table that are written again."""
+        return sum(file.rows for file in self.old)
+
+
+def plan_sink(tried: SinkTry, counted: Counted, replaced: Replaced) -> SinkPlan:
+    """Plan the files of a sink, from what was counted and what goes."""
+    order, engine = tried.order, tried.engine
+    counts = counted.values
+    kinds = None if counts is None else counts.drop_columns([ROWS, SOURCE])
+    stay = _partition_rows([file for file, _ in replaced.partly], tried)
+    values = PartitionValues.of(stay if kinds is None else pa.concat_tables([stay, kinds]))
+    number = values.numbers(stay, len(replaced.partly))
+    old = tuple(
+        OldFile(file.stored, rows, int(value))
+        for (file, rows), value in zip(replaced.partly, number, strict=True)
+    )
+    source = np.arange(len(old), dtype=np.int64)
+    rows = np.array([file.rows for file in old], np.int64)
+    if counts is not None and kinds is not None:
+        source = np.append(source, counts[SOURCE].to_numpy() + len(old))
+        number = np.append(number, values.numbers(kinds, counts.num_rows))
+        rows = np.append(rows, counts[ROWS].to_numpy())
+    some = rows > 0
+    shuffle = plan_shuffle(
+        ValueCounts(source[some], number[some], rows[some], values.count),
+        partition=order.spec.partition,
+        upsert=order.spec.mode is TableMode.UPSERT,
+        key=order.spec.key,
+        sources=len(old) + tried.new.rows.tasks,
+        row_bytes=counted.row_bytes,
+        target_bytes=order.spec.target_file_size.value,
+        cores=engine.cores,
+        rewrites=bool(old),
+    )
+    return SinkPlan(values, shuffle, old)
+
+
+def _partition_rows(files: Sequence[LiveFile], tried: SinkTry) -> pa.Table:
+    """The partition values of files as rows, of the types that those of new rows have."""
+    found = {}
+    partitions = [file.partition for file in files]
+    for at, field in enumerate(tried.fields):
+        kind = result_type(field, tried.table.schema.field(field.column).type)
+        kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+        values = [partition[at] for partition in partitions]
+        if pa.types.is_temporal(kind):
+            plain = pa.int32() if kind.bit_width == 32 else pa.int64()
+            found[str(at)] = pa.array(values, plain).view(kind)
+        else:
+            found[str(at)] = pa.array(values, kind)
+    return pa.table(found)

@@ -9,8 +9,7 @@ from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.retention import RetentionRequest
-from hipslake.tables.catalogs import find_table, open_catalog
-from hipslake.tables.vacuum import vacuum_table
+from hipslake.tables.opening import open_table
 
 
 class VacuumTableRequest(RetentionRequest):
@@ -49,14 +48,12 @@ def run(request: VacuumTableRequest) -> VacuumTableReport:
     """
     phases = Phases()
     retention = request.retention()
-    with closing(open_catalog(request.iceberg, request.warehouse)) as catalog:
-        if find_table(catalog, request.table) is None:
+    with closing(open_table(request.iceberg, request.warehouse, request.table)) as table:
+        if table.now() is None:
             text = f"There is no table {request.table} yet."
             return VacuumTableReport(dry_run=request.dry_run, table=request.table, text=text)
         with phases("vacuum"):
-            outcome = vacuum_table(
-                catalog, request.table, retention, now=request.created, dry_run=request.dry_run
-            )
+            outcome = table.vacuum(retention, now=request.created, dry_run=request.dry_run)
     with phases("runs"):
         removed = [] if request.dry_run else remove_old_runs_of_dag(request.run_uri)
     would = "Would drop" if request.dry_run else "Dropped"

@@ -1,0 +1,269 @@
+"""The sink: rows go into a table, in files of about the size that is wanted, by one commit.
+
+One job does all of it, since what an upsert rewrites is only right for the files that it was made from. If
+other writers come first, an append is committed on top of theirs; where they touched what was read, the rows
+are looked up again. It runs on any engine.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from hipslake.engine.model import Engine
+from hipslake.errors import ConflictError, PlanError
+from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_spec import TableMode
+from hipslake.steps.report import Phases
+from hipslake.steps.sink.count_rows import Counted, count_rows
+from hipslake.steps.sink.earlier_sink import write_kept
+from hipslake.steps.sink.replaced_rows import Replaced, check_none_came, find_replaced
+from hipslake.steps.sink.source_rows import NO_POSITIONS, NewRows, NoRows, Rows, SinkTry, rows_of
+from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, write_files
+from hipslake.storage.backoff import wait_for_others
+from hipslake.tables.fitting import check_interval, in_table, stored_schema
+from hipslake.tables.marks import KEPT, SinkMark, same_digest
+from hipslake.tables.opening import open_table
+from hipslake.tables.protocol import CommittedSink, NewFile, Table, TableState
+from hipslake.tables.row_keys import check_key
+from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
+
+log = logging.getLogger(__name__)
+
+REPLANS = 30
+
+
+def sink(order: SinkOrder, engine: Engine, *, stale_after: float | None = None) -> SinkOutcome:
+    """Sink the rows of an order into its table.
+
+    Sunk again, the same rows of the same interval leave the table as it is, whatever was done to it since;
+    other rows of that interval take the place of the first ones.
+
+    Parameters
+    ----------
+    order : SinkOrder
+    engine : Engine
+    stale_after : float, optional
+        Seconds of silence after which another write of the table counts as dead, and is swept.
+
+    Raises
+    ------
+    SpecError
+        A transform, a key or an interval does not fit to its column.
+    SchemaMismatchError
+        The rows do not fit to the table.
+    InputError
+        A key is null, or stands twice; or a row lies outside of the interval.
+    PlanError
+        What was sunk before cannot be told from other rows any more.
+    ConflictError
+        Other writers kept changing what was read.
+    CommitStateUnknownError
+        The catalog does not say whether the commit stands.
+    StorageError
+        Catalog or store do not answer.
+    """
+    with closing(open_table(order.spec.iceberg, order.warehouse, order.spec.table)) as table:
+        return _Sink(table, order, engine, stale_after).run()
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The rows of an order.
+
+    Attributes
+    ----------
+    rows : Rows
+    derived : tuple of PartitionField
+        Pixels that are made.
+    stored : pyarrow.Schema
+        The columns of the rows, as a table keeps them.
+    """
+
+    rows: Rows
+    derived: tuple[PartitionField, ...]
+    stored: pa.Schema
+
+
+class _Sink:
+    """An order and its table, and what all tries together did to the table itself."""
+
+    def __init__(self, table: Table, order: SinkOrder, engine: Engine, stale_after: float | None) -> None:
+        self._table = table
+        self._order = order
+        self._engine = engine
+        self._stale_after = stale_after
+        self._phases = Phases()
+        self._created = False
+        self._columns_added: tuple[str, ...] = ()
+        self._swept: tuple[str, ...] = ()
+
+    def run(self) -> SinkOutcome:
+        """Try until no other writer comes between."""
+        name = self._order.spec.table
+        with self._phases("prepare"):
+            opened = self._opened()
+            self._shaped(opened)
+            self._swept = tuple(self._table.sweep(self._stale_after))
+            for path in self._swept:
+                log.info("Table %s: removed %s, which a dead write had left.", name, path)
+        for replan in range(1, REPLANS + 1):
+            try:
+                return self._try(opened)
+            except ConflictError:
+                if replan == REPLANS:
+                    raise
+                log.info("Table %s: others have changed what was read; planning anew (%d).", name, replan)
+                wait_for_others(replan)
+        raise AssertionError("unreachable")
+
+    def _opened(self) -> _Opened:
+        """Open the rows, and look whether they are what the spec says."""
+        order, spec = self._order, self._order.spec
+        now = self._table.now()
+        rows = rows_of(order.rows, self._engine, None if now is None else now.schema)
+        derived = tuple(
+            field
+            for field in (*spec.partition, *(sort.field for sort in spec.sort))
+            if field.transform is TransformName.HEALPIX
+        )
+        stored = stored_schema(rows.schema, order.rows.columns, derived)
+        check_key(stored, [name for name in spec.key if name in stored.names])
+        check_interval(order, stored)
+        return _Opened(rows, derived, stored)
+
+    def _shaped(self, opened: _Opened) -> TableState:
+        """The table, made if there is none, with columns for the rows."""
+        shaped = self._table.shaped(self._order.spec, opened.stored)
+        self._created |= shaped.created
+        self._columns_added = tuple(dict.fromkeys([*self._columns_added, *shaped.columns_added]))
+        return shaped.state
+
+    def _try(self, opened: _Opened) -> SinkOutcome:
+        """From what stands in the table now to a commit, unless these very rows were sunk before."""
+        order = self._order
+        if isinstance(opened.rows, NoRows):
+            opened = self._opened()  # its columns are those of the table
+        state = self._shaped(opened)  # others may have changed its columns
+        before = state.marks.of(order.key)
+        if before is not None and same_digest(before.fingerprint, order.fingerprint) and not order.force:
+            log.info("Table %s: %s was sunk before, from the same rows.", order.spec.table, order.key)
+            return SinkOutcome(
+                table=order.spec.table,
+                location=state.location,
+                skipped=True,
+                found_snapshot_id=state.version_of(before),
+                found_rows=before.rows,
+                swept=self._swept,
+                seconds=self._phases.seconds,
+            )
+        if before is None:
+            _check_not_sunk_earlier(order, state)
+        with state.writing() as write:
+            sort = tuple(each.model_copy(update={"field": in_table(each.field)}) for each in order.spec.sort)
+            writer = write.writer(sort)
+            tried = SinkTry(
+                order,
+                self._engine,
+                state,
+                before,
+                state.marks.may_stand(order.key),
+                NewRows(opened.rows, writer.arrow_schema, opened.derived),
+                tuple(in_table(field) for field in order.spec.partition),
+                write,
+                writer,
+            )
+            return self._written(tried)
+
+    def _written(self, tried: SinkTry) -> SinkOutcome:
+        """Write the files of a try, and commit them."""
+        phases = self._phases
+        with phases("count"):
+            counted = count_rows(tried, NO_POSITIONS)
+        with phases("find"):
+            replaced = find_replaced(tried, counted)
+            if replaced.left_out:
+                counted = count_rows(tried, replaced.dropped)
+        plan = plan_sink(tried, counted, replaced)
+        log.info("%s", plan.shuffle.explain())
+        task = WriteRowsTask.of(tried, plan, replaced)
+        with phases("write"):
+            files = write_files(task, self._engine, tried.write.work)
+            kept = write_kept(tried, replaced.mixed, replaced.mixed_gone)
+        check_files(self._order.spec.table, files, plan.shuffle, counted.rows + plan.rewritten)
+        with phases("commit"):
+            alone = not plan.rewritten  # the files of the new rows hold no others
+            committed = self._committed(tried, counted, replaced, [*files, *kept], alone=alone)
+            self._swept += committed.swept
+        return SinkOutcome(
+            table=self._order.spec.table,
+            location=tried.table.location,
+            snapshot_id=committed.version,
+            created=self._created,
+            columns_added=self._columns_added,
+            swept=self._swept,
+            rows_in=counted.rows + replaced.left_out,
+            rows_out=counted.rows,
+            rows_left_out=replaced.left_out,
+            rows_updated=replaced.rows,
+            rows_rewritten=plan.rewritten + sum(file.rows for file in kept),
+            case=plan.shuffle.case.value,
+            plan=plan.shuffle.explain(),
+            expected_files=plan.shuffle.expected_files + len(kept),
+            files_added=len(files) + len(kept),
+            files_removed=len(replaced.removed),
+            files_read=replaced.read,
+            bytes=sum(file.bytes for file in (*files, *kept)),
+            task_bytes=task.bytes_by_task(files),
+            attempts=committed.attempts,
+            seconds=phases.seconds,
+        )
+
+    def _committed(
+        self, tried: SinkTry, counted: Counted, replaced: Replaced, files: list[NewFile], *, alone: bool
+    ) -> CommittedSink:
+        order, before = self._order, tried.before
+
+        def check(now: TableState) -> None:
+            if now.marks.of(order.key) != before or now.marks.may_stand(order.key) != tried.doubtful:
+                raise ConflictError(f"table {order.spec.table}: another run has sunk {order.key} meanwhile")
+            if now.version != tried.table.version:
+                check_none_came(tried, now, counted, replaced)
+
+        mark = SinkMark(
+            key=order.key,
+            fingerprint=order.fingerprint,
+            content=order.rows.content,
+            rows=counted.rows,
+            write=tried.write.write_id,
+            at=datetime.now(UTC),
+            start=order.start,
+            end=order.end,
+            whole=order.whole,
+            source=order.rows if isinstance(order.rows, VersionRows) else None,
+            alone=alone,
+            replaced=before.model_copy(update={"replaced": None}) if before else None,
+        )
+        return tried.write.commit(files, replaced.removed, mark, check, self._stale_after)
+
+
+def _check_not_sunk_earlier(order: SinkOrder, state: TableState) -> None:
+    """Look that rows cannot come twice, or back, where it is not known any more which were sunk before."""
+    mode = order.spec.mode
+    if mode is TableMode.OVERWRITE_INTERVAL or (mode is TableMode.UPSERT and order.force):
+        return
+    if state.marks.may_stand(order.key):
+        raise PlanError(
+            f"table {order.spec.table}: it was taken back to a snapshot of which it is not known any more "
+            f"what stands of {order.key}, as others have expired; replace it once in mode overwrite-interval"
+        )
+    if state.marks.was_sunk_earlier(order.key, order.start):
+        mend = "set force, if no later rows are to stay" if mode is TableMode.UPSERT else "leave it as it is"
+        raise PlanError(
+            f"table {order.spec.table}: {order.key} was sunk before, and {KEPT} others after it, so the "
+            f"table does not keep any more from which rows; {mend}, or replace it in mode overwrite-interval"
+        )

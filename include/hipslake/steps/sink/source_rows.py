@@ -1,0 +1,380 @@
+"""The rows of a sink: of a catalog's version, or of files, in parts that tasks read alone.
+
+Tasks read them in the columns of the table (`NewRows`), without some (`RowPositions`), and in an interval.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.reading import parts, read_parts
+from hipslake.catalog.row_sets import ORDINAL_SHIFT
+from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.selection import Selection, joined_schema, select
+from hipslake.engine.model import Engine, Routed
+from hipslake.errors import EmptySourceError, VersionNotFoundError
+from hipslake.planning.splits import assign_targets
+from hipslake.predicates.evaluation import truth
+from hipslake.sources import Source, Split, open_source
+from hipslake.specs.partition_fields import PartitionField
+from hipslake.sphere.intervals import Intervals
+from hipslake.storage.folder import Storage
+from hipslake.tables.file_pruning import in_interval
+from hipslake.tables.fitting import conformed
+from hipslake.tables.marks import SinkMark, same_digest
+from hipslake.tables.protocol import RowWriter, TableState, TableWrite
+from hipslake.tables.sink_order import FileRows, SinkOrder, VersionRows
+from hipslake.versions.log import VersionLog
+
+TASK_BYTES = 64 << 20
+_TASKS_PER_CORE = 5
+
+
+class Rows(Protocol):
+    """Rows that tasks read. It travels with them, so it is small."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+
+    @property
+    def tasks(self) -> int:
+        """In how many parts they are read."""
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a part, always in the same order; at least some columns of them."""
+
+
+def rows_of(order: VersionRows | FileRows, engine: Engine, standing: pa.Schema | None = None) -> Rows:
+    """Open the rows of an order.
+
+    Parameters
+    ----------
+    order : VersionRows or FileRows
+    engine : Engine
+        Finds the types of files that do not say theirs.
+    standing : pyarrow.Schema, optional
+        Of the table: the columns of the rows where there is no file that says them.
+    """
+    if isinstance(order, FileRows) and not order.files and standing is not None:
+        return NoRows(standing)
+    if isinstance(order, VersionRows):
+        return _RowsOfCatalog.of(order)
+    try:
+        return _RowsOfFiles.of(order, engine)
+    except EmptySourceError:
+        if standing is None:
+            raise
+        return NoRows(standing)  # of files that say no columns, such as CSV without a line
+
+
+def content_of(metadata: CatalogMetadata) -> str:
+    """What decides the rows of a version: two that differ only in how rows are filed have the same."""
+    return hashlib.sha256("\n".join(metadata.increment_writes).encode()).hexdigest()
+
+
+def standing_version(order: VersionRows) -> VersionRows:
+    """The same rows, in a version that has them still: the one that is named, or else the newest.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        There is none.
+    """
+    log = VersionLog(CatalogReader.open(order.uri).storage)
+    others = sorted(set(log.numbers()) - {order.version}, reverse=True)
+    for version in (order.version, *others):
+        with suppress(VersionNotFoundError):
+            catalog = CatalogReader.open(order.uri, version)
+            if _holds_rows(catalog, order):
+                return order.model_copy(update={"version": version})
+    raise VersionNotFoundError(
+        f"{order.uri}: no version that is kept has the rows of version {order.version}"
+        + (f", increment {order.increment}" if order.increment is not None else "")
+    )
+
+
+def _holds_rows(catalog: CatalogReader, order: VersionRows) -> bool:
+    if order.increment is None:
+        return same_digest(order.content, content_of(catalog.metadata))
+    increment = catalog.metadata.increment(order.increment, catalog.storage)
+    return increment is not None and increment.write_id == order.content
+
+
+@dataclass(frozen=True)
+class NoRows:
+    """The rows of an interval that is empty: none, with the columns that the table has."""
+
+    schema: pa.Schema
+    tasks: int = 0
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Give nothing."""
+        return iter(())
+
+
+@dataclass(frozen=True)
+class _RowsOfFiles:
+    schema: pa.Schema
+    tasks: int
+    source: Source
+    splits: tuple[tuple[Split, ...], ...]
+
+    @classmethod
+    def of(cls, order: FileRows, engine: Engine) -> _RowsOfFiles:
+        source = open_source(order.source)
+        splits = source.splits(order.files)
+        schema = source.schema(order.files)
+        if schema is None:
+            schema = source.unify(_inferred(source, splits, engine))
+        # Few splits of small files to a task: each costs tens of milliseconds.
+        size = sum(file.size for file in order.files)
+        most = max(_TASKS_PER_CORE * engine.cores, -(-len(splits) // 16))
+        count = min(len(splits), most, max(1, -(-size // TASK_BYTES)))
+        bounds = [len(splits) * task // count for task in range(count + 1)] if count else [0]
+        tasks = tuple(tuple(splits[a:b]) for a, b in pairwise(bounds))
+        return cls(schema, len(tasks), source, tasks)
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for split in self.splits[task]:
+            yield from self.source.read(split, self.schema, list(columns) or self.schema.names[:1])
+
+
+def _inferred(source: Source, splits: Sequence[Split], engine: Engine) -> list[tuple[str, pa.Schema]]:
+    def infer(number: int) -> Iterator[pa.RecordBatch]:
+        found = source.infer(splits[number]).serialize().to_pybytes()
+        yield pa.record_batch([[number], [found]], schema=_INFERRED)
+
+    found = engine.run(infer, tasks=len(splits), result=_INFERRED)
+    by_split = dict(zip(found["split"].to_pylist(), found["schema"].to_pylist(), strict=True))
+    return [
+        (split.file.uri, pa.ipc.read_schema(pa.BufferReader(by_split[number])))
+        for number, split in enumerate(splits)
+    ]
+
+
+_INFERRED = pa.schema([("split", pa.int64()), ("schema", pa.binary())])
+
+
+@dataclass(frozen=True)
+class _RowsOfCatalog:
+    """Rows of a version, along the curve."""
+
+    schema: pa.Schema
+    tasks: int
+    rows: VersionRows
+    stretches: tuple[tuple[int, int], ...]
+    ordinal: int | None
+
+    @classmethod
+    def of(cls, order: VersionRows) -> _RowsOfCatalog:
+        catalog = CatalogReader.open(order.uri, order.version)
+        schema = joined_schema(catalog.metadata)
+        ordinal, inside = None, None
+        if order.increment is not None:
+            increment = catalog.metadata.increment(order.increment, catalog.storage)
+            if increment is None:
+                raise VersionNotFoundError(
+                    f"{order.uri}: version {order.version} has no increment {order.increment}; it has "
+                    f"{', '.join(str(i.key) for i in catalog.increments) or 'none'}"
+                )
+            ordinal = increment.ordinal
+            table = increment.cells(catalog.storage)
+            inside = Intervals.of(zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True))
+        elif ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
+            schema = schema.remove(schema.get_field_index(ROW_COLUMN))
+        if order.columns is not None:
+            select(catalog.metadata, order.columns, order.filters)  # tells what is wrong with them
+        selection = select(catalog.metadata, None, order.filters)
+        found = parts(catalog.storage, catalog.metadata, list(selection.columns), inside)
+        numbers = assign_targets(np.array([part.bytes for part in found], np.int64), TASK_BYTES)
+        first = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+        last = [*[at - 1 for at in first[1:]], len(found) - 1] if found else []
+        stretches = tuple((found[a].start, found[b].stop) for a, b in zip(first, last, strict=True))
+        if ordinal is not None and ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
+            schema = schema.remove(schema.get_field_index(ROW_COLUMN))
+        return cls(schema, len(stretches), order, stretches, ordinal)
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        catalog = CatalogReader.open(self.rows.uri, self.rows.version)
+        wanted = list(columns) or [self.schema.names[0]]
+        if self.ordinal is not None and ROW_COLUMN not in wanted:
+            wanted.append(ROW_COLUMN)
+        selection: Selection = select(catalog.metadata, wanted, self.rows.filters)
+        start, stop = self.stretches[task]
+        for table in read_parts(
+            catalog.storage, catalog.metadata, selection, Intervals.union([start], [stop])
+        ):
+            if self.ordinal is not None:
+                ordinals = pc.shift_right(table[ROW_COLUMN], ORDINAL_SHIFT)
+                table = table.filter(pc.equal(ordinals, self.ordinal))
+            yield from table.to_batches()
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows of a source as the table keeps them.
+
+    Attributes
+    ----------
+    rows : Rows
+    schema : pyarrow.Schema
+        Of the table.
+    derived : tuple of PartitionField
+        Pixels that are made.
+    """
+
+    rows: Rows
+    schema: pa.Schema
+    derived: tuple[PartitionField, ...]
+
+    def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Some columns of the table, of the rows of a part."""
+        given = set(self.rows.schema.names)
+        made = {field.column: field.source for field in self.derived}
+        needed = [name if name in given else made.get(name) for name in columns]
+        wanted = pa.schema([self.schema.field(name) for name in columns])
+        raw = list(dict.fromkeys(name for name in needed if name is not None and name in given))
+        for batch in self.rows.read(task, raw):
+            yield conformed(batch, wanted, self.derived)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The times [start, end) of a column; no end: all from start on."""
+
+    column: str
+    start: datetime
+    end: datetime | None
+
+    @classmethod
+    def of(cls, order: SinkOrder) -> Interval:
+        """That of an order whose rows replace those of an interval."""
+        assert order.spec.interval is not None and order.start is not None, "checked before"  # noqa: PT018
+        return cls(order.spec.interval, order.start, order.end)
+
+    def holds(self, rows: pa.RecordBatch) -> pa.Array:
+        """Whether each row lies in it; null where it has no time."""
+        return truth(in_interval(self.column, self.start, self.end), rows).combine_chunks()
+
+
+def without(batches: Iterator[pa.RecordBatch], dropped: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
+    """Batches without the rows at some positions (ascending) of them all."""
+    if dropped is None or not len(dropped):
+        yield from batches
+        return
+    position = 0
+    for batch in batches:
+        first, last = np.searchsorted(dropped, [position, position + batch.num_rows]).tolist()
+        if last > first:
+            stays = np.ones(batch.num_rows, bool)
+            stays[dropped[first:last] - position] = False
+            position += batch.num_rows
+            yield batch.filter(pa.array(stays))
+        else:
+            position += batch.num_rows
+            yield batch
+
+
+def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """The stretches [first, last) of equal numbers in a sorted array of numbers from 0 on."""
+    cuts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+    return list(pairwise([*cuts, len(numbers)]))
+
+
+@dataclass(frozen=True)
+class RowPositions:
+    """Ascending positions of rows, by the number of the file or part; small, so that it travels with tasks.
+
+    Attributes
+    ----------
+    root : str
+        Where the files lie.
+    numbers : frozenset of int
+        Those that have positions.
+    """
+
+    root: str = ""
+    numbers: frozenset[int] = frozenset()
+
+    @classmethod
+    def kept(cls, storage: Storage, by_number: Mapping[int, NDArray[np.int64]]) -> RowPositions:
+        """Store positions in a folder."""
+        for number, positions in by_number.items():
+            table = pa.table({"position": np.sort(positions)})
+            with (
+                storage.open(_name(number), "wb", durable=False) as file,
+                pa.ipc.new_file(
+                    file, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")
+                ) as out,
+            ):
+                out.write_table(table)
+        return cls(storage.root, frozenset(by_number))
+
+    def of(self, number: int) -> NDArray[np.int64] | None:
+        """The positions of a number, int64[n]; None if there are none."""
+        if number not in self.numbers:
+            return None
+        with Storage(self.root).open(_name(number)) as file, pa.ipc.open_file(file) as stored:
+            positions: NDArray[np.int64] = stored.read_all()["position"].to_numpy()
+        return positions
+
+
+NO_POSITIONS = RowPositions()
+
+
+def _name(number: int) -> str:
+    return f"{number:08d}.arrow"
+
+
+def to_targets(rows: pa.RecordBatch, target: NDArray[np.int64]) -> Iterator[Routed]:
+    """Rows in parts, each for the task that `target` says, in their order."""
+    order = np.argsort(target, kind="stable")
+    rows, target = rows.take(pa.array(order)), target[order]
+    for first, last in runs_of(target):
+        yield int(target[first]), rows.slice(first, last - first)
+
+
+@dataclass(frozen=True)
+class SinkTry:
+    """One try of a sink.
+
+    Attributes
+    ----------
+    order : SinkOrder
+    engine : Engine
+    table : TableState
+        As it is when the try begins.
+    before : SinkMark or None
+        What was sunk under the key of the order.
+    doubtful : bool
+        Whether some sink of that key may stand of which no more is known.
+    new : NewRows
+    fields : tuple of PartitionField
+        Of the table's columns.
+    write : TableWrite
+    writer : RowWriter
+    """
+
+    order: SinkOrder
+    engine: Engine
+    table: TableState
+    before: SinkMark | None
+    doubtful: bool
+    new: NewRows
+    fields: tuple[PartitionField, ...]
+    write: TableWrite
+    writer: RowWriter

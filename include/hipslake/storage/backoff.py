@@ -1,0 +1,20 @@
+"""Waiting between two tries."""
+
+from __future__ import annotations
+
+import random
+import time
+
+
+def wait_for_others(tries: int, *, first: float = 0.2, longest: float = 20.0) -> None:
+    """Sleep before the next try: exponential backoff with jitter, so that writers do not meet again.
+
+    Parameters
+    ----------
+    tries : int
+        That have failed so far, from 1 on.
+    first, longest : float
+        Seconds: half to one and a half times `first` after the first try, twice that after each further
+        one, up to `longest`.
+    """
+    time.sleep(min(first * 2 ** (tries - 1), longest) * random.uniform(0.5, 1.5))

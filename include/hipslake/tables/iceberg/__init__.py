@@ -1,0 +1,1 @@
+"""Iceberg tables: all that knows pyiceberg."""

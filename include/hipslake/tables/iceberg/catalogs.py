@@ -1,0 +1,382 @@
+"""Iceberg catalogs: opened, their tables loaded, and what both raise as errors of ours.
+
+When a catalog is asked to change a table, an answer is a refusal only if it says so. After all others, and
+after none, the change may stand, or come to stand later: an error of a server or of a gateway may hide a
+request that was done.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    AuthorizationExpiredError,
+    CommitStateUnknownException,
+    ForbiddenError,
+    NoSuchTableError,
+    OAuthError,
+    RESTError,
+    UnauthorizedError,
+)
+from pyiceberg.manifest import ManifestEntry, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.typedef import RecursiveDict
+from pyiceberg.utils.config import Config
+from requests.exceptions import InvalidSchema, InvalidURL, MissingSchema, RequestException, Timeout
+from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
+
+from hipslake.errors import (
+    CommitStateUnknownError,
+    CorruptFileError,
+    HipslakeError,
+    NotWritableError,
+    SpecError,
+    StorageError,
+    StoreTimeoutError,
+)
+from hipslake.specs.environment import expand
+from hipslake.specs.secrets import is_ambiguous, secrets_of, without
+from hipslake.specs.table_spec import IcebergSpec
+from hipslake.storage.timeouts import timeouts
+from hipslake.tables.iceberg.rest_catalog import LimitedRestCatalog
+
+TABLES = "tables"
+"""The folder of the warehouse in which tables lie."""
+
+SQLITE_FILE = "iceberg.db"
+_LOCK_SECONDS = 120  # that a writer waits for others that write to SQLite
+_LIBPQ = ("postgresql", "postgresql+psycopg2", "postgresql+psycopg")
+_STORE_VARIABLES = {
+    "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+    "s3.region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+}
+NEWEST_FORMAT = 2
+
+
+def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
+    """Open the Iceberg catalog of a spec.
+
+    What the environment says of the catalog (`PYICEBERG_CATALOG__<NAME>__...`) counts where the spec says
+    nothing.
+
+    Parameters
+    ----------
+    spec : IcebergSpec
+    warehouse : str
+        New tables of an SQL catalog lie in its folder `tables`, unless the spec names another place.
+
+    Raises
+    ------
+    StorageError
+        The catalog cannot be reached.
+    SpecError
+        Its address makes no sense.
+    """
+    known = _known(spec.name)
+    given = {"type": spec.type, **_store_properties(), **spec.properties}
+    if spec.warehouse:
+        given["warehouse"] = expand(spec.warehouse)
+    elif spec.type == "sql":  # a REST catalog knows best where its tables lie
+        given["warehouse"] = f"{warehouse.rstrip('/')}/{TABLES}"
+    if spec.uri is not None:
+        given["uri"] = _database(spec.uri) if spec.type == "sql" else expand(spec.uri)
+    elif "uri" not in known:
+        if spec.connection is not None or spec.type == "rest":
+            raise SpecError(
+                f"iceberg: no address of catalog {spec.name!r} is known; give uri, or set "
+                f"PYICEBERG_CATALOG__{spec.name.upper()}__URI (an Airflow connection does)"
+            )
+        given["uri"] = _database("sqlite:///${HIPSLAKE_STATE}/" + SQLITE_FILE)
+    # pyiceberg read the environment when it was imported; a task sets it later.
+    given = {**_texts(known), **given}
+    if is_ambiguous(given["uri"]):
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} has a user or password with @, ? or # in it, "
+            "which end it; write them as %40, %3F and %23 (an Airflow connection does)"
+        )
+    with reaching(spec.name), _making_sense(spec, given["uri"]):
+        if spec.type == "rest":
+            conf: dict[str, Any] = {**known, **given}
+            return LimitedRestCatalog(spec.name, **conf)
+        try:
+            return load_catalog(spec.name, **given)
+        except DatabaseError:  # another process has just made the catalog's tables
+            return load_catalog(spec.name, **given)
+
+
+@contextmanager
+def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
+    """Tell of an address that is none, but not in others' words, which may hold parts of a password."""
+    like = "http://catalog.example.org:8181" if spec.type == "rest" else "postgresql+psycopg2://db:5432/lake"
+    scheme = address.partition(":")[0] if "://" in address else ""
+    what = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} {what}, which needs the Python package "
+            f"{error.name}; install it, or take another scheme"
+        ) from None
+    except (ArgumentError, InvalidURL, InvalidSchema, MissingSchema, ValueError):
+        raise SpecError(
+            f"iceberg: the address of catalog {spec.name!r} {what}, and is none of a catalog of type "
+            f"{spec.type}; write it as {like}, its port as a number"
+        ) from None
+
+
+def _known(name: str) -> RecursiveDict:
+    """What the environment says of a catalog; pyiceberg reads `_` in the names of variables as `-`."""
+    config = Config()
+    return config.get_catalog_config(name) or config.get_catalog_config(name.replace("_", "-")) or {}
+
+
+def _texts(properties: dict[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if isinstance(value, str)}
+
+
+def _database(uri: str) -> str:
+    """The URI of a database; that of a SQLite file is absolute, its folder made, and writers wait in line."""
+    scheme, _, path = uri.partition(":///")
+    if scheme != "sqlite":
+        return _connecting_in_time(expand(uri))
+    path, _, options = path.partition("?")
+    file = Path(expand(path))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    options = (
+        options if "timeout=" in options else "&".join(filter(None, [options, f"timeout={_LOCK_SECONDS}"]))
+    )
+    return f"sqlite:///{file}?{options}"
+
+
+def _connecting_in_time(uri: str) -> str:
+    """The URI of a database server, which says how long a connection may take if its driver is libpq."""
+    scheme, _, rest = uri.partition("://")
+    if scheme not in _LIBPQ or "connect_timeout=" in uri:
+        return uri
+    seconds = max(2, math.ceil(timeouts().connect))  # less is none to libpq
+    return f"{scheme}://{rest}{'&' if '?' in rest else '?'}connect_timeout={seconds}"
+
+
+def _store_properties() -> dict[str, str]:
+    """Where object stores are, and how long they are waited for, in pyiceberg's words."""
+    limits = timeouts()
+    found = {"s3.connect-timeout": f"{limits.connect:g}", "s3.request-timeout": f"{limits.read:g}"}
+    for name, variables in _STORE_VARIABLES.items():
+        value = next((os.environ[v] for v in variables if os.environ.get(v)), None)
+        if value:
+            found[name] = value
+    return found
+
+
+@contextmanager
+def reaching(what: str) -> Iterator[None]:
+    """Tell that a catalog cannot be reached as an error of ours, which may pass."""
+    try:
+        yield
+    except CommitStateUnknownException:
+        raise  # the caller checks whether the commit stands
+    except (SQLAlchemyError, RESTError, RequestException, ConnectionError, TimeoutError) as error:
+        kind = StoreTimeoutError if isinstance(error, Timeout | TimeoutError) else StorageError
+        raise kind(
+            f"Iceberg catalog {what!r} cannot be reached or does not answer: {told_of(what, error)}; look at "
+            "its address, its keys, and whether it runs"
+        ) from (None if _tells_secrets(what, error) else error)
+
+
+def told_of(catalog: str, error: Exception) -> str:
+    """What an error says, in one line, without the secrets that the environment has of a catalog."""
+    told = without(str(error), secrets_of(_texts(_known(catalog))))
+    return "".join(told.splitlines()[:1]) or type(error).__name__
+
+
+def _tells_secrets(catalog: str, error: Exception) -> bool:
+    return without(str(error), secrets_of(_texts(_known(catalog)))) != str(error)
+
+
+def find_table(catalog: Catalog, name: str) -> Table | None:
+    """Return a table of a catalog, None if there is none."""
+    try:
+        with metadata_failures(name, "its metadata file"), reaching(catalog.name):
+            return catalog.load_table(name)
+    except NoSuchTableError:
+        return None
+
+
+def open_table(catalog: Catalog, name: str) -> Table:
+    """Return a table of a catalog.
+
+    Raises
+    ------
+    SpecError
+        There is no such table; the message lists those of its namespace.
+    """
+    table = find_table(catalog, name)
+    if table is not None:
+        return table
+    namespace = name.rpartition(".")[0]
+    there = (
+        [".".join(other) for other in catalog.list_tables(namespace)]
+        if has_namespace(catalog, namespace)
+        else []
+    )
+    known = f"there are {', '.join(sorted(there))}" if there else f"namespace {namespace!r} holds no table"
+    raise SpecError(f"catalog {catalog.name!r} has no table {name!r}; {known}")
+
+
+def check_writable(table: Table) -> None:
+    """Look that a table is of a format version that pyiceberg writes.
+
+    Raises
+    ------
+    SpecError
+        It is a newer one.
+    """
+    version = table.metadata.format_version
+    if version > NEWEST_FORMAT:
+        raise SpecError(
+            f"table {'.'.join(table.name())} is of Iceberg's format version {version}; versions up to "
+            f"{NEWEST_FORMAT} can be written. Let the engine that made it write it, or make one of version 2"
+        )
+
+
+def has_namespace(catalog: Catalog, namespace: str) -> bool:
+    """Whether a catalog has a namespace; none has one without a name."""
+    return bool(namespace) and catalog.namespace_exists(namespace)
+
+
+def version_of(metadata_file: str) -> int:
+    """The number of a metadata file: 0 for a new table, one more with each commit; -1 if it has none."""
+    number = metadata_file.rpartition("/")[2].partition("-")[0]
+    return int(number) if number.isdigit() else -1
+
+
+_MEND = "restore it, or take the table back to a snapshot that is whole"
+
+
+@contextmanager
+def metadata_failures(table: str, file: str) -> Iterator[None]:
+    """Turn what is raised about one of a table's own files into an error of ours.
+
+    Parameters
+    ----------
+    table : str
+        Its name.
+    file : str
+        What is read, for messages.
+
+    Raises
+    ------
+    CorruptFileError
+        It is gone or damaged.
+    StorageError
+        It cannot be read now.
+    """
+    try:
+        yield
+    except (HipslakeError, NoSuchTableError):
+        raise
+    except FileNotFoundError as error:
+        raise CorruptFileError(f"table {table}: {file} is gone ({_line(error)}); {_MEND}") from None
+    except OSError as error:
+        raise StorageError(f"table {table}: {file} cannot be read: {_line(error)}; try again") from error
+    except Exception as error:  # the readers of pyiceberg raise whatever a damaged file leads them to
+        text = f"{type(error).__name__}: {_line(error)}"
+        raise CorruptFileError(f"table {table}: {file} is damaged ({text}); {_MEND}") from error
+
+
+def manifests_of(table: Table, snapshot: Snapshot) -> list[ManifestFile]:
+    """The manifests of a snapshot.
+
+    Raises
+    ------
+    CorruptFileError
+        Their list is gone or damaged.
+    """
+    with metadata_failures(".".join(table.name()), f"the list of manifests {snapshot.manifest_list}"):
+        return snapshot.manifests(table.io)
+
+
+def entries_of(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
+    """The files that a manifest names, without those that it says are deleted.
+
+    Raises
+    ------
+    CorruptFileError
+        It is gone or damaged.
+    """
+    with metadata_failures(".".join(table.name()), f"the manifest {manifest.manifest_path}"):
+        return manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+
+
+def _line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]
+
+
+CATALOG_FAILURES = (
+    RESTError,
+    SQLAlchemyError,
+    OSError,
+    ValidationError,  # an answer that is cut off
+    NoSuchTableError,
+    NotImplementedError,
+)
+"""Errors of requests to change a table, but for a conflict with another writer."""
+
+
+def refusal(table: Table, error: Exception) -> HipslakeError | None:
+    """The error of a request that a catalog has refused; None if the change may stand.
+
+    Parameters
+    ----------
+    table : pyiceberg.table.Table
+        That was to be changed.
+    error : Exception
+        One of `CATALOG_FAILURES`.
+    """
+    catalog, name = table.catalog.name, ".".join(table.name())
+    told = told_of(catalog, error)
+    if isinstance(error, UnauthorizedError | AuthorizationExpiredError | OAuthError):
+        return StorageError(
+            f"table {name}: catalog {catalog!r} does not know who asks for the commit ({told}); renew its "
+            "token or credential and run it again"
+        )
+    if isinstance(error, ForbiddenError):
+        return NotWritableError(
+            f"table {name}: catalog {catalog!r} does not let this user commit ({told}); grant the right to "
+            "write the table, or take the keys of a user who has it"
+        )
+    if isinstance(error, NoSuchTableError):
+        return SpecError(
+            f"catalog {catalog!r} has no table {name!r} any more ({told}); it was dropped or renamed "
+            "meanwhile: name the new one, or run it again to have it made anew"
+        )
+    if isinstance(error, NotImplementedError):
+        return SpecError(
+            f"table {name}: catalog {catalog!r} does not offer commits ({told}); take a catalog that does"
+        )
+    return None
+
+
+def unknown_outcome(table: Table, what: str, error: Exception) -> CommitStateUnknownError:
+    """The error of a request of which the catalog does not say whether it was done.
+
+    Parameters
+    ----------
+    table : pyiceberg.table.Table
+        That was to be changed.
+    what : str
+        What was looked for, and is not there.
+    error : Exception
+    """
+    return CommitStateUnknownError(
+        f"table {'.'.join(table.name())}: the catalog failed while committing "
+        f"({told_of(table.catalog.name, error)}), and {what} so far; run it again: it finds out"
+    )

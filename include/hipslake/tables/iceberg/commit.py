@@ -1,0 +1,364 @@
+"""The commit of a table: files come and go in one snapshot, or nothing happens.
+
+pyiceberg writes the manifests and sends the request to the catalog. When another writer was first, this
+module checks whether the change still fits, and tries again. So a change that is only right for the files it
+was made from is never applied to others.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.manifest import DataFile, ManifestFile, ManifestWriter, write_manifest
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
+from pyiceberg.table.update.snapshot import (
+    _FastAppendFiles,
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from hipslake.errors import ConflictError, PlanError, StorageError
+from hipslake.storage.backoff import wait_for_others
+from hipslake.tables.iceberg.catalogs import (
+    CATALOG_FAILURES,
+    manifests_of,
+    open_table,
+    refusal,
+    told_of,
+    unknown_outcome,
+)
+from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt, writes_of
+from hipslake.tables.iceberg.data_files import WrittenFile, live_files
+from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
+from hipslake.tables.iceberg.stored_marks import PropertyChange
+from hipslake.versions.heartbeat import refuse_swept
+
+log = logging.getLogger(__name__)
+
+TRIES = 100
+_LOOKS = 5  # for a commit of which the catalog did not say whether it stands
+FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
+
+Check = Callable[[Table], None]
+
+
+class ChangeKind(StrEnum):
+    """What a snapshot does to the rows of a table, in Iceberg's words."""
+
+    APPEND = "append"
+    OVERWRITE = "overwrite"
+    REPLACE = "replace"  # other files, the same rows: a compaction
+
+
+@dataclass(frozen=True)
+class TableChange:
+    """Files that come and go.
+
+    Attributes
+    ----------
+    kind : ChangeKind
+    write_id : str
+        Of the write that made the files; found again in the snapshot.
+    added : sequence of WrittenFile
+    removed : sequence of DataFile
+        As `live_files` gave them.
+    properties : callable
+        Tells which properties of the table, as it is found, are set and removed with it.
+    summary : dict
+        What else the snapshot says of itself.
+    """
+
+    kind: ChangeKind
+    write_id: str
+    added: Sequence[WrittenFile] = ()
+    removed: Sequence[DataFile] = ()
+    properties: Callable[[Table], PropertyChange] = lambda table: PropertyChange({})
+    summary: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Committed:
+    """A change that stands.
+
+    Attributes
+    ----------
+    table : pyiceberg.table.Table
+        As it is after it.
+    snapshot_id : int
+    attempts : int
+        How often the catalog was asked.
+    """
+
+    table: Table
+    snapshot_id: int
+    attempts: int
+
+
+def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lambda table: None) -> Committed:
+    """Apply a change to whatever the table's newest snapshot is by now.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    name : str
+        Of the table.
+    change : TableChange
+    check : callable
+        Looks whether the change fits to the table that it is given, and raises if not; asked before each try.
+
+    Raises
+    ------
+    ConflictError
+        Files that the change removes are gone; or others kept committing first.
+    StorageError
+        The write was swept; or the catalog does not let this user commit.
+    SpecError
+        The table is gone.
+    CommitStateUnknownError
+        The catalog does not say whether the commit stands; nothing that it may name is deleted.
+    Exception
+        What `check` raises.
+    """
+    for attempt in range(1, TRIES + 1):
+        table = open_table(catalog, name)
+        if (found := snapshot_of(table, change.write_id)) is not None:
+            return Committed(table, found.snapshot_id, attempt)
+        check(table)
+        _check_standing(table, change)
+        announced = announce_attempt(table, change.write_id)
+        try:
+            refuse_swept(writes_of(table), change.write_id)
+            _commit_once(table, change)
+        except CommitFailedException:
+            retract_attempt(table, announced)
+            log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
+        except ValidationException as error:
+            retract_attempt(table, announced)
+            raise _conflict(name, str(error)) from error
+        except StorageError:  # it was swept
+            retract_attempt(table, announced)
+            raise
+        except CATALOG_FAILURES as error:
+            if (refused := refusal(table, error)) is not None:
+                retract_attempt(table, announced)
+                raise refused from error
+            # The attempt stays up: whether the request takes effect some time is not known.
+            log.warning(
+                "Table %s: whether the commit stands is not known (%s); looking.",
+                name,
+                told_of(catalog.name, error),
+            )
+            stands = looked_for(catalog, name, lambda now: snapshot_of(now, change.write_id) is not None)
+            if not stands and not isinstance(error, SQLAlchemyError):
+                what = f"write {change.write_id} is in no snapshot"
+                raise unknown_outcome(table, what, error) from error
+        except ValueError as error:
+            if "sequence number" not in str(error):
+                raise
+            retract_attempt(table, announced)  # others committed, and rolled back, since the table was read
+        except OverflowError as error:  # pyiceberg writes partition values as texts into the summary
+            retract_attempt(table, announced)
+            raise PlanError(
+                f"table {name}: a time before the year 1 or after 9999 is a partition value ({error}), and "
+                "pyiceberg has no text for it; partition by a bucket of the column, or leave such rows out"
+            ) from error
+        else:
+            retract_attempt(table, announced)
+            table = open_table(catalog, name)
+            found = snapshot_of(table, change.write_id)
+            snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
+            return Committed(table, snapshot, attempt)
+        wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
+    raise ConflictError(f"table {name}: others committed first {TRIES} times; try again later")
+
+
+def commit_uuid(write_id: str) -> uuid.UUID:
+    """What the names of a write's manifests hold, so that a sweep finds those of a dead one."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"hipslake:{write_id}")
+
+
+def snapshot_of(table: Table, write_id: str) -> Snapshot | None:
+    """Return the snapshot that added the files of a write; None if there is none, or it has expired."""
+    for snapshot in reversed(table.snapshots()):
+        if snapshot.summary is not None and snapshot.summary[WRITE_PROPERTY] == write_id:
+            return snapshot
+    return None
+
+
+def looked_for(catalog: Catalog, name: str, stands: Callable[[Table], bool]) -> bool:
+    """Whether a change stands of which the catalog did not say so; False is also: not yet, or nobody knows.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    name : str
+        Of the table.
+    stands : callable
+        Whether it stands in a table.
+
+    Raises
+    ------
+    SpecError
+        The table is gone.
+    """
+    for look in range(_LOOKS):
+        wait_for_others(look + 1, first=FIRST_WAIT, longest=LONGEST_WAIT)
+        with suppress(StorageError):  # it may answer the next time
+            if stands(open_table(catalog, name)):
+                return True
+    return False
+
+
+def _check_standing(table: Table, change: TableChange) -> None:
+    """Look whether the table still has the files to be removed, and the spec of those to be added."""
+    name = ".".join(table.name())
+    if (snapshot := table.current_snapshot()) is not None:
+        manifests_of(table, snapshot)  # they are taken over; what is wrong with them is told before
+    if change.removed:
+        standing = {file.file_path for file in live_files(table)}
+        gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)
+        if gone:
+            raise _conflict(name, f"{len(gone)} files that were read are gone, such as {gone[0]}")
+    specs = {file.spec_id for file in change.added} - {table.spec().spec_id}
+    if specs:
+        raise _conflict(name, "it is partitioned in another way now")
+
+
+def _conflict(name: str, what: str) -> ConflictError:
+    return ConflictError(
+        f"table {name} was changed by another writer: {what}; run it again on what is there now"
+    )
+
+
+def _commit_once(table: Table, change: TableChange) -> None:
+    table = asked_once(table)
+    summary = {WRITE_PROPERTY: change.write_id, **change.summary}
+    with table.transaction() as transaction:
+        properties = change.properties(table)
+        if properties.put:
+            transaction.set_properties(properties.put)
+        if properties.removed:
+            transaction.remove_properties(*properties.removed)
+        if change.kind is ChangeKind.APPEND:
+            merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
+            producer: Any = (_MergingAppend if merging else _Append)(
+                operation=Operation.APPEND,
+                transaction=transaction,
+                io=table.io,
+                snapshot_properties=summary,
+            )
+        else:
+            producer = _Exchange(
+                operation=Operation.OVERWRITE,
+                transaction=transaction,
+                io=table.io,
+                snapshot_properties=summary,
+            )
+            producer.keeps_rows = change.kind is ChangeKind.REPLACE
+        # An earlier try may still take effect: no two tries write files of the same names.
+        producer.commit_uuid = f"{commit_uuid(change.write_id)}-{producer.snapshot_id}"
+        with producer:
+            for written in change.added:
+                producer.append_data_file(written.to_data_file(table))
+            for file in change.removed:
+                producer.delete_data_file(file)
+    for path in producer.unlisted:
+        table.io.delete(path)
+
+
+def asked_once(table: Table) -> Table:
+    """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
+    metadata = table.metadata.model_copy(
+        update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}
+    )
+    return Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+
+
+def schema_with(metadata: TableMetadata, field_ids: set[int]) -> Schema:
+    """The newest schema of a table that has some columns; the present one, if none has all of them."""
+    present = metadata.schema()
+    older = sorted(metadata.schemas, key=lambda schema: -schema.schema_id)
+    return next((each for each in (present, *older) if field_ids <= each.field_ids), present)
+
+
+class _Producer(_SnapshotProducer):  # type: ignore[type-arg]
+    """Writes manifests of partition specs whose columns are gone, and deletes none.
+
+    pyiceberg deletes what it has written when another writer was first. But then a request before may have
+    taken effect, or be about to; what nothing names is deleted by a sweep:
+    `hipslake.tables.iceberg.write_folders`.
+    """
+
+    unlisted: Sequence[str] = ()
+    """Manifests that were written, and merged into others at once."""
+
+    def _clean_all_uncommitted(self) -> None:
+        pass
+
+    def _cleanup_uncommitted(self) -> None:
+        pass
+
+    def new_manifest_writer(self, spec: PartitionSpec) -> ManifestWriter:
+        """A manifest has the schema whose columns its partition spec is of, which may have been dropped."""
+        metadata = self._transaction.table_metadata
+        with_sources = schema_with(metadata, {field.source_id for field in spec.fields})
+        return write_manifest(
+            format_version=metadata.format_version,
+            spec=spec,
+            schema=with_sources,
+            output_file=self.new_manifest_output(),
+            snapshot_id=self._snapshot_id,
+            avro_compression=self._compression,
+        )
+
+
+class _Append(_Producer, _FastAppendFiles):
+    """Files that come, in a manifest of their own."""
+
+
+class _MergingAppend(_Producer, _MergeAppendFiles):
+    """Files that come, with small manifests merged."""
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        listed = super()._process_manifests(manifests)
+        self.unlisted = sorted({*self._written_manifests} - {one.manifest_path for one in listed})
+        return listed
+
+
+class _Exchange(_Producer, _OverwriteFiles):
+    """Files for files, named one by one.
+
+    pyiceberg looks for the manifests of files to be removed by a predicate on their partitions, one term per
+    partition; that is slow for thousands, and finds nothing where a table has no partitions. Here each
+    manifest is looked into. It also knows no snapshot that replaces files without changing rows.
+    """
+
+    keeps_rows = False
+
+    def _build_delete_files_partition_predicate(self) -> None:
+        pass
+
+    def _build_manifest_evaluator(self, spec_id: int) -> Callable[[ManifestFile], bool]:
+        return lambda manifest: True
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        found = super()._existing_manifests()
+        return [manifest for manifest in found if manifest.has_added_files() or manifest.has_existing_files()]
+
+    def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        summary = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **summary.additional_properties) if self.keeps_rows else summary

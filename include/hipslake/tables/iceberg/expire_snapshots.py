@@ -1,0 +1,221 @@
+"""The vacuum of a table: old snapshots go, and every file that no snapshot names any more.
+
+Engines call the first half `expire_snapshots`. Files go after the commit that drops the snapshots; which they
+are is noted before it, so that a vacuum which is killed between the two is completed by the next run that
+sweeps the table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from pyiceberg.catalog import Catalog
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
+
+from hipslake.errors import ConflictError, StorageError
+from hipslake.specs.vacuum_spec import Retention
+from hipslake.storage.addresses import normal_address
+from hipslake.storage.backoff import wait_for_others
+from hipslake.storage.folder import Storage
+from hipslake.tables.iceberg.catalogs import (
+    CATALOG_FAILURES,
+    open_table,
+    refusal,
+    told_of,
+    unknown_outcome,
+    version_of,
+)
+from hipslake.tables.iceberg.commit import FIRST_WAIT, LONGEST_WAIT, asked_once, looked_for
+from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt
+from hipslake.tables.iceberg.stored_marks import true_properties
+from hipslake.tables.iceberg.write_folders import (
+    claim,
+    delete_unneeded,
+    finish,
+    heartbeat,
+    keep_unneeded,
+    living_writes,
+    named_files,
+    oldest_logged,
+    sweep_writes,
+)
+from hipslake.tables.protocol import TableVacuumOutcome
+from hipslake.versions.heartbeat import Heartbeat
+from hipslake.versions.write_id import write_time
+
+log = logging.getLogger(__name__)
+
+TRIES = 30
+
+
+def vacuum_table(
+    catalog: Catalog, name: str, retention: Retention, *, now: datetime, dry_run: bool = True
+) -> TableVacuumOutcome:
+    """Vacuum a table.
+
+    Parameters
+    ----------
+    catalog : pyiceberg.catalog.Catalog
+    name : str
+        Of the table.
+    retention : Retention
+        A snapshot also stays where a branch or a tag names it, and while a write goes on that began when it
+        was the newest.
+    now : datetime
+        The time to which ages are counted.
+    dry_run : bool
+        Only say what would be done, as things stand.
+
+    Raises
+    ------
+    SpecError
+        There is no such table.
+    ConflictError
+        Others kept committing first.
+    StorageError
+        Catalog or store do not answer; what is left to do is done by the next vacuum.
+    CommitStateUnknownError
+        The catalog does not say whether the snapshots went; the next vacuum finds out.
+    """
+    if dry_run:
+        table = open_table(catalog, name)
+        gone = _expired(table, retention, now)
+        unneeded = [*_unneeded(table, gone), *_forgotten(table)]
+        sizes = [_size(path) for path in unneeded]
+        return _outcome(table, gone, dry_run=True, files=len(sizes), bytes=sum(sizes))
+    swept = sweep_writes(catalog, name)
+    table = open_table(catalog, name)
+    write_id = claim(table)
+    with heartbeat(table, write_id) as beating:
+        before, gone = table, _expired(table, retention, now, but=write_id)
+        noted: set[str] = set()  # also by tries before
+        for attempt in range(1, TRIES + 1):
+            noted |= set(_unneeded(table, gone))
+            keep_unneeded(table, write_id, noted)
+            if not gone or _dropped(catalog, table, write_id, gone, beating):
+                break
+            log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
+            wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
+            before = table = open_table(catalog, name)
+            gone = _expired(table, retention, now, but=write_id)
+        else:
+            raise ConflictError(f"table {name}: others committed first {TRIES} times; try again later")
+        table = open_table(catalog, name)
+        removed = delete_unneeded(table, write_id, named_files(table).all)
+        keep_unneeded(table, write_id, _forgotten(table))
+        removed += delete_unneeded(table, write_id, named_files(table).metadata)
+    finish(table, write_id, (), attempts=1)
+    size = sum(size for _, size in removed)
+    return _outcome(before, gone, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
+
+
+def _outcome(table: Table, gone: Sequence[Snapshot], *, dry_run: bool, **told: object) -> TableVacuumOutcome:
+    expired = {snapshot.snapshot_id for snapshot in gone}
+    ids = [snapshot.snapshot_id for snapshot in _by_age(table)]
+    return TableVacuumOutcome.model_validate(
+        {
+            "dry_run": dry_run,
+            "kept": tuple(number for number in ids if number not in expired),
+            "expired": tuple(number for number in ids if number in expired),
+            **told,
+        }
+    )
+
+
+def _by_age(table: Table) -> list[Snapshot]:
+    return sorted(table.snapshots(), key=lambda snapshot: (snapshot.timestamp_ms, snapshot.sequence_number))
+
+
+def _expired(table: Table, retention: Retention, now: datetime, *, but: str = "") -> list[Snapshot]:
+    """The snapshots that have to go; `but` is the vacuum's own write, which reads none."""
+    named = {ref.snapshot_id for ref in table.refs().values()}
+    others = [write_time(write) for write in living_writes(table) if write != but]
+    # A write under way reads the snapshot that was the newest when it began; its id has the minute of that.
+    until = min([now - timedelta(days=retention.keep_days), *others]).timestamp() * 1000
+    followed = list(pairwise(_by_age(table)))[: -retention.keep_versions + 1 or None]
+    return [
+        snapshot
+        for snapshot, successor in followed
+        if successor.timestamp_ms <= until and snapshot.snapshot_id not in named
+    ]
+
+
+def _dropped(
+    catalog: Catalog, table: Table, write_id: str, gone: Sequence[Snapshot], beating: Heartbeat
+) -> bool:
+    """Ask for snapshots to be dropped; False if another writer was first."""
+    name, ids = ".".join(table.name()), {snapshot.snapshot_id for snapshot in gone}
+    announced = announce_attempt(table, write_id, ids)
+    try:
+        beating.confirm()
+    except StorageError:  # it was swept
+        retract_attempt(table, announced)
+        raise
+    done = True
+    try:
+        _drop(table, gone)
+    except CommitFailedException:
+        done = False
+    except CATALOG_FAILURES as error:
+        if (refused := refusal(table, error)) is not None:
+            retract_attempt(table, announced)
+            raise refused from error
+        log.warning(
+            "Table %s: whether snapshots were dropped is not known (%s); looking.",
+            name,
+            told_of(catalog.name, error),
+        )
+        if not looked_for(catalog, name, lambda now: ids.isdisjoint(s.snapshot_id for s in now.snapshots())):
+            # The attempt stays up: whether the request takes effect some time is not known.
+            raise unknown_outcome(table, "the snapshots are still there", error) from error
+    retract_attempt(table, announced)
+    return done
+
+
+def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
+    """Take snapshots out of a table, unless a branch or a tag has moved since it was read."""
+    requirements = tuple(
+        AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id})
+        for name, ref in table.refs().items()
+    )
+    ids = [snapshot.snapshot_id for snapshot in gone]
+    corrected = true_properties(table)  # while the snapshots are there that tell what was rolled back
+    with asked_once(table).transaction() as transaction:
+        if corrected.put:
+            transaction.set_properties(corrected.put)
+        if corrected.removed:
+            transaction.remove_properties(*corrected.removed)
+        transaction._apply((RemoveSnapshotsUpdate(**{"snapshot-ids": ids}),), requirements)
+
+
+def _unneeded(table: Table, gone: Sequence[Snapshot]) -> list[str]:
+    """The files that only some snapshots name."""
+    if not gone:
+        return []
+    dropped = {snapshot.snapshot_id for snapshot in gone}
+    stay = [snapshot for snapshot in table.snapshots() if snapshot.snapshot_id not in dropped]
+    standing = {normal_address(path) for path in named_files(table, stay).all}
+    return sorted(path for path in named_files(table, gone).all if normal_address(path) not in standing)
+
+
+def _forgotten(table: Table) -> list[str]:
+    """Metadata files that dropped off the table's log of them: no reader is led to one any more."""
+    oldest = oldest_logged(table)
+    folder = Storage.at(table.location()).sub("metadata")
+    names = [entry.path for entry in folder.list() if entry.path.endswith(".metadata.json")]
+    location = table.metadata_location.rpartition("/")[0]
+    return [f"{location}/{name}" for name in sorted(names) if 0 <= version_of(name) < oldest]
+
+
+def _size(path: str) -> int:
+    folder, _, name = path.rpartition("/")
+    try:
+        return Storage.at(folder).entry(name).size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,292 @@
+"""Writing data files: Parquet with Iceberg's field ids, and all that a manifest says of a file.
+
+Of pyiceberg's own writer, its statistics from a Parquet footer are used (a part of pyiceberg that is not
+meant for others; hence its upper bound in pyproject.toml). It counts no NaN; that is added here, since
+readers may else skip files that hold some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import (
+    MetricModeTypes,
+    MetricsMode,
+    StatisticsCollector,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
+
+from hipslake.engine.reordering import in_order
+from hipslake.specs.partition_fields import SortField
+from hipslake.storage.dictionaries import repeating_columns
+from hipslake.storage.folder import Storage
+from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
+from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
+from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
+from hipslake.tables.protocol import NewFile
+from hipslake.tables.stored_files import NAME_MAPPING
+from hipslake.tables.transforms import partition_values
+
+DATA = "data"
+"""The folder of a table's location in which data files lie, unless the table names another."""
+
+DATA_PATH = "write.data.path"
+"""The property of a table that names it."""
+
+_COUNTS = MetricsMode(MetricModeTypes.COUNTS)
+_ROW_GROUP_ROWS = 1 << 18
+_USED_PROPERTIES = ("write.parquet.", "write.metadata.", DATA_PATH, NAME_MAPPING)
+
+
+def data_location(location: str, properties: Mapping[str, str]) -> str:
+    """The folder that data files of a table go to."""
+    return (properties.get(DATA_PATH) or f"{location.rstrip('/')}/{DATA}").rstrip("/")
+
+
+@dataclass(frozen=True)
+class FileWriter:
+    """Writes data files of a table. Small and plain, so that it travels with tasks.
+
+    Attributes
+    ----------
+    schema : pyiceberg.schema.Schema
+    spec : pyiceberg.partitioning.PartitionSpec
+    location : str
+        Of the table.
+    properties : tuple of (str, str)
+        Those of the table that say how files are written.
+    sort : tuple of SortField
+        What rows of a file are sorted by; empty: they stay as they come.
+    sort_order_id : int or None
+        The table's number of that order, where it has one.
+    write_id : str
+        Names the folder that files go to, below the one of the table's data files.
+    """
+
+    schema: Schema
+    spec: PartitionSpec
+    location: str
+    properties: tuple[tuple[str, str], ...]
+    sort: tuple[SortField, ...]
+    sort_order_id: int | None
+    write_id: str
+
+    @classmethod
+    def of(cls, table: Table, sort: tuple[SortField, ...], write_id: str) -> FileWriter:
+        """Return the writer of a table's present schema and partition spec."""
+        schema = table.schema()
+        order = sort_order(sort, schema)
+        same = (o.order_id for o in table.sort_orders().values() if o.fields == order.fields)
+        used = sorted((k, v) for k, v in table.properties.items() if k.startswith(_USED_PROPERTIES))
+        return cls(
+            schema,
+            table.spec(),
+            table.location(),
+            tuple(used),
+            sort,
+            next(same, None) if sort else None,
+            write_id,
+        )
+
+    def _all(self, partition: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One value for each field of the spec."""
+        if len(partition) == len(self.spec.fields):
+            return partition
+        gone, values = given_up(self.spec, self.schema), iter(partition)
+        return tuple(None if at in gone else next(values) for at in range(len(self.spec.fields)))
+
+    @cached_property
+    def arrow_schema(self) -> pa.Schema:
+        """What rows must have: the table's columns, field ids included.
+
+        Its metadata tells what the columns are called in files that know no ids.
+        """
+        return with_name_mapping(arrow_schema(self.schema), dict(self.properties))
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The storage at the folder that files go to."""
+        return Storage.at(self._data).sub(self.write_id)
+
+    @property
+    def _data(self) -> str:
+        return data_location(self.location, dict(self.properties))
+
+    def sorted(self, rows: pa.Table) -> pa.Table:
+        """Rows in the sort order; rows that are equal in it stay in their order."""
+        keys: list[tuple[str, str]] = []
+        by: dict[str, Any] = {}
+        for at, field in enumerate(self.sort):
+            values = _sort_values(field, rows[field.field.column])
+            if values.null_count:
+                # As a key of its own: Arrow puts the nulls of all keys on the same side.
+                by[f"nulls of {at}"] = pc.is_null(values)
+                keys.append((f"nulls of {at}", "descending" if field.nulls_first else "ascending"))
+            if field.descending and pa.types.is_floating(values.type):
+                # NaN is the greatest number of Iceberg's order; Arrow puts it last in both directions.
+                by[f"nan of {at}"] = pc.fill_null(pc.is_nan(values), False)
+                keys.append((f"nan of {at}", "descending"))
+            by[f"values of {at}"] = values
+            keys.append((f"values of {at}", "descending" if field.descending else "ascending"))
+        if not keys:
+            return rows
+        return in_order(rows, pc.sort_indices(pa.table(by), sort_keys=keys).to_numpy())
+
+    def write(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> WrittenFile:
+        """Write a file.
+
+        Parameters
+        ----------
+        rows : pyarrow.Table
+            With `arrow_schema`, all of one partition.
+        partition : tuple
+            The partition values, as records of Iceberg hold them; those of fields that were given up may
+            be missing.
+        name : str
+            Of the file, in the folder of the write. Written again, it is replaced.
+        """
+        rows = self.sorted(rows.cast(self.arrow_schema.remove_metadata()))
+        path = f"{name}.parquet"
+        with (
+            self.storage.open(path, "wb") as file,
+            pq.ParquetWriter(file, rows.schema, **self._options_for(rows)) as writer,
+        ):
+            writer.write_table(rows, row_group_size=self._row_group_rows)
+            writer.close()
+            footer = writer.writer.metadata
+        plan = compute_statistics_plan(self.schema, dict(self.properties))
+        timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
+        counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
+        told = data_file_statistics_from_parquet_metadata(
+            footer, {**plan, **counted}, self._ids
+        ).to_serialized_dict()
+        low, high = self._bounds_of_times(footer, timed)
+        return WrittenFile(
+            path=f"{self._data}/{self.write_id}/{path}",
+            partition=encoded_partition(self._all(partition), partition_types(self.spec, self.schema)),
+            spec_id=self.spec.spec_id,
+            sort_order_id=self.sort_order_id,
+            rows=rows.num_rows,
+            bytes=self.storage.entry(path).size,
+            column_sizes=told["column_sizes"],
+            value_counts=told["value_counts"],
+            null_value_counts=told["null_value_counts"],
+            nan_value_counts=self._nan_counts(rows),
+            lower_bounds=_hex({**(told["lower_bounds"] or {}), **low}),
+            upper_bounds=_hex({**(told["upper_bounds"] or {}), **high}),
+            split_offsets=tuple(told["split_offsets"]),
+        )
+
+    def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
+        """As `write`."""
+        return self.write(rows, partition, name).described()
+
+    def unsorted(self, sort_order: int | None) -> FileWriter:
+        """The same, for rows that are in the sort order of this number already."""
+        return replace(self, sort=(), sort_order_id=sort_order)
+
+    def _bounds_of_times(
+        self, footer: pq.FileMetaData, timed: Mapping[int, StatisticsCollector]
+    ) -> tuple[dict[int, bytes], dict[int, bytes]]:
+        """By field id. Of pyiceberg's own, those outside of the years 1 to 9999 end in an OverflowError."""
+        low: dict[int, list[int]] = {}
+        high: dict[int, list[int]] = {}
+        places = {self._ids[footer.schema.column(at).path]: at for at in range(footer.num_columns)}
+        for number in timed:
+            for group in range(footer.num_row_groups):
+                statistics = footer.row_group(group).column(places[number]).statistics
+                if statistics is not None and statistics.has_min_max:
+                    low.setdefault(number, []).append(statistics.min_raw)
+                    high.setdefault(number, []).append(statistics.max_raw)
+        return (
+            {number: to_bytes(timed[number].iceberg_type, min(found)) for number, found in low.items()},
+            {number: to_bytes(timed[number].iceberg_type, max(found)) for number, found in high.items()},
+        )
+
+    def row_bytes(self, rows: pa.Table) -> float:
+        """The size of a row as it will be written, in bytes, found by encoding some."""
+        sink = pa.BufferOutputStream()
+        rows = self.sorted(rows.cast(self.arrow_schema))
+        with pq.ParquetWriter(sink, self.arrow_schema, **self._options_for(rows)) as writer:
+            writer.write_table(rows, row_group_size=self._row_group_rows)
+            writer.close()
+            footer = writer.writer.metadata
+        groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
+        chunks = sum(
+            group.column(c).total_compressed_size for group in groups for c in range(group.num_columns)
+        )
+        return chunks / max(rows.num_rows, 1)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return parquet_path_to_id_mapping(self.schema)
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        given = dict(self.properties)
+        codec = given.get("write.parquet.compression-codec", "zstd")
+        level = given.get("write.parquet.compression-level")
+        sorting = self._sorting_columns()
+        return {
+            "compression": "none" if codec == "uncompressed" else codec,
+            "compression_level": int(level) if level else None,
+            "store_decimal_as_integer": True,
+            "write_page_index": True,
+            "sorting_columns": sorting or None,
+        }
+
+    def _options_for(self, rows: pa.Table) -> dict[str, Any]:
+        """How a file is encoded; columns whose values hardly repeat get no dictionary."""
+        return {**self._options, "use_dictionary": repeating_columns(rows)}
+
+    @property
+    def _row_group_rows(self) -> int:
+        return int(dict(self.properties).get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
+
+    def _sorting_columns(self) -> list[pq.SortingColumn]:
+        """The leading fields of the sort order that are plain columns, for the footer."""
+        found = []
+        if any(pa.types.is_nested(field.type) for field in self.arrow_schema):
+            return []  # there, columns of the file are not those of the table
+        for field in self.sort:
+            if field.field.iceberg_transform != "identity":
+                break
+            at = self.arrow_schema.get_field_index(field.field.column)
+            found.append(pq.SortingColumn(at, descending=field.descending, nulls_first=field.nulls_first))
+        return found
+
+    def _nan_counts(self, rows: pa.Table) -> dict[int, int]:
+        counts = {}
+        for field in self.schema.fields:
+            column = rows[field.name]
+            if pa.types.is_floating(column.type):
+                counts[field.field_id] = pc.sum(pc.is_nan(column)).as_py() or 0
+        return counts
+
+
+def _sort_values(field: SortField, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """What a column is sorted by; chunk by chunk, as one array may not hold all of it."""
+    found = [partition_values(field.field, chunk) for chunk in column.chunks or [pa.array([], column.type)]]
+    return pa.chunked_array([each.storage if isinstance(each, pa.ExtensionArray) else each for each in found])
+
+
+def _is_bounded_time(column: StatisticsCollector) -> bool:
+    bounded = column.mode.type in (MetricModeTypes.FULL, MetricModeTypes.TRUNCATE)
+    return bounded and isinstance(column.iceberg_type, TimestampType | TimestamptzType | DateType | TimeType)
+
+
+def _hex(values: dict[int, bytes] | None) -> dict[int, str]:
+    return {number: value.hex() for number, value in (values or {}).items()}

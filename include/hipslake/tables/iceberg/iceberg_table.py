@@ -1,0 +1,228 @@
+"""An Iceberg table as `hipslake.tables.protocol` has it: what sinks and vacuums ask of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cached_property
+
+import pyarrow as pa
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from hipslake.clustering.planning import ClusterMark
+from hipslake.errors import ConflictError, VersionNotFoundError
+from hipslake.specs.partition_fields import SortField
+from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.vacuum_spec import Retention
+from hipslake.storage.folder import Storage
+from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
+from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.compacted_table import IcebergCompaction
+from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
+from hipslake.tables.iceberg.descent import descent_of
+from hipslake.tables.iceberg.expire_snapshots import vacuum_table
+from hipslake.tables.iceberg.file_writer import FileWriter
+from hipslake.tables.iceberg.schemas import arrow_schema, check_written, with_name_mapping
+from hipslake.tables.iceberg.snapshot_history import files_by_write, next_place, summary_of
+from hipslake.tables.iceberg.stored_marks import KEY_PROPERTY, MARK_PROPERTY, StoredMarks, mark_properties
+from hipslake.tables.iceberg.table_shape import fitting_table
+from hipslake.tables.iceberg.write_folders import (
+    claim,
+    finish,
+    heartbeat,
+    sweep_held_up,
+    sweep_writes,
+    writes_of,
+)
+from hipslake.tables.marks import SinkMark
+from hipslake.tables.protocol import (
+    CommittedSink,
+    Descent,
+    LiveFile,
+    NewFile,
+    ShapedTable,
+    TableState,
+    TableTotals,
+    TableVacuumOutcome,
+)
+from hipslake.versions.heartbeat import Heartbeat
+
+
+class IcebergTable:
+    """A table of an Iceberg catalog.
+
+    Parameters
+    ----------
+    spec : IcebergSpec
+        Of the catalog.
+    warehouse : str
+    name : str
+        Namespace and table.
+    """
+
+    def __init__(self, spec: IcebergSpec, warehouse: str, name: str) -> None:
+        self._catalog = open_catalog(spec, warehouse)
+        self._name = name
+
+    def close(self) -> None:
+        self._catalog.close()
+
+    def now(self) -> IcebergState | None:
+        table = find_table(self._catalog, self._name)
+        return None if table is None else IcebergState(table)
+
+    def existing(self) -> IcebergState:
+        return IcebergState(open_table(self._catalog, self._name))
+
+    def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
+        table, created, columns_added = fitting_table(self._catalog, spec, stored)
+        return ShapedTable(IcebergState(table), created, columns_added)
+
+    def sweep(self, stale_after: float | None = None) -> list[str]:
+        return sweep_writes(self._catalog, self._name, stale_after)
+
+    def vacuum(self, retention: Retention, *, now: datetime, dry_run: bool = True) -> TableVacuumOutcome:
+        return vacuum_table(self._catalog, self._name, retention, now=now, dry_run=dry_run)
+
+    def compaction(self, run: Storage, by: ClusterMark | None = None) -> IcebergCompaction:
+        return IcebergCompaction(self._catalog, self._name, run, by)
+
+
+class IcebergState:
+    """A snapshot of a table.
+
+    Parameters
+    ----------
+    table : pyiceberg.table.Table
+    snapshot : Snapshot, optional
+        By default the current one.
+    """
+
+    def __init__(self, table: Table, snapshot: Snapshot | None = None) -> None:
+        self._table = table
+        self._snapshot = snapshot or table.current_snapshot()
+        self._is_current = snapshot is None
+
+    @property
+    def version(self) -> int | None:
+        return None if self._snapshot is None else self._snapshot.snapshot_id
+
+    @property
+    def location(self) -> str:
+        return self._table.location()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        number = None if self._is_current or self._snapshot is None else self._snapshot.schema_id
+        schema = self._table.schema() if number is None else self._table.schemas()[number]
+        return with_name_mapping(arrow_schema(schema), self._table.properties)
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        schema = self._table.schema()
+        names = tuple(sorted(schema.identifier_field_names()))
+        columns = {field.name for field in schema.fields}
+        return names if columns.issuperset(names) else ()  # not of parts of nested columns
+
+    @cached_property
+    def files(self) -> Sequence[LiveFile]:
+        return self._files(live_files(self._table, self._snapshot))
+
+    @property
+    def column_types(self) -> tuple[tuple[str, str], ...]:
+        return tuple((field.name, str(field.field_type)) for field in self._table.schema().fields)
+
+    @property
+    def totals(self) -> TableTotals:
+        if self._snapshot is None:
+            return TableTotals()
+        told = summary_of(self._snapshot)
+        numbers = (told.get(f"total-{name}") for name in ("records", "files-size", "data-files"))
+        rows, size, files = (None if number is None else int(number) for number in numbers)
+        created = datetime.fromtimestamp(self._snapshot.timestamp_ms / 1000, UTC)
+        return TableTotals(rows, size, files, created)
+
+    @cached_property
+    def marks(self) -> StoredMarks:
+        return StoredMarks(self._table)
+
+    def at(self, version: int) -> IcebergState:
+        found = self._table.snapshot_by_id(version)
+        if found is None:
+            raise VersionNotFoundError(
+                f"table {'.'.join(self._table.name())} has no snapshot {version}; it may have expired, so "
+                "take a newer one"
+            )
+        return IcebergState(self._table, found)
+
+    def check_no_delete_files(self, why: str) -> None:
+        check_no_delete_files(self._table, why, self._snapshot)
+
+    def files_of(self, mark: SinkMark) -> list[LiveFile]:
+        return self._files(files_by_write(self._table, live_files(self._table), mark.write))
+
+    def version_of(self, mark: SinkMark) -> int | None:
+        found = snapshot_of(self._table, mark.write)
+        return None if found is None else found.snapshot_id
+
+    def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
+        return descent_of(self._table, mark, full=full)
+
+    @contextmanager
+    def writing(self) -> Iterator[IcebergWrite]:
+        write_id = claim(self._table)
+        try:
+            with heartbeat(self._table, write_id) as beating:
+                yield IcebergWrite(self._table, write_id, beating)
+        except ConflictError:
+            finish(self._table, write_id, ())  # it was overtaken, and nothing of it stands
+            raise
+
+    def _files(self, entries: Sequence[DataFile]) -> list[LiveFile]:
+        return [IcebergFile(entry, self._table) for entry in entries]
+
+
+class IcebergWrite:
+    """A write that began at a snapshot of a table."""
+
+    def __init__(self, table: Table, write_id: str, beating: Heartbeat) -> None:
+        self._table = table
+        self._beating = beating
+        self.write_id = write_id
+        self.work = writes_of(table).sub(write_id)
+
+    def writer(self, sort: tuple[SortField, ...]) -> FileWriter:
+        return FileWriter.of(self._table, sort, self.write_id)
+
+    def commit(
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[LiveFile],
+        mark: SinkMark,
+        check: Callable[[TableState], None],
+        stale_after: float | None = None,
+    ) -> CommittedSink:
+        table, catalog, name = self._table, self._table.catalog, ".".join(self._table.name())
+        places = {"earliest": next_place(table), "since": StoredMarks(table).first_of(mark.key)}
+        placed = mark.model_copy(update=places)
+
+        def checked(now: Table) -> None:
+            self._beating.confirm()
+            check_written(name, table.schema(), now.schema())
+            check(IcebergState(now))
+
+        change = TableChange(
+            ChangeKind.OVERWRITE if removed else ChangeKind.APPEND,
+            self.write_id,
+            [WrittenFile.model_validate_json(file.details) for file in added],
+            [file.entry for file in removed if isinstance(file, IcebergFile)],
+            properties=lambda now: mark_properties(now, placed),
+            summary={KEY_PROPERTY: mark.key, MARK_PROPERTY: placed.model_dump_json(exclude_defaults=True)},
+        )
+        committed = commit(catalog, name, change, checked)
+        finish(committed.table, self.write_id, [file.path for file in added], attempts=committed.attempts)
+        swept = sweep_held_up(catalog, committed.table, stale_after)
+        return CommittedSink(committed.snapshot_id, committed.attempts, tuple(swept))

@@ -1,0 +1,34 @@
+"""Tables opened by what a spec says of them: the one place that knows which formats there are."""
+
+from __future__ import annotations
+
+from hipslake.specs.table_spec import IcebergSpec
+from hipslake.tables.iceberg.iceberg_table import IcebergTable
+from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
+from hipslake.tables.protocol import CompactedTable, Table
+
+
+def open_table(spec: IcebergSpec, warehouse: str, name: str) -> Table:
+    """Open a table, which need not be there yet.
+
+    Parameters
+    ----------
+    spec : IcebergSpec
+        Of its catalog.
+    warehouse : str
+    name : str
+        Namespace and table.
+
+    Raises
+    ------
+    StorageError
+        The catalog cannot be reached.
+    SpecError
+        Its address makes no sense.
+    """
+    return IcebergTable(spec, warehouse, name)
+
+
+def open_folder(uri: str, output: str, run: str) -> CompactedTable:
+    """Open a folder of Parquet files, to be compacted into another; as `ParquetFolder`."""
+    return ParquetFolder(uri, output, run)

@@ -1,0 +1,365 @@
+"""A folder of Parquet files, plain or partitioned by `key=value` folders: compacted into a new folder.
+
+The new folder has all rows of the old one. It is written under a name that begins with a dot, and gets its
+own name when it is whole; where names cannot be changed (object stores), a file `_SUCCESS` appears last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.errors import InputError, SpecError
+from hipslake.sources.links import refuse_links_out
+from hipslake.sources.table_formats import check_plain_folder
+from hipslake.storage.addresses import is_below
+from hipslake.storage.atomic import sync_folder
+from hipslake.storage.calendars import check_calendar, without_writer
+from hipslake.storage.dictionaries import repeating_columns
+from hipslake.storage.folder import Storage
+from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
+from hipslake.storage.plain_json import plain_json
+from hipslake.tables.footers import FileFooter, read_footer
+from hipslake.tables.parquet_folder.common_schema import common_schema
+from hipslake.tables.protocol import WHOLE, NewFile, Share
+from hipslake.tables.stored_files import batch_rows, opened_parquet
+from hipslake.tables.stored_values import RowSum, StoredRows
+
+MARK = b"hipslake.clustering"
+"""In the key-value metadata of a file: what it was clustered by."""
+
+SUCCESS = "_SUCCESS"
+"""In a new folder that is whole: names the run that wrote it."""
+
+WRITING = "_WRITING"
+"""Where names cannot be changed: names the run that is writing."""
+
+_SUFFIXES = (".parquet", ".parq", ".pq")
+_MAGIC = (b"PAR1", b"PARE")  # the latter of files whose footer is encrypted
+_THREADS = 16  # files that are looked into at once
+_ROW_GROUP_ROWS = 1 << 18
+_COPIED_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class FolderAccess:
+    """Reads files of the old folder, and writes files of the new one.
+
+    Attributes
+    ----------
+    source, target : str
+        URIs of the folders.
+    schema : pyarrow.Schema
+        That all rows get: files may differ in which columns may be null, in their order, and in how they
+        store texts.
+    int96 : {"us", "ns"}
+        The unit that holds the times of files whose type says none.
+    """
+
+    source: str
+    target: str
+    schema: pa.Schema
+    int96: Unit = "us"
+
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
+        wanted = pa.schema([self.schema.field(name) for name in columns], self.schema.metadata)
+        with opened_parquet(path, coerce_int96_timestamp_unit=self.int96) as (file, parquet):
+            groups = share.of(parquet.num_row_groups)
+            check_int96(file, int96_columns(parquet.metadata), groups, self.int96, path)
+            check_calendar(file, parquet.metadata, columns, groups, path)
+            size = batch_rows(parquet.metadata)
+            for batch in parquet.iter_batches(size, groups, list(columns), use_threads=False):
+                arrays = [
+                    column if column.type == field.type else column.cast(field.type)
+                    for column, field in zip(batch.select(list(columns)).columns, wanted, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
+        with opened_parquet(path) as (file, parquet):
+            groups = share.of(parquet.num_row_groups)
+            return StoredRows(file).summed(columns, groups, batch_rows(parquet.metadata))
+
+    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
+        storage = Storage.at(self.target)
+        path = Storage.join(partition, f"{name}.parquet")
+        metadata = {**(rows.schema.metadata or {}), **({MARK: mark_text(mark).encode()} if mark else {})}
+        rows = rows.replace_schema_metadata(metadata or None)
+        with (
+            storage.open(path, "wb") as file,
+            pq.ParquetWriter(
+                file,
+                rows.schema,
+                compression="zstd",
+                use_dictionary=repeating_columns(rows),
+                write_page_index=True,
+            ) as writer,
+        ):
+            writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
+        return NewFile(
+            path=storage.uri(path), partition=partition, rows=rows.num_rows, bytes=storage.entry(path).size
+        )
+
+
+class ParquetFolder:
+    """The folder, and the one that its compacted copy goes to.
+
+    Parameters
+    ----------
+    uri, output : str
+    run : str
+        Names the run: what it has left at the output is its own.
+
+    Raises
+    ------
+    InputError
+        There is no Parquet file.
+    SchemaMismatchError
+        The files do not have the same columns.
+    SpecError
+        The output lies in the folder, or the folder in it.
+    """
+
+    older_files = 0
+
+    def __init__(self, uri: str, output: str, run: str) -> None:
+        self._source, self._output = Storage.at(uri), Storage.at(output)
+        old, new = self._source.uri(), self._output.uri()
+        if is_below(old, new) or is_below(new, old):
+            raise SpecError(f"output {output} and folder {uri} lie in each other; give another place")
+        self._token = hashlib.sha256(run.encode()).hexdigest()[:12]
+        files = [entry.path for entry in self._source.list(recursive=True) if not entry.is_dir]
+        check_plain_folder(self._source, files)
+        refuse_links_out(self._source, files)
+        data, self.left_out = self._told_apart(files)
+        self._footers: dict[str, FileFooter] = {}
+        for path in data:
+            self._footers[path] = read_footer(self._source.uri(path))
+        if not self._footers:
+            others = (
+                f" ({len(self.left_out)} other files, such as {self.left_out[0]})" if self.left_out else ""
+            )
+            raise InputError(f"{self._source.uri()} holds no Parquet file{others}; nothing can be compacted")
+        self.schema  # noqa: B018  # tells what files do not have in common
+
+    @property
+    def name(self) -> str:
+        return self._source.uri()
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        found = common_schema(
+            {
+                path: with_int96_as(footer.schema, footer.metadata, self._int96)
+                for path, footer in self._footers.items()
+            }
+        )
+        told = without_writer(found.metadata or {})
+        told.pop(MARK, None)
+        return found.with_metadata(told or None)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return tuple(self.partition_values.schema.names)
+
+    @property
+    def access(self) -> FolderAccess:
+        return FolderAccess(self._source.uri(), self._hidden, self.schema, self._int96)
+
+    @cached_property
+    def files(self) -> tuple[TableFile, ...]:
+        return tuple(
+            TableFile(
+                self._source.uri(path),
+                footer.rows,
+                footer.bytes,
+                path.rpartition("/")[0],
+                _mark_of(footer),
+            )
+            for path, footer in self._footers.items()
+        )
+
+    @cached_property
+    def partition_values(self) -> pa.Table:
+        found = [dict(_hive_fields(path)) for path in self._footers]
+        names = list(dict.fromkeys(name for values in found for name in values))
+        return pa.table({name: _typed([values.get(name) for values in found]) for name in names})
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+    def finished(self) -> str | None:
+        if not self._output.list():
+            return None
+        if self._is_ours(SUCCESS):
+            return self._output.uri()
+        if self._is_ours(WRITING):
+            return None
+        raise SpecError(
+            f"{self._output.uri()} exists already, and was not written by this run; give another output, "
+            "or remove it"
+        )
+
+    def _is_ours(self, sign: str) -> bool:
+        return self._output.is_file(sign) and self._output.read(sign).decode().strip() == self._token
+
+    @contextmanager
+    def rewriting(self) -> Iterator[FolderRewrite]:
+        rewrite = FolderRewrite(self, self._hidden)
+        rewrite.clear()  # of an attempt that was killed
+        rewrite.sign()
+        try:
+            yield rewrite
+        except BaseException:
+            rewrite.clear()
+            raise
+
+    @property
+    def _hidden(self) -> str:
+        """Where files are written to first."""
+        if not self._output.is_local:
+            return self._output.uri()
+        output = Path(self._output.root)
+        return str(output.with_name(f".{output.name}.{self._token}.tmp"))
+
+    @cached_property
+    def _int96(self) -> Unit:
+        """The unit that holds the INT96 times of all files."""
+        asked = [path for path, footer in self._footers.items() if int96_columns(footer.metadata)]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return "ns" if "ns" in pool.map(self._unit_of, asked) else "us"
+
+    def _unit_of(self, path: str) -> Unit:
+        with opened_parquet(self._source.uri(path)) as (file, parquet):
+            return int96_unit(file, parquet.metadata)
+
+    def _told_apart(self, files: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+        """The data files, and those that are left out without their names saying so.
+
+        A file without a known suffix is one if it begins as Parquet files do: engines read such too.
+        """
+        data, others = [], []
+        for path in files:
+            *folders, name = path.split("/")
+            known = name.endswith(_SUFFIXES)
+            hidden = any(_is_hidden(part) for part in (*folders, name))
+            if not hidden and (known or self._source.read_range(path, 0, 4) in _MAGIC):
+                data.append(path)
+            elif known or not hidden:
+                others.append(path)
+        return data, tuple(others)
+
+
+class FolderRewrite:
+    """A new folder that is being written."""
+
+    def __init__(self, folder: ParquetFolder, target: str) -> None:
+        self._folder = folder
+        self._target = Storage.at(target)
+        self.write_id = folder._token
+
+    @property
+    def access(self) -> FolderAccess:
+        return FolderAccess(self._folder.name, self._target.uri(), self._folder.schema, self._folder._int96)
+
+    @property
+    def work(self) -> Storage:
+        return self._target.sub(".work")
+
+    def clear(self) -> None:
+        """Remove what has been written."""
+        if self._target.is_local:
+            target = Path(self._target.root)
+            Storage.at(target.parent).delete_tree(target.name)
+            return
+        for entry in self._target.list(recursive=True):
+            if entry.path != WRITING:
+                self._target.delete(entry.path)
+        self._target.delete(WRITING)
+
+    def sign(self) -> None:
+        """Say whose the files are that will lie there, where they have their own names from the start."""
+        if not self._target.is_local:
+            self._target.write(WRITING, self._folder._token.encode())
+
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
+        folder = self._folder
+        gone = {file.path for file in removed}
+        source = folder._source
+        for path in folder._footers:
+            if source.uri(path) not in gone:
+                self._keep(source, path)
+        if self._target.is_local:
+            self._target.write(SUCCESS, folder._token.encode())
+            final = Path(folder._output.root)
+            if final.is_dir() and not any(final.iterdir()):
+                final.rmdir()
+            Path(self._target.root).rename(final)
+            sync_folder(final.parent)
+        else:
+            self._target.write(SUCCESS, folder._token.encode())
+            self._target.delete(WRITING)
+        return folder._output.uri()
+
+    def _keep(self, source: Storage, path: str) -> None:
+        """Give a file that stays as it is a place in the new folder: a link, where there are such."""
+        if source.is_local and self._target.is_local:
+            root = Storage.at("/")
+            root.link(source.uri(path).lstrip("/"), self._target.uri(path).lstrip("/"))
+            return
+        with source.open(path) as old, self._target.open(path, "wb") as new:
+            while chunk := old.read(_COPIED_BYTES):
+                new.write(chunk)
+
+
+def mark_text(mark: ClusterMark) -> str:
+    """A mark as files bear it."""
+    return json.dumps({"curve": mark.curve, "columns": list(mark.columns), "group": mark.group})
+
+
+def mark_from(text: str) -> ClusterMark | None:
+    """The inverse of `mark_text`; None for what is none."""
+    try:
+        told = plain_json(text)
+        return ClusterMark(str(told["curve"]), tuple(told["columns"]), str(told["group"]))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _mark_of(footer: FileFooter) -> ClusterMark | None:
+    text = (footer.metadata.metadata or {}).get(MARK)
+    return mark_from(text.decode()) if text else None
+
+
+def _is_hidden(part: str) -> bool:
+    """Whether readers pass over a file or folder; `_healpix_5=12` is a partition, as Spark takes it."""
+    return part[0] == "." or (part[0] == "_" and "=" not in part)
+
+
+def _hive_fields(path: str) -> Iterator[tuple[str, str | None]]:
+    for part in path.split("/")[:-1]:
+        name, equals, value = part.partition("=")
+        if equals:
+            yield unquote(name), None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+
+
+def _typed(values: list[str | None]) -> pa.Array:
+    """Texts as numbers, where all are."""
+    texts = pa.array(values, pa.string())
+    for kind in (pa.int64(), pa.float64()):
+        try:
+            return texts.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return texts

@@ -1,0 +1,438 @@
+"""What sinks, compactions and vacuums ask of a table, whatever its format.
+
+`hipslake.tables.opening.open_table` gives a `Table`. Its `TableState` is one version of it: the schema, the
+data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which one
+commit makes visible. `CompactedTable` is what a compaction sees, which a plain folder of Parquet files offers
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.specs.base import Frozen
+from hipslake.specs.partition_fields import SortField
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
+from hipslake.storage.folder import Storage
+from hipslake.tables.marks import SinkMark
+from hipslake.tables.stored_files import StoredFile
+from hipslake.tables.stored_values import RowSum
+
+
+class Share(NamedTuple):
+    """A part of a file's row groups: the `number`th of `total` that are about equal."""
+
+    number: int = 0
+    total: int = 1
+
+    def of(self, row_groups: int) -> range:
+        """The row groups that belong to it, of so many."""
+        return range(row_groups * self.number // self.total, row_groups * (self.number + 1) // self.total)
+
+
+WHOLE = Share()
+
+
+class NewFile(Frozen):
+    """A file that a task has written.
+
+    Attributes
+    ----------
+    path : str
+        As `FileAccess.read` takes it.
+    partition : str
+    rows, bytes : int
+    details : str
+        What the format needs to know of it for the commit.
+    """
+
+    path: str
+    partition: str = ""
+    rows: int
+    bytes: int
+    details: str = ""
+
+
+class FileAccess(Protocol):
+    """How tasks read and write files. It travels to them, so it is small."""
+
+    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, or of a share of it, always in the same order."""
+
+    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
+        """The checksum of a file, or of a share of it, by its values as they are stored."""
+
+    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
+        """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
+
+
+class Rewrite(Protocol):
+    """A change of a table that is under way."""
+
+    @property
+    def write_id(self) -> str:
+        """Names the write."""
+
+    @property
+    def access(self) -> FileAccess:
+        """For the tasks."""
+
+    @property
+    def work(self) -> Storage:
+        """A folder for what is needed in between; it goes with the write, also if that is killed."""
+
+    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
+        """Put files in the place of others, all or none; say which version of the table this made.
+
+        Raises
+        ------
+        ConflictError
+            Another writer has changed or removed one of the files.
+        """
+
+
+class CompactedTable(Protocol):
+    """A table, as it is when a compaction begins."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that files have."""
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """Columns that have one value per file: it cannot be clustered by them."""
+
+    @property
+    def files(self) -> tuple[TableFile, ...]:
+        """The data files that can be rewritten."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Files among the others that are not taken for data files."""
+
+    @property
+    def older_files(self) -> int:
+        """How many other files there are, of partitions that the table no longer makes."""
+
+    @property
+    def partition_values(self) -> pa.Table:
+        """A row per file: the values of its partition, one column per field."""
+
+    @property
+    def access(self) -> FileAccess:
+        """For tasks that only read."""
+
+    def close(self) -> None:
+        """Let go of what was opened for it."""
+
+    def finished(self) -> str | None:
+        """The version that an earlier attempt of this run has committed; None if there is none."""
+
+    def rewriting(self) -> AbstractContextManager[Rewrite]:
+        """Begin a change; what it has written goes if the block ends with an exception."""
+
+
+class LiveFile(Protocol):
+    """A data file of a version of a table."""
+
+    @property
+    def path(self) -> str:
+        """Where it lies."""
+
+    @property
+    def rows(self) -> int:
+        """How many it has."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+
+    @property
+    def stored(self) -> StoredFile:
+        """What tasks need to read it."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is partitioned as the table is."""
+
+    @property
+    def partition(self) -> tuple[Any, ...]:
+        """A value per partition field of the table, times as numbers; only of a file that `is_current`."""
+
+    @property
+    def sort_order(self) -> int | None:
+        """The table's number of the order that its rows are in; None: of none."""
+
+    def bounds(self, column: str) -> tuple[Any, Any] | None:
+        """The lower and upper bound of a column, times as numbers; None if they are not known."""
+
+    def null_count(self, column: str) -> int | None:
+        """How many values of a column are null; None if it is not known."""
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """A commit of ours that replaced or removed files with rows that are followed, or a change by others.
+
+    Attributes
+    ----------
+    version : int
+        Of a change by others the last one.
+    ours : bool
+        Whether it was made by this library.
+    removed, added : tuple of int
+        Numbers of files. Of a commit of ours only those that may hold rows that are followed; of others
+        none that they have taken over from another write of ours (cherry-picked, say).
+    """
+
+    version: int
+    ours: bool
+    removed: tuple[int, ...]
+    added: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """From the files in which the rows of a write are found first, to those that the table has now.
+
+    Attributes
+    ----------
+    files : tuple of LiveFile
+        All that have to be read, by number.
+    first : tuple of int
+        Files to begin with: all rows of them are those of the write, or they are among them.
+    whole : bool
+        Which of both. If not, it has to be known from elsewhere which rows the write brought.
+    rewritings : tuple of Rewriting
+        In the order of time.
+    live : frozenset of int
+        Files that the table has now.
+    suspects : tuple of int
+        Files of others among those of the oldest version, if that is not the one which brought the rows:
+        they may hold changed ones.
+    """
+
+    files: tuple[LiveFile, ...]
+    first: tuple[int, ...]
+    whole: bool
+    rewritings: tuple[Rewriting, ...]
+    live: frozenset[int]
+    suspects: tuple[int, ...] = ()
+
+
+class Marks(Protocol):
+    """What a version of a table tells of the sinks whose rows it has."""
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of all sinks that the table tells of."""
+
+    def of(self, key: str) -> SinkMark | None:
+        """The sink that stands under a key; None if there is none, or so old that no more is known."""
+
+    def may_stand(self, key: str) -> bool:
+        """Whether some sink of a key may stand of which no more is known, as `of` gives none."""
+
+    def was_sunk_earlier(self, key: str, start: datetime | None) -> bool:
+        """Whether there was a sink of a key, of an interval, that is too old to be kept by itself."""
+
+
+class RowWriter(Protocol):
+    """Writes data files of a write. It travels to tasks, so it is small."""
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns that rows must have."""
+
+    def row_bytes(self, rows: pa.Table) -> float:
+        """The size of a row in a data file, found by encoding some."""
+
+    def write_file(self, rows: pa.Table, partition: tuple[Any, ...], name: str) -> NewFile:
+        """Write a file of rows of one partition. Written again under its name, it is replaced."""
+
+    def unsorted(self, sort_order: int | None) -> RowWriter:
+        """The same, for rows that are in an order of the table already (`LiveFile.sort_order`)."""
+
+
+class TableTotals(NamedTuple):
+    """How much a version of a table holds; None: it does not say."""
+
+    rows: int | None = 0
+    bytes: int | None = 0
+    files: int | None = 0
+    created: datetime | None = None
+
+
+class TableState(Protocol):
+    """One version of a table."""
+
+    @property
+    def version(self) -> int | None:
+        """Its number; None: nothing was committed yet."""
+
+    @property
+    def location(self) -> str:
+        """Where the table lies."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with their field ids."""
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """Columns that together identify a row, as the table says; none, if it does not say."""
+
+    @property
+    def files(self) -> Sequence[LiveFile]:
+        """The data files."""
+
+    @property
+    def column_types(self) -> tuple[tuple[str, str], ...]:
+        """The columns with their types as the format calls them."""
+
+    @property
+    def totals(self) -> TableTotals:
+        """How much it holds, as it says itself; no file is looked at."""
+
+    @property
+    def marks(self) -> Marks:
+        """What was sunk."""
+
+    def at(self, version: int) -> TableState:
+        """An earlier version; `VersionNotFoundError` if it is gone."""
+
+    def check_no_delete_files(self, why: str) -> None:
+        """Look that no rows are taken out of data files by other files; raise `PlanError`."""
+
+    def files_of(self, mark: SinkMark) -> list[LiveFile]:
+        """The files that hold rows of one sink only."""
+
+    def version_of(self, mark: SinkMark) -> int | None:
+        """The version that a sink made; None if it has expired."""
+
+    def descent(self, mark: SinkMark, *, full: bool = False) -> Descent:
+        """The way of the rows of a sink; `full`: also through all that others have added since."""
+
+    def writing(self) -> AbstractContextManager[TableWrite]:
+        """Begin a write; what it has written goes if the block ends with a `ConflictError`."""
+
+
+class CommittedSink(NamedTuple):
+    """A commit that stands."""
+
+    version: int
+    attempts: int  # how often the catalog was asked
+    swept: tuple[str, ...]  # what dead writes had left
+
+
+class TableWrite(Protocol):
+    """A write under way, which began at a version of the table."""
+
+    @property
+    def write_id(self) -> str:
+        """Names the write."""
+
+    @property
+    def work(self) -> Storage:
+        """A folder for what is needed in between; it goes with the write, also if that is killed."""
+
+    def writer(self, sort: tuple[SortField, ...]) -> RowWriter:
+        """What writes its data files."""
+
+    def commit(
+        self,
+        added: Sequence[NewFile],
+        removed: Sequence[LiveFile],
+        mark: SinkMark,
+        check: Callable[[TableState], None],
+        stale_after: float | None = None,
+    ) -> CommittedSink:
+        """Add and remove files, and set the mark, all or nothing, on top of whatever version is the newest.
+
+        `check` is asked before each try, and raises if the change does not fit to the version it is given.
+
+        Raises
+        ------
+        ConflictError
+            Files to be removed are gone, or the schema was changed; or others kept committing first.
+        CommitStateUnknownError
+            The catalog does not say whether the commit stands; nothing that it may name is deleted.
+        """
+
+
+class ShapedTable(NamedTuple):
+    """A table that rows fit to."""
+
+    state: TableState
+    created: bool
+    columns_added: tuple[str, ...]
+
+
+class TableVacuumOutcome(Frozen):
+    """What a vacuum of a table did; a dry run: what it would have done."""
+
+    dry_run: bool
+    kept: tuple[int, ...]  # versions that can be read, from old to new
+    expired: tuple[int, ...]  # and those that went
+    files: int = 0  # that were deleted
+    bytes: int = 0
+    swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
+
+
+class Table(Protocol):
+    """A table by its name, whether there is one yet or not."""
+
+    def close(self) -> None:
+        """Let go of what was opened for it."""
+
+    def now(self) -> TableState | None:
+        """Its newest version; None if there is no such table yet."""
+
+    def existing(self) -> TableState:
+        """Its newest version; `SpecError` if there is no such table."""
+
+    def shaped(self, spec: TableSpec, stored: pa.Schema) -> ShapedTable:
+        """The table of a spec: made if absent, and given the columns of the rows (`stored`) that it lacks."""
+
+    def sweep(self, stale_after: float | None = None) -> list[str]:
+        """Delete what dead writes have left; return the paths below the table's location."""
+
+    def vacuum(self, retention: Retention, *, now: datetime, dry_run: bool = True) -> TableVacuumOutcome:
+        """Delete old versions, and every file that no version names any more."""
+
+    def compaction(self, run: Storage, by: ClusterMark | None = None) -> CompactedTable:
+        """What a compaction sees.
+
+        Parameters
+        ----------
+        run : Storage
+            The run folder, which remembers the writes of all attempts.
+        by : ClusterMark, optional
+            What rows are clustered by. Without it, files that are written are sorted as the table says.
+        """
+
+
+FILES_SCHEMA = pa.schema([("file", pa.string())])
+
+
+def described(files: Sequence[NewFile]) -> pa.RecordBatch:
+    """Files as rows that a task gives its engine."""
+    return pa.record_batch([[file.model_dump_json() for file in files]], schema=FILES_SCHEMA)
+
+
+def undescribed(rows: pa.Table) -> list[NewFile]:
+    """The inverse of `described`, sorted by path."""
+    files = [NewFile.model_validate_json(text) for text in rows["file"].to_pylist()]
+    return sorted(files, key=lambda file: file.path)

@@ -1,0 +1,296 @@
+"""Rows of a table's data files: read by field id, so that renamed and added columns come out right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hipslake.errors import InputError, SchemaMismatchError, StorageError
+from hipslake.storage.calendars import check_calendar
+from hipslake.storage.folder import Storage
+from hipslake.storage.int96 import Unit, check_int96, int96_columns, unit_for
+from hipslake.storage.parquet_failures import parquet_failures
+from hipslake.storage.plain_json import plain_json
+from hipslake.tables.fitting import null_column
+
+_BATCH_ROWS = 1 << 18
+_FIELD_ID = b"PARQUET:field_id"
+NAME_MAPPING = "schema.name-mapping.default"
+"""The property of a table that tells what columns are called in files without field ids."""
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A data file, and what it does not hold itself.
+
+    Attributes
+    ----------
+    path : str
+    constants : tuple of (int, Any)
+        Field ids of columns that it may lack, since all its rows have one value there, and that value, as
+        records of Iceberg hold it. Files that were imported from partitioned folders are such.
+    """
+
+    path: str
+    constants: tuple[tuple[int, Any], ...] = ()
+
+
+def read_data_file(
+    stored_file: StoredFile,
+    schema: pa.Schema,
+    columns: Sequence[str],
+    chosen: Callable[[int], Sequence[int]] = range,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a data file, in its order.
+
+    Parameters
+    ----------
+    stored_file : StoredFile
+    schema : pyarrow.Schema
+        Of the table, with field ids .
+    columns : sequence of str
+        Names in the table; what the file lacks is its partition value, or null.
+    chosen : callable, optional
+        Takes the number of row groups, and says which are read; by default all.
+
+    Raises
+    ------
+    StorageError
+        The file is gone: another writer has taken it out of the table, and its files were removed.
+    """
+    path = stored_file.path
+    wanted = pa.schema([schema.field(name) for name in columns])
+    constants = {str(number).encode(): value for number, value in stored_file.constants}
+    given = [constants.get(field_id(field) or b"") for field in wanted]
+    with _opened(path, schema) as (opened, file, unit):
+        stored = file.schema_arrow
+        names = names_in_file(stored, schema, wanted)
+        read = [name for name in names if name is not None]
+        check_once(stored, read, path)
+        groups = chosen(file.num_row_groups)
+        timed = [name for name in int96_columns(file.metadata) if name in read]
+        check_int96(opened, timed, groups, unit, path)
+        check_calendar(opened, file.metadata, read, groups, path)
+        if not read:
+            for group in groups:
+                rows = file.metadata.row_group(group).num_rows
+                arrays = [_repeated(*each, rows) for each in zip(given, wanted, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+            return
+        for batch in file.iter_batches(_BATCH_ROWS, groups, read, use_threads=False):
+            arrays = [
+                _repeated(value, field, batch.num_rows)
+                if name is None
+                else _cast(batch.column(batch.schema.get_field_index(name)), stored.field(name), field, path)
+                for name, field, value in zip(names, wanted, given, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+@contextmanager
+def _opened(path: str, schema: pa.Schema) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
+    """A data file, its reader, and the unit in which that gives INT96 times: the one of the table."""
+    unit = unit_for(schema, schema.names)
+    try:
+        with _parquet_of(path, coerce_int96_timestamp_unit=unit) as (opened, file):
+            yield opened, file, unit
+    except FileNotFoundError:
+        raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
+
+
+def field_id(field: pa.Field) -> bytes | None:
+    """The number of a column, as its file or its table has it."""
+    return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _aliases(schema: pa.Schema) -> dict[bytes, list[str]]:
+    """By field id, what columns are called in files without ids: see Iceberg's "column projection"."""
+    mapping = (schema.metadata or {}).get(NAME_MAPPING.encode())
+    told = plain_json(mapping) if mapping else []
+    return {str(each["field-id"]).encode(): each["names"] for each in told if "field-id" in each}
+
+
+def names_in_file(stored: pa.Schema, schema: pa.Schema, wanted: Iterable[pa.Field]) -> list[str | None]:
+    """What columns of a table are called in a file; None for those that it lacks.
+
+    Parameters
+    ----------
+    stored : pyarrow.Schema
+        Of the file. Files from elsewhere may know no field ids.
+    schema : pyarrow.Schema
+        Of the table; without field ids, names count.
+    wanted : iterable of pyarrow.Field
+        Columns of the table.
+    """
+    by_id = {field_id(field): field.name for field in stored}
+    aliases = _aliases(schema)
+
+    def name_of(field: pa.Field) -> str | None:
+        number = field_id(field)
+        if number is not None and None not in by_id:
+            return by_id.get(number)
+        known = aliases.get(number or b"", [] if aliases else [field.name])
+        return next((name for name in known if name in stored.names), None)
+
+    return [name_of(field) for field in wanted]
+
+
+def check_once(stored: pa.Schema, names: Sequence[str], path: str) -> None:
+    """Look that no column of a file comes twice, by name or by id; raise `SchemaMismatchError`."""
+    twice = [name for name in names if names.count(name) > 1 or stored.names.count(name) > 1]
+    if twice:
+        raise SchemaMismatchError(
+            f"{path}: column {twice[0]!r} comes twice; write the file anew with it once"
+        )
+
+
+def _cast(values: pa.Array, stored: pa.Field, wanted: pa.Field, path: str) -> pa.Array:
+    """Values as the table has them; what is nested is found by its id too."""
+    kind = _renamed(stored, wanted).type
+    try:
+        if not _are_alike(kind, wanted.type):
+            raise pa.ArrowInvalid("the values mean something else")
+        if pa.types.is_nested(stored.type) and kind != stored.type:
+            values = values.cast(stored.type).view(kind)
+        return values.cast(wanted.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"{path}: column {stored.name!r} is of type {stored.type}, which is not read as {wanted.type} of "
+            f"column {wanted.name!r} of the table ({str(error).partition(chr(10))[0]}); write the file anew "
+            "with the table's type"
+        ) from None
+
+
+_KINDS = (
+    (pa.types.is_boolean,),
+    (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
+    (pa.types.is_date, pa.types.is_timestamp),
+    (pa.types.is_time,),
+    (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+        pa.types.is_fixed_size_binary,
+    ),
+)
+"""Types whose values may be cast into each other; Arrow would make numbers of texts, and times of numbers."""
+
+
+def _are_alike(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether a cast keeps what values mean, or fails."""
+    old, new = (kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind for kind in (old, new))
+    old, new = (kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (old, new))
+    if pa.types.is_null(old):
+        return True
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        theirs = {field.name: field.type for field in new}
+        return all(_are_alike(field.type, theirs.get(field.name, field.type)) for field in old)
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return _are_alike(old.key_type, new.key_type) and _are_alike(old.item_type, new.item_type)
+    if _is_list(old) and _is_list(new):
+        return _are_alike(old.value_type, new.value_type)
+    if pa.types.is_nested(old) or pa.types.is_nested(new):
+        return old == new
+    return any(any(is_of(old) for is_of in kinds) and any(is_of(new) for is_of in kinds) for kinds in _KINDS)
+
+
+def _renamed(stored: pa.Field, wanted: pa.Field) -> pa.Field:
+    """A field of a file, with the names that its parts have in the table; Arrow casts by name."""
+    old, new = stored.type, wanted.type
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        by_id = {field_id(field): field for field in new}
+        parts = []
+        for at, part in enumerate(old):
+            if field_id(part) is None:
+                parts.append(part)
+            elif field_id(part) in by_id:
+                now = by_id[field_id(part)]
+                parts.append(_renamed(part, now).with_name(now.name))
+            else:
+                parts.append(part.with_name(f"left out {at}"))
+        return stored.with_type(pa.struct(parts))
+    if _is_list(old) and _is_list(new):
+        made = pa.list_ if pa.types.is_list(old) else pa.large_list
+        return stored.with_type(made(_renamed(old.value_field, new.value_field)))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        return stored.with_type(
+            pa.map_(_renamed(old.key_field, new.key_field), _renamed(old.item_field, new.item_field))
+        )
+    return stored
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
+    """A column with one value; nulls for None."""
+    kind = field.type
+    if value is None:
+        return null_column(kind, rows)
+    if pa.types.is_temporal(kind):
+        return pa.repeat(pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()), rows).view(
+            kind
+        )
+    if isinstance(kind, pa.BaseExtensionType):
+        data = value.bytes if isinstance(value, UUID) else bytes(value)
+        return pa.ExtensionArray.from_storage(kind, pa.repeat(pa.scalar(data, kind.storage_type), rows))
+    return pa.repeat(pa.scalar(value, kind), rows)
+
+
+_BATCH_BYTES = 64 << 20
+
+
+@contextmanager
+def opened_parquet(
+    path: str, size: int | None = None, **options: Any
+) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    """A file, and its reader.
+
+    Parameters
+    ----------
+    path : str
+    size : int, optional
+        In bytes, where it is known.
+    **options
+        Of `pyarrow.parquet.ParquetFile`.
+
+    Raises
+    ------
+    CorruptFileError
+        It is no Parquet file, or damaged, where it is read in the block.
+    InputError
+        It is gone, encrypted, or holds what pyarrow does not read.
+    """
+    try:
+        with _parquet_of(path, size, **options) as opened:
+            yield opened
+    except FileNotFoundError:
+        raise InputError(f"{path} was deleted after it was listed; start a new run") from None
+
+
+@contextmanager
+def _parquet_of(path: str, size: int | None = None, **options: Any) -> Iterator[tuple[Any, pq.ParquetFile]]:
+    storage, name = Storage.of_file(path)
+    with (
+        parquet_failures(path),
+        storage.arrow_file(name, size) as opened,
+        pq.ParquetFile(opened, **options) as parquet,
+    ):
+        yield opened, parquet
+
+
+def batch_rows(metadata: pq.FileMetaData) -> int:
+    """How many rows of a file are read at once, so that wide ones take no more memory than others."""
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    return int(max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(metadata.num_rows, 1) // max(size, 1))))
