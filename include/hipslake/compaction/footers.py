@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.clustering.ranges import RangeBounds
-from hipslake.clustering.skipping import FileBoxes
+from hipslake.clustering.layout_quality import FileBoxes
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.compaction.opened_parquet import opened_parquet
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage

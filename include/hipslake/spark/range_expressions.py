@@ -13,7 +13,7 @@ from pyspark.sql import Column, types
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.internal import InternalFunction
 
-from hipslake.clustering.ranges import check_names, unorderable
+from hipslake.clustering.range_ids import check_names, unorderable
 
 _ORDERABLE = (
     types.NumericType,

@@ -16,7 +16,7 @@ from hipslake.clustering.planning import (
     plan_bin_packing,
     plan_clustering,
 )
-from hipslake.clustering.ranges import check_clustering_columns
+from hipslake.clustering.range_ids import check_clustering_columns
 from hipslake.compaction.iceberg_table import IcebergTable
 from hipslake.compaction.model import CompactedTable
 from hipslake.compaction.parquet_folder import ParquetFolder

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hipslake.clustering.placement import NOISE_BITS, Placement, noise_of, row_numbers
+from hipslake.clustering.file_placement import NOISE_BITS, Placement, noise_of, row_numbers
 from hipslake.clustering.planning import RewriteGroup
-from hipslake.clustering.ranges import RangeBounds
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.compaction.model import CompactedTable, FileAccess
 from hipslake.engine.model import Counter, Engine
 from hipslake.specs.compaction import CompactionSpec

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.clustering.placement import Placement, row_numbers
+from hipslake.clustering.file_placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
 from hipslake.compaction.model import CompactedTable, FileAccess, NewFile, Rewrite
 from hipslake.compaction.stored_values import RowSum

@@ -19,11 +19,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DataType
 
-from hipslake.clustering import ranges
+from hipslake.clustering import range_ids
 from hipslake.clustering.curves import Curve, interleave_bits
+from hipslake.clustering.file_placement import NOISE_BITS, FileBounds
 from hipslake.clustering.hilbert_states import MAX_COLUMNS, hilbert_states
-from hipslake.clustering.placement import NOISE_BITS, FileBounds
-from hipslake.clustering.ranges import NUM_RANGES
+from hipslake.clustering.range_ids import NUM_RANGES
 from hipslake.errors import SpecError
 from hipslake.spark.range_expressions import (
     InOrder,
@@ -43,7 +43,7 @@ _LARGEST_TABLE = 1 << 13  # entries of the table that holds the curve's transiti
 
 
 @dataclass(frozen=True)
-class RangeBounds(ranges.RangeBounds):
+class RangeBounds(range_ids.RangeBounds):
     """The ranges of columns of a DataFrame.
 
     Attributes
@@ -91,7 +91,7 @@ class RangeBounds(ranges.RangeBounds):
         check_orderable(df.schema, cols)
         size = rows or min(_ROWS_PER_RANGE * num_ranges, _MOST_SAMPLED)
         sampled, noise = _sample(df, cols, size, seed)
-        found = ranges.RangeBounds.of_sample(sampled, cols, num_ranges)
+        found = range_ids.RangeBounds.of_sample(sampled, cols, num_ranges)
         known = {attribute.name: getattr(found, attribute.name) for attribute in fields(found)}
         return cls(**known, types=tuple(df.schema[name].dataType for name in cols), noise=noise)
 

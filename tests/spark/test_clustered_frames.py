@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.clustering.ranges import RangeBounds as ArrowRanges
-from hipslake.clustering.skipping import FileBoxes
+from hipslake.clustering.layout_quality import FileBoxes
+from hipslake.clustering.range_ids import RangeBounds as ArrowRanges
 from hipslake.errors import InputError, SpecError
-from hipslake.spark.clustering import (
+from hipslake.spark.clustered_frames import (
     HilbertClustering,
     MultiDimClustering,
     RangeBounds,

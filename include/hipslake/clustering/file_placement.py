@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
-from hipslake.clustering.ranges import RangeBounds
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.sphere.curve import curve_order
 
 NOISE_BITS = 31
