@@ -1,306 +1,147 @@
-"""Clustering of any DataFrame along a space-filling curve.
+"""A Spark DataFrame along a space-filling curve, by the functions that table compaction uses.
 
-Range ids, keys and file numbers are expressions of the JVM. No row goes through Python, whatever the
-session's Arrow settings are, and one job draws the sample that ranges and file bounds come of.
+One job samples the clustering columns. Tasks then compute the partition of each row from these columns alone,
+as Arrow arrays, and Spark's `repartitionById` moves the rows. The other columns never leave the JVM.
 """
 
 from __future__ import annotations
 
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Self
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from pyspark.errors import AnalysisException, PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import DataType
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StringType
 
-from hipslake.clustering import range_ids
-from hipslake.clustering.curves import Curve, interleave_bits
-from hipslake.clustering.file_placement import NOISE_BITS, FileBounds
-from hipslake.clustering.hilbert_states import MAX_COLUMNS, hilbert_states
-from hipslake.clustering.range_ids import NUM_RANGES
+from hipslake.clustering.curves import Curve
+from hipslake.clustering.file_placement import Placement, sample_size
+from hipslake.clustering.range_ids import RangeBounds, check_names, is_orderable, several, unorderable
 from hipslake.errors import SpecError
-from hipslake.spark.range_expressions import (
-    InOrder,
-    check_orderable,
-    comparable,
-    in_order,
-    indexed,
-    let,
-    number_array,
-    number_below,
-)
-
-_ROWS_PER_RANGE = 40
-_ROWS_PER_FILE = 100
-_MOST_SAMPLED = 200_000
-_LARGEST_TABLE = 1 << 13  # entries of the table that holds the curve's transitions
 
 
-@dataclass(frozen=True)
-class RangeBounds(range_ids.RangeBounds):
-    """The ranges of columns of a DataFrame.
-
-    Attributes
-    ----------
-    types : tuple of pyspark.sql.types.DataType
-        Of the columns.
-    noise : int64[m]
-        The noise of the sampled rows; the same rows draw it again when they are placed.
-    """
-
-    types: tuple[DataType, ...] = ()
-    noise: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-
-    @classmethod
-    def sample(
-        cls,
-        df: DataFrame,
-        cols: Sequence[str],
-        num_ranges: int = NUM_RANGES,
-        seed: int = 0,
-        *,
-        rows: int | None = None,
-    ) -> Self:
-        """Draw one sample for all columns, in one job, and find their ranges in it.
-
-        Parameters
-        ----------
-        df : DataFrame
-        cols : sequence of str
-            Names of columns, the most significant first.
-        num_ranges : int
-            The most ranges of a column, at least 2.
-        seed : int
-            The same seed gives the same ranges, as long as the DataFrame has the same partitions.
-        rows : int, optional
-            Size of the sample; by default 40 per range, at most 200,000.
-
-        Raises
-        ------
-        SpecError
-            No column, one that is missing or named twice, or too few ranges.
-        InputError
-            A column has values that have no order.
-        """
-        check_orderable(df.schema, cols)
-        size = rows or min(_ROWS_PER_RANGE * num_ranges, _MOST_SAMPLED)
-        sampled, noise = _sample(df, cols, size, seed)
-        found = range_ids.RangeBounds.of_sample(sampled, cols, num_ranges)
-        known = {attribute.name: getattr(found, attribute.name) for attribute in fields(found)}
-        return cls(**known, types=tuple(df.schema[name].dataType for name in cols), noise=noise)
-
-
-class MultiDimClustering(ABC):
-    """Brings rows that are alike in several columns into the same partitions."""
-
-    @abstractmethod
-    def cluster(self, df: DataFrame, col_names: Sequence[str], approx_num_partitions: int) -> DataFrame:
-        """Repartition a DataFrame so that its partitions, and the files made of them, skip well.
-
-        Parameters
-        ----------
-        df : DataFrame
-        col_names : sequence of str
-            The columns to cluster by.
-        approx_num_partitions : int
-
-        Returns
-        -------
-        DataFrame
-            The same rows and columns.
-        """
-
-
-class SpaceFillingCurveClustering(MultiDimClustering):
-    """Clusters along a curve through the ranges of the columns' values.
-
-    Parameters
-    ----------
-    num_ranges : int
-        The most ranges of a column.
-    add_noise : bool
-        Rows with equal keys may go to several partitions, by chance. Without it one partition holds all of
-        them, and others may stay empty.
-    sort_within_files : bool
-        Sort each partition along the curve too, so that row groups within a file skip.
-    seed : int
-        Of the sample and of the noise: the same seed gives the same partitions, as long as the DataFrame's
-        own partitions and their order are the same.
-    """
-
-    curve: Curve
-
-    def __init__(
-        self,
-        *,
-        num_ranges: int = NUM_RANGES,
-        add_noise: bool = True,
-        sort_within_files: bool = False,
-        seed: int = 0,
-    ) -> None:
-        self.num_ranges = num_ranges
-        self.add_noise = add_noise
-        self.sort_within_files = sort_within_files
-        self.seed = seed
-
-    @abstractmethod
-    def get_clustering_expression(self, cols: Sequence[Column], bounds: RangeBounds) -> Column:
-        """Return the place on the curve, a bigint.
-
-        Parameters
-        ----------
-        cols : sequence of Column
-            In the order of the bounds, and of the same types.
-        bounds : RangeBounds
-        """
-
-    def cluster(self, df: DataFrame, col_names: Sequence[str], approx_num_partitions: int) -> DataFrame:
-        """Repartition a DataFrame along the curve; see `MultiDimClustering.cluster`.
-
-        Raises
-        ------
-        SpecError
-            No column, one that is missing or named twice, less than one partition, too few ranges.
-        InputError
-            A column has values that have no order.
-        """
-        if approx_num_partitions < 1:
-            raise SpecError(f"{approx_num_partitions} partitions: there has to be at least one")
-        rows = max(_ROWS_PER_RANGE * self.num_ranges, _ROWS_PER_FILE * approx_num_partitions)
-        bounds = RangeBounds.sample(df, col_names, self.num_ranges, self.seed, rows=min(rows, _MOST_SAMPLED))
-        keys = bounds.keys_of_ids(bounds.sample_ids, self.curve)
-        sampled_noise = bounds.noise if self.add_noise else np.zeros_like(bounds.noise)
-        files = FileBounds.of_sample(keys, sampled_noise, approx_num_partitions)
-        key, noise, target = (f"rpKey_{role}_{uuid.uuid4().hex}" for role in ("curve", "noise", "file"))
-        drawn = _noise(self.seed) if self.add_noise else F.lit(0).cast("bigint")
-        columns = [F.col(quoted(name)) for name in col_names]
-        keyed = df.select("*", self.get_clustering_expression(columns, bounds).alias(key), drawn.alias(noise))
-        placed = keyed.withColumn(target, _file_number(F.col(key), F.col(noise), files))
-        moved = placed.repartitionById(approx_num_partitions, target)
-        if self.sort_within_files:
-            moved = moved.sortWithinPartitions(key)
-        return moved.drop(key, noise, target)
-
-
-class ZOrderClustering(SpaceFillingCurveClustering):
-    """Clusters along the Morton curve: the bits of the range ids, interleaved."""
-
-    curve = Curve.Z_ORDER
-
-    def get_clustering_expression(self, cols: Sequence[Column], bounds: RangeBounds) -> Column:
-        return _interleaved(_checked(cols, bounds), bounds, bounds.bits)
-
-
-class HilbertClustering(SpaceFillingCurveClustering):
-    """Clusters along the Hilbert curve, which never jumps; by up to 4 columns."""
-
-    curve = Curve.HILBERT
-
-    def get_clustering_expression(self, cols: Sequence[Column], bounds: RangeBounds) -> Column:
-        columns = len(_checked(cols, bounds))
-        if columns > MAX_COLUMNS:
-            raise SpecError(
-                f"{columns} columns to cluster by: the Hilbert curve takes up to {MAX_COLUMNS} on a "
-                "DataFrame; take fewer, or z-order"
-            )
-        once = hilbert_states(columns)
-        fitting = [
-            n
-            for n in range(1, bounds.bits + 1)
-            if once.digit.size * 2 ** (columns * (n - 1)) <= _LARGEST_TABLE
-        ]
-        levels = max(fitting, default=1)
-        states = once.over_levels(levels)
-        width, state_mask = columns * levels, (1 << states.state_bits) - 1
-        # An entry: digit of the key << bits of a state | next state.
-        table = number_array((states.digit << states.state_bits | states.state).ravel())
-        # The curve through finer cells starts with the same digits, so the bits may be filled up with zeros.
-        rounds = -(-bounds.bits // levels)
-
-        def key(morton: Column) -> Column:
-            def descend(reached: Column, shift: Column) -> Column:
-                digit = F.call_function("shiftright", morton, shift).bitwiseAND(F.lit((1 << width) - 1))
-                state = reached.getField("state")
-                found = indexed(table, F.shiftleft(state, width).bitwiseOR(digit))
-                return let(
-                    found,
-                    lambda entry: F.struct(
-                        F.shiftleft(reached.getField("key"), width)
-                        .bitwiseOR(F.shiftright(entry, states.state_bits))
-                        .alias("key"),
-                        entry.bitwiseAND(F.lit(state_mask)).alias("state"),
-                    ),
-                )
-
-            zero = F.lit(0).cast("bigint")
-            shifts = F.array(*[F.lit(width * number) for number in reversed(range(rounds))])
-            return F.aggregate(shifts, F.struct(zero.alias("key"), zero.alias("state")), descend).getField(
-                "key"
-            )
-
-        spare = columns * (rounds * levels - bounds.bits)
-        morton = F.shiftleft(_interleaved(cols, bounds, bounds.bits), spare)
-        return F.shiftright(let(morton, key), spare)
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark takes it for a plain one, whatever it is made of."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _checked(cols: Sequence[Column], bounds: RangeBounds) -> Sequence[Column]:
-    if len(cols) != len(bounds.columns):
-        raise SpecError(
-            f"{len(cols)} columns and bounds of {len(bounds.columns)}: give bounds of these columns"
-        )
-    return cols
-
-
-def _interleaved(cols: Sequence[Column], bounds: RangeBounds, bits: int) -> Column:
-    """The Morton key. A table per column holds the spread bits of each range: columns do not share bits."""
-    key = F.lit(0).cast("bigint")
-    for at, (column, found, kind) in enumerate(zip(cols, bounds.columns, bounds.types, strict=True)):
-        ids = np.zeros((found.count, len(cols)), np.uint64)
-        ids[:, at] = np.arange(found.count, dtype=np.uint64) * np.uint64(1 << bits) // np.uint64(found.count)
-        spread = number_array(interleave_bits(ids, bits).astype(np.int64))
-        number = number_below(in_order(found.bounds, kind), comparable(column, kind)) + F.lit(
-            int(found.nulls)
-        )
-        key = key.bitwiseOR(indexed(spread, F.coalesce(number, F.lit(0))))
-    return key
-
-
-def _file_number(key: Column, noise: Column, files: FileBounds) -> Column:
-    """`FileBounds.files_of` as an expression."""
-    if not len(files.ends):
-        return F.lit(int(files.files[0]))
-    keys = files.keys.astype(np.int64)
-    below = number_below(InOrder.of_numbers(keys), key)
-    ends_here = F.coalesce(indexed(number_array(keys), below) == key, F.lit(False))
-    place = F.lit(2) * below.cast("bigint") + ends_here.cast("bigint")
-    packed = F.shiftleft(place, NOISE_BITS).bitwiseOR(noise)
-    return indexed(number_array(files.files), number_below(InOrder.of_numbers(files.ends), packed)).cast(
-        "int"
+def cluster_frame(
+    frame: DataFrame,
+    columns: Sequence[str],
+    curve: Curve,
+    *,
+    files: int | None,
+    num_ranges: int,
+    add_noise: bool,
+    sort_within_files: bool,
+    seed: int,
+) -> DataFrame:
+    """Repartition a DataFrame along a curve; see `hipslake.api.clustering.cluster`."""
+    chosen = _resolved(frame, columns)
+    if files is None:
+        files = int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    number = F.monotonically_increasing_id()
+    sample = _sample(frame, [*chosen, number], sample_size(num_ranges, files), seed)
+    *names, numbers = sample.column_names
+    bounds = RangeBounds.of_sample(sample, names, num_ranges)
+    placement = Placement.plan(
+        bounds, curve, files, add_noise=add_noise, seed=seed, numbers=sample[numbers].to_numpy()
     )
+    place = F.arrow_udf(
+        _placing(placement, with_keys=sort_within_files),
+        "file int, key bigint" if sort_within_files else "int",
+    )
+    name = f"placed_{uuid.uuid4().hex}"
+    placed = frame.select("*", place(number, *chosen).alias(name))
+    file = F.col(name)["file"] if sort_within_files else F.col(name)
+    moved = placed.repartitionById(files, file)
+    if sort_within_files:
+        moved = moved.sortWithinPartitions(F.col(name)["key"])
+    return moved.drop(name)
 
 
-def _noise(seed: int) -> Column:
-    return F.floor(F.rand(seed) * 2**NOISE_BITS)
+def _placing(placement: Placement, *, with_keys: bool) -> Callable[..., pa.Array]:
+    """The function that tasks run: numbers of rows and the clustering columns to files, and keys."""
+
+    def place(numbers: pa.Array, *columns: pa.Array) -> pa.Array:
+        rows = pa.RecordBatch.from_arrays(list(columns), names=list(placement.bounds.names))
+        files, keys = placement.place(rows, numbers.to_numpy())
+        found = pa.array(files, pa.int32())
+        if not with_keys:
+            return found
+        return pa.StructArray.from_arrays([found, pa.array(keys.view(np.int64))], names=["file", "key"])
+
+    return place
 
 
-def _sample(df: DataFrame, cols: Sequence[str], rows: int, seed: int) -> tuple[pa.Table, NDArray[np.int64]]:
+def _sample(frame: DataFrame, columns: Sequence[Column], rows: int, seed: int) -> pa.Table:
     """Draw rows evenly: those with the smallest random numbers. It takes one pass and no count."""
-    columns = [F.col(quoted(name)).alias(f"c{at}") for at, name in enumerate(cols)]
-    drawn = df.select(*columns, _noise(seed).alias("noise"), F.rand(~seed).alias("draw"))
-    packed = F.collect_list(F.struct(*[name for name in drawn.columns if name != "draw"]))
-    # One row that holds all: so it is one batch on its way, whatever size batches have in this session.
-    rows_of = drawn.orderBy("draw").limit(rows).agg(packed.alias("rows")).toArrow().column("rows")
-    structs = rows_of.combine_chunks().flatten()
-    found = {name: structs.field(at) for at, name in enumerate(cols)}
-    return pa.table(found), structs.field(len(cols)).to_numpy()
+    named = [column.alias(f"c{at}") for at, column in enumerate(columns)]
+    drawn = frame.select(*named, F.rand(~seed).alias("draw")).orderBy("draw").limit(rows).drop("draw")
+    # One row that holds all, so that it is one Arrow batch whatever the session's settings are.
+    packed = F.collect_list(F.struct(*drawn.columns)).alias("rows")
+    structs = drawn.agg(packed).toArrow().column("rows").combine_chunks().flatten()
+    return pa.table(dict(zip(drawn.columns, structs.flatten(), strict=True)))
+
+
+def _resolved(frame: DataFrame, names: Sequence[str]) -> list[Column]:
+    """The columns that Spark finds by some names, all of types that have an order.
+
+    Raises
+    ------
+    SpecError
+        No column, one that is missing, named twice or ambiguous.
+    InputError
+        A column has values that have no order.
+    """
+    found = {name: _found(frame, name) for name in names}
+    first: dict[int, str] = {}  # by what Spark found, the name that it was asked for first
+    asked = [name if (one := found[name]) is None else first.setdefault(one[1], name) for name in names]
+    check_names([*frame.columns, *(set(first.values()) - set(frame.columns))], asked)
+    columns = []
+    for name, one in found.items():
+        assert one is not None, "check_names has raised"
+        column, _, kind = one
+        if not _is_orderable(kind):
+            raise unorderable(name, kind.simpleString())
+        columns.append(column.cast("string") if isinstance(kind, StringType) else column)  # no collation
+    return columns
+
+
+def _found(frame: DataFrame, name: str) -> tuple[Column, int, DataType] | None:
+    """A column by a name as Spark reads it, or as it stands: the column, a hash of what it is, and its type.
+
+    Raises
+    ------
+    SpecError
+        The name may be of several columns or fields.
+    """
+    as_cased = str if frame.sparkSession.conf.get("spark.sql.caseSensitive") == "true" else str.lower
+    present = {as_cased(column) for column in frame.columns}
+    quoted = "`" + name.replace("`", "``") + "`"
+    readings = [quoted] if as_cased(name) in present else []
+    if not readings or as_cased(name.split(".")[0].strip("`")) in present - {as_cased(name)}:
+        readings.append(name)
+    found = [one for text in readings if (one := _selected(frame, text, name)) is not None]
+    if len(found) > 1:
+        raise SpecError(
+            f"{name} may be a column of this name or a field in one: write {quoted} for the column, and "
+            "each part of the field in backticks for the field"
+        )
+    return found[0] if found else None
+
+
+def _selected(frame: DataFrame, text: str, name: str) -> tuple[Column, int, DataType] | None:
+    column = F.col(text)
+    try:
+        selected = frame.select(column.alias("found"))
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("AMBIGUOUS_REFERENCE"):
+            raise several(name) from None
+        return None
+    return column, selected.semanticHash(), selected.schema[0].dataType
+
+
+def _is_orderable(kind: DataType) -> bool:
+    try:
+        return is_orderable(to_arrow_type(kind, timezone="UTC"))
+    except PySparkTypeError:  # Arrow has no such type
+        return False
