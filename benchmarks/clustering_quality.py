@@ -17,9 +17,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 from hipslake.clustering.curves import Curve
-from hipslake.clustering.placement import FileBounds, noise_of
-from hipslake.clustering.ranges import NUM_RANGES, RangeBounds
-from hipslake.clustering.skipping import FileBoxes
+from hipslake.clustering.file_placement import FileBounds, noise_of
+from hipslake.clustering.layout_quality import FileBoxes
+from hipslake.clustering.range_ids import NUM_RANGES, RangeBounds
 from numpy.typing import NDArray
 
 from benchmarks.processes import ROOT

@@ -8,10 +8,11 @@ from hipslake.library_version import __version__
 
 if TYPE_CHECKING:
     from hipslake.api.catalog import Catalog
+    from hipslake.api.clustering import cluster
     from hipslake.api.cube import Cube
     from hipslake.predicates.conditions import C
 
-__all__ = ["C", "Catalog", "Cube", "__version__"]
+__all__ = ["C", "Catalog", "Cube", "__version__", "cluster"]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,4 +28,8 @@ def __getattr__(name: str) -> Any:
         from hipslake.predicates.conditions import C
 
         return C
+    if name == "cluster":
+        from hipslake.api.clustering import cluster
+
+        return cluster
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

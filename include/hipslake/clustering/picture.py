@@ -7,7 +7,7 @@ from io import BytesIO
 
 import numpy as np
 
-from hipslake.clustering.skipping import FileBoxes
+from hipslake.clustering.layout_quality import FileBoxes
 
 _MOST_DRAWN = 2000
 

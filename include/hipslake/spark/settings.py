@@ -35,8 +35,9 @@ SESSION: dict[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
-    # A block of the exchange is a row of up to 32 MB: batches between JVM and Python must hold few of them.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "4",
+    # A block of the exchange is a row of up to 32 MB: batches between JVM and Python must hold few of
+    # them, and many rows where rows are small.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(32 << 20),
     "spark.python.unix.domain.socket.enabled": "true",
     # Arrow's allocator gives memory back after 10 ms; the next batch would have to fetch it, zeroed, anew.
     "spark.executorEnv.MIMALLOC_PURGE_DELAY": "20000",

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.clustering.ranges import RangeBounds
-from hipslake.clustering.skipping import FileBoxes
+from hipslake.clustering.layout_quality import FileBoxes
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 from hipslake.tables.stored_files import names_in_file, opened_parquet

@@ -52,7 +52,7 @@ class FileSizes(Frozen):
 
 
 class SkippingQuality(Frozen):
-    """How well files skip: see `hipslake.clustering.skipping.quality`."""
+    """How well files skip: see `hipslake.clustering.layout_quality.quality`."""
 
     files: int
     files_touched: float  # mean over seeded box queries

@@ -16,7 +16,7 @@ from hipslake.clustering.planning import (
     plan_bin_packing,
     plan_clustering,
 )
-from hipslake.clustering.ranges import check_clustering_columns
+from hipslake.clustering.range_ids import check_clustering_columns
 from hipslake.errors import SpecError
 from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter

@@ -9,18 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from hipslake.clustering.placement import NOISE_BITS, Placement, noise_of, row_numbers
+from hipslake.clustering.file_placement import Placement, drawn, row_numbers, sample_size
 from hipslake.clustering.planning import RewriteGroup
-from hipslake.clustering.ranges import RangeBounds
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
 from hipslake.tables.protocol import CompactedTable, FileAccess, Share
 
-_ROWS_PER_RANGE = 40
-_ROWS_PER_FILE = 100
-_MOST_SAMPLED = 200_000
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
 
 
@@ -74,8 +71,7 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
 
 def _share(spec: CompactionSpec, group: RewriteGroup) -> float:
     """The share of a group's rows that is drawn."""
-    wanted = max(_ROWS_PER_RANGE * spec.num_ranges, _ROWS_PER_FILE * group.num_files)
-    return min(1.0, min(wanted, _MOST_SAMPLED) / max(group.rows, 1))
+    return min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1))
 
 
 @dataclass(frozen=True)
@@ -103,14 +99,13 @@ class SampleRowsTask:
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         """Give the sample of each part, as an Arrow IPC stream."""
-        drawn: dict[int, list[pa.RecordBatch]] = {}
+        sampled: dict[int, list[pa.RecordBatch]] = {}
         for part, first, batch in read_rows(self.access, self.parts[task], self.columns):
-            least = int(self.shares[part.group] * 2**NOISE_BITS)
             numbers = row_numbers(part.number, first, batch.num_rows)
-            chosen = pa.array(noise_of(numbers, ~self.seed) < least)
-            drawn.setdefault(part.number, []).append(batch.filter(chosen))
+            chosen = pa.array(drawn(numbers, self.shares[part.group], self.seed))
+            sampled.setdefault(part.number, []).append(batch.filter(chosen))
             self.done.add(batch.num_rows)
-        yield pa.record_batch([list(drawn), [_to_ipc(each) for each in drawn.values()]], schema=_RESULT)
+        yield pa.record_batch([list(sampled), [_to_ipc(each) for each in sampled.values()]], schema=_RESULT)
 
 
 def _from_ipc(data: bytes) -> pa.Table:

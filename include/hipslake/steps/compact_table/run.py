@@ -12,9 +12,9 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing
 
+from hipslake.clustering.layout_quality import quality
 from hipslake.clustering.picture import draw_boxes
-from hipslake.clustering.ranges import RangeBounds
-from hipslake.clustering.skipping import quality
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.engine.model import Engine
 from hipslake.steps.compact_table.request import (
     PICTURE,

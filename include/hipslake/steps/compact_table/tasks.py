@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.clustering.placement import Placement, row_numbers
+from hipslake.clustering.file_placement import Placement, row_numbers
 from hipslake.clustering.planning import ClusterMark
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order

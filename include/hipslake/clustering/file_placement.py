@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
-from hipslake.clustering.ranges import RangeBounds
+from hipslake.clustering.range_ids import RangeBounds
 from hipslake.sphere.curve import curve_order
 
 NOISE_BITS = 31
 _FILE_SHIFT = 40  # room for the rows of a file
 _SIGNED_BITS = 63
+_ROWS_PER_RANGE = 40
+_ROWS_PER_FILE = 100
+_MOST_SAMPLED = 200_000
 _CHUNK_ROWS = 1 << 15  # what is computed on the way to a key stays in the processor's cache
 
 
@@ -106,7 +109,14 @@ class Placement:
 
     @classmethod
     def plan(
-        cls, bounds: RangeBounds, curve: Curve, num_files: int, *, add_noise: bool = True, seed: int = 0
+        cls,
+        bounds: RangeBounds,
+        curve: Curve,
+        num_files: int,
+        *,
+        add_noise: bool = True,
+        seed: int = 0,
+        numbers: NDArray[np.int64] | None = None,
     ) -> Placement:
         """Place the sample of some ranges into files.
 
@@ -121,9 +131,13 @@ class Placement:
             Without it all rows with the same key go to one file, and other files may stay empty.
         seed : int
             Of the noise.
+        numbers : int64[m], optional
+            Those that `place` is given for the sampled rows, where they are known: the sample is then placed
+            exactly evenly.
         """
         keys = bounds.keys_of_ids(bounds.sample_ids, curve)
-        noise = noise_of(np.arange(len(keys)), seed) if add_noise else np.zeros(len(keys), np.int64)
+        numbers = np.arange(len(keys)) if numbers is None else numbers
+        noise = noise_of(numbers, seed) if add_noise else np.zeros(len(keys), np.int64)
         return cls(
             bounds.without_sample(), curve, FileBounds.of_sample(keys, noise, num_files), add_noise, seed
         )
@@ -164,6 +178,16 @@ class Placement:
     def key_bits(self) -> int:
         """Bits of a key."""
         return self.bounds.bits * len(self.bounds.columns)
+
+
+def sample_size(num_ranges: int, num_files: int) -> int:
+    """Return how many sampled rows tell the ranges of columns and the ends of files well enough."""
+    return min(max(_ROWS_PER_RANGE * num_ranges, _ROWS_PER_FILE * num_files), _MOST_SAMPLED)
+
+
+def drawn(numbers: NDArray[np.int64], share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose about a share of rows by their numbers, evenly; bool[n]."""
+    return noise_of(numbers, ~seed) < int(share * 2**NOISE_BITS)
 
 
 def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:

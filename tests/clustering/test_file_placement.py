@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.clustering.curves import Curve
-from hipslake.clustering.placement import NOISE_BITS, FileBounds, Placement
-from hipslake.clustering.ranges import RangeBounds
+from hipslake.clustering.file_placement import NOISE_BITS, FileBounds, Placement
+from hipslake.clustering.range_ids import RangeBounds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,7 +81,7 @@ def test_one_file_and_an_empty_sample_take_all_rows() -> None:
 
 
 def test_noise_fills_its_range_evenly() -> None:
-    from hipslake.clustering.placement import noise_of
+    from hipslake.clustering.file_placement import noise_of
 
     noise = noise_of(np.arange(100_000), seed=1)
     assert noise.min() >= 0

@@ -194,6 +194,12 @@ def check_clustering_columns(schema: pa.Schema, names: Sequence[str]) -> None:
             raise unorderable(name, schema.field(name).type)
 
 
+def check_num_ranges(num_ranges: int) -> None:
+    """Raise `SpecError` if so few ranges cannot tell rows apart."""
+    if num_ranges < 2:
+        raise SpecError(f"num_ranges is {num_ranges}: it takes at least 2 to tell rows apart")
+
+
 def check_names(present: Sequence[str], names: Sequence[str]) -> None:
     """Raise if a table with some columns cannot be clustered by these: the part that needs no types."""
     if not names:
@@ -206,9 +212,14 @@ def check_names(present: Sequence[str], names: Sequence[str]) -> None:
         raise SpecError(f"column {', '.join(twice)} is named twice to cluster by: a column counts once")
     alike = sorted({name for name in names if list(present).count(name) > 1})
     if alike:
-        raise SpecError(f"there are several columns {', '.join(alike)}: rename them to cluster by one")
+        raise several(", ".join(alike))
     if len(names) > _SIGNED_KEY_BITS:
         raise SpecError(f"{len(names)} columns to cluster by: a key has room for {_SIGNED_KEY_BITS}")
+
+
+def several(name: str) -> SpecError:
+    """The error about a name that several columns have."""
+    return SpecError(f"there are several columns {name}: rename them to cluster by one")
 
 
 def unorderable(name: str, kind: object) -> InputError:
@@ -224,44 +235,30 @@ def is_orderable(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_dictionary(kind):
         return is_orderable(kind.value_type)
-    return (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_boolean(kind)
-        or types.is_date(kind)
-        or types.is_time(kind)
-        or types.is_timestamp(kind)
-        or types.is_duration(kind)
-        or _is_bytes(kind)
-    )
+    number_or_time = types.is_primitive(kind) and not types.is_interval(kind)
+    return number_or_time or types.is_decimal(kind) or _is_text(kind) or _is_bytes(kind)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
     types = pa.types
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_binary_view(kind)
-        or types.is_fixed_size_binary(kind)
-    )
+    of_any_length = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return bool(of_any_length or types.is_fixed_size_binary(kind))
 
 
 def _flat(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array, in a type that Arrow sorts."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values, kind = values.dictionary_decode(), kind.value_type
-    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if _is_text(values.type):
         return values.cast(pa.large_string())
-    if pa.types.is_large_string(kind) or not _is_bytes(kind):
-        return values
-    return values.cast(pa.large_binary())
+    return values.cast(pa.large_binary()) if _is_bytes(values.type) else values
 
 
 def _numbers(values: pa.Array) -> NDArray | None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.clustering.curves import Curve
-from hipslake.clustering.ranges import RangeBounds, check_clustering_columns
+from hipslake.clustering.range_ids import RangeBounds, check_clustering_columns
 from hipslake.errors import InputError, SpecError
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hipslake.clustering.skipping import FileBoxes, quality
+from hipslake.clustering.layout_quality import FileBoxes, quality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
