@@ -10,9 +10,11 @@ from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import compact_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator
-from hipslake_airflow.operators.increments import CompactCatalogOperator
-from hipslake_airflow.operators.run import ResolveRunOperator
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    CompactCatalogOperator,
+    ResolveRunOperator,
+)
 from hipslake_airflow.params.catalog import compact_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.schedules import schedule_of
@@ -20,7 +22,6 @@ from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_compact"
-SPARK_ABOVE_BYTES = 256 << 20
 
 
 def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
@@ -41,9 +42,7 @@ def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]
-        compact = CompactCatalogOperator(
-            task_id="compact", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
-        )
+        compact = CompactCatalogOperator(task_id="compact", run_uri=run_uri)
         view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
         resolve >> compact >> view
     return dag

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.documents import EXPORT_DOCUMENT
-from hipslake_airflow.operators.export import ExportCatalogOperator
+from hipslake_airflow.operators.catalog import ExportCatalogOperator
 from hipslake_airflow.params.export import export_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_folders import CATALOG_SPECS

@@ -9,14 +9,12 @@ from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import index_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildIndexOperator
-from hipslake_airflow.operators.run import ResolveRunOperator
+from hipslake_airflow.operators.catalog import BuildHatsViewOperator, BuildIndexOperator, ResolveRunOperator
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_index"
-SPARK_ABOVE_BYTES = 256 << 20
 
 
 def catalog_index(spec: CatalogSpec, path: Path) -> DAG | None:
@@ -36,9 +34,7 @@ def catalog_index(spec: CatalogSpec, path: Path) -> DAG | None:
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]
-        index = BuildIndexOperator(
-            task_id="index", run_uri=run_uri, published=True, spark_above_bytes=SPARK_ABOVE_BYTES
-        )
+        index = BuildIndexOperator(task_id="index", run_uri=run_uri, published=True)
         view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
         resolve >> index >> view
     return dag

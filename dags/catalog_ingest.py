@@ -12,15 +12,18 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
-from hipslake_airflow.operators.increments import AppendIncrementOperator
-from hipslake_airflow.operators.partitions import (
+from hipslake_airflow.operators.catalog import (
+    AppendIncrementOperator,
+    BuildHatsViewOperator,
+    FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
+    PublishCatalogOperator,
+    ResolveRunOperator,
+    VerifyCatalogOperator,
     WritePartitionsOperator,
+    derived_from,
 )
-from hipslake_airflow.operators.run import FreezeInputsOperator, ResolveRunOperator
-from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.params.catalog import ingest_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
@@ -57,9 +60,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
             histogram = HistogramCatalogOperator(
                 task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
             )
-            append = AppendIncrementOperator(
-                task_id="append", run_uri=run_uri, catalog=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
-            )
+            append = AppendIncrementOperator(task_id="append", run_uri=run_uri, catalog=spec.name)
             resolve >> wait >> inputs >> histogram >> append >> view
             return dag
         histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)

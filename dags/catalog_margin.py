@@ -9,8 +9,7 @@ from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import margin_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildMarginOperator
-from hipslake_airflow.operators.run import ResolveRunOperator
+from hipslake_airflow.operators.catalog import BuildHatsViewOperator, BuildMarginOperator, ResolveRunOperator
 from hipslake_airflow.params.catalog import margin_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags

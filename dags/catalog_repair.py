@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG
+from hipslake_airflow.derived_catalogs import derived_catalogs
 from hipslake_airflow.documents import repair_document
-from hipslake_airflow.operators.repair import RepairCatalogOperator
-from hipslake_airflow.outcomes import outcomes
+from hipslake_airflow.operators.catalog import RepairCatalogOperator
 from hipslake_airflow.params.catalog import repair_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags
@@ -37,7 +37,7 @@ def catalog_repair(name: str) -> DAG:
     return dag
 
 
-made = [catalog_repair(name) for name, _ in outcomes(JOIN_SPECS, CUBE_SPECS)]
+made = [catalog_repair(name) for name, _ in derived_catalogs(JOIN_SPECS, CUBE_SPECS)]
 globals().update({dag.dag_id: dag for dag in made})
 kept = spec_dags(PIPELINE, CATALOG_SPECS, lambda spec, path: catalog_repair(spec.name))
 globals().update(kept)

@@ -9,9 +9,11 @@ from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import rollback_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator
-from hipslake_airflow.operators.run import ResolveRunOperator
-from hipslake_airflow.operators.versions import RollbackCatalogOperator
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    ResolveRunOperator,
+    RollbackCatalogOperator,
+)
 from hipslake_airflow.params.catalog import rollback_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags

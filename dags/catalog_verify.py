@@ -9,8 +9,7 @@ from airflow.sdk import DAG
 from hipslake.specs.catalog import CatalogSpec
 from hipslake_airflow.documents import verify_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.repair import VerifyPublishedOperator
-from hipslake_airflow.operators.run import ResolveRunOperator
+from hipslake_airflow.operators.catalog import ResolveRunOperator, VerifyPublishedOperator
 from hipslake_airflow.params.catalog import verify_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_dags import spec_dags

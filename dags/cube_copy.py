@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from airflow.sdk import DAG
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import COPY_DOCUMENT
-from hipslake_airflow.operators.cube_upkeep import CopyCubeOperator
+from hipslake_airflow.operators.cube import CopyCubeOperator
 from hipslake_airflow.params.cube_upkeep import copy_params
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.spec_folders import CUBE_SPECS

@@ -15,7 +15,7 @@ from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.tables import (
+from hipslake_airflow.operators.table import (
     ConfirmSinkOperator,
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
@@ -30,7 +30,6 @@ from hipslake_airflow.spec_folders import TABLE_SPECS
 
 PIPELINE = "iceberg_sink"
 PARALLEL_INTERVALS = 4
-SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are sunk before Spark has started
 
 
 def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
@@ -50,9 +49,7 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
     ) as dag:
         resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]
-        sink = IcebergSinkOperator(
-            task_id="sink", run_uri=run_uri, table=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
-        )
+        sink = IcebergSinkOperator(task_id="sink", run_uri=run_uri, table=spec.name)
         if isinstance(spec.source, CatalogRowsSpec):
             resolve >> sink
             if spec.needs_interval:  # many in one run: some may be refused

@@ -10,13 +10,15 @@ from hipslake.specs.join import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
-from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
-from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    PublishCatalogOperator,
+    VerifyCatalogOperator,
+    derived_from,
+)
+from hipslake_airflow.operators.join import JoinOperator, ResolveJoinOperator
 from hipslake_airflow.retries import RETRIES
 from hipslake_airflow.schedules import schedule_of
-
-SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are joined before Spark has started
 
 
 def join_dag(
@@ -59,7 +61,7 @@ def join_dag(
     ) as dag:
         first = resolve(task_id="resolve", spec_file=str(path))
         run_uri = first.output["run_uri"]  # type: ignore[index]
-        work = join(task_id=kind, run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+        work = join(task_id=kind, run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.

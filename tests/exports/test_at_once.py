@@ -17,7 +17,7 @@ from hipslake.exports.model import Origin
 from hipslake.exports.parquet import ParquetTables
 from hipslake.exports.writing import write_export
 from hipslake.specs.export import ExportFormat
-from hipslake.steps.export import request as export_request
+from hipslake.steps.export import run as export_run
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
@@ -49,7 +49,7 @@ def asked(warehouse: str, run_id: str, output: str, **fields: Any) -> ExportRequ
 
 
 def run(request: ExportRequest) -> ExportReport:
-    return perform(export_request.run, request, ExportReport)
+    return perform(export_run.run_in_process, request, ExportReport)
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_an_attempt_that_died_after_the_file_appeared_is_known_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_request, "report_of", die)
+        patch.setattr(export_run, "report_of", die)
         with pytest.raises(KeyboardInterrupt):
             run(request)
     assert storage.is_file(f"out.{ending}")

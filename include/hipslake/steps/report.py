@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
 
@@ -18,6 +18,9 @@ from hipslake.specs.base import Frozen
 from hipslake.steps.run import RunFolder, now_utc, parse
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
+
+if TYPE_CHECKING:
+    from hipslake.steps.committed import Committed, Origin
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +34,8 @@ class Request(Frozen):
     step: ClassVar[str]
     outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
     reusable: ClassVar[bool] = True  # whether a finished attempt may stand for a new one
-    reads_sources: ClassVar[bool] = True  # whether the outcome depends on the run's source files
+    depends_on: ClassVar[str] = "inputs"
+    """What the outcome depends on: "inputs" (the run and its source files), "run" or "request" alone."""
 
     run_uri: str
 
@@ -41,10 +45,17 @@ class Request(Frozen):
         return RunFolder(self.run_uri)
 
     def fingerprint(self) -> str:
-        """Return the digest of all that the outcome depends on: the run's fingerprint and the knobs."""
-        knobs = self.model_dump_json(exclude={"run_uri"})
-        inputs = self.folder.inputs().fingerprint if self.reads_sources else ""
-        text = "\n".join([inputs, self.folder.run().write_id, self.step, knobs])
+        """Return the digest of all that the outcome depends on."""
+        if self.depends_on == "request":
+            return self.digest()
+        inputs = self.folder.inputs().fingerprint if self.depends_on == "inputs" else ""
+        return self._digest_in_run(inputs)
+
+    def _digest_in_run(self, inputs: str = "") -> str:
+        """Return the digest of the request, as part of its run."""
+        text = "\n".join(
+            [inputs, self.folder.run().write_id, self.step, self.model_dump_json(exclude={"run_uri"})]
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
     def digest(self, *, without: Collection[str] = ()) -> str:
@@ -56,6 +67,20 @@ class Request(Frozen):
             Fields that do not count.
         """
         return hashlib.sha256(self.model_dump_json(exclude=set(without)).encode()).hexdigest()
+
+
+class FirstRequest(Request):
+    """Start a run of a spec."""
+
+    step: ClassVar[str] = "resolve"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
+    reusable: ClassVar[bool] = False  # a cleared first task reads the spec and its sources again
+    depends_on: ClassVar[str] = "request"
+
+    dag_id: str
+    run_id: str
+    warehouse: str
+    spec_file: str
 
 
 class Failure(Frozen):
@@ -89,6 +114,53 @@ class Report(Frozen):
         values = {name: value for name, value in self if name not in _NOT_IN_SUMMARY}
         short = {name: value for name, value in values.items() if isinstance(value, str | int | float | None)}
         return {**short, "seconds": round(sum(self.seconds.values()), 2)}
+
+    def committed(self, run_uri: str) -> Committed | None:
+        """Return the version that the step has committed, None if it has committed none.
+
+        Parameters
+        ----------
+        run_uri : str
+            The run folder of the step, which went well.
+
+        Raises
+        ------
+        HipslakeError
+            If the version cannot be read, for example because it was vacuumed since.
+        """
+        return None
+
+    def origins(self, run_uri: str) -> tuple[Origin, ...]:
+        """Return what the step was made of: source files, catalogs and tables; none where that is not known.
+
+        Parameters
+        ----------
+        run_uri : str
+            The run folder of the step, which went well.
+        """
+        return ()
+
+
+class CatalogReport(Report):
+    """What a step that commits a version of a catalog says."""
+
+    catalog_uri: str = ""
+    version: int | None = None  # that was committed; None: none was
+    parent: int | None = None
+
+    def committed(self, run_uri: str) -> Committed | None:
+        """Return the version that was committed."""
+        from hipslake.steps.committed import catalog_version
+
+        return None if self.version is None else catalog_version(self.catalog_uri, self.version)
+
+    def origins(self, run_uri: str) -> tuple[Origin, ...]:
+        """Return the version before the one that was committed."""
+        from hipslake.steps.committed import Origin
+
+        if self.version is None:
+            return ()
+        return (Origin(kind="catalog", uri=self.catalog_uri, version=str(self.version - 1)),)
 
 
 RequestT = TypeVar("RequestT", bound=Request)

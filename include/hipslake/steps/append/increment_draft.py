@@ -19,7 +19,7 @@ from hipslake.catalog.metadata import (
     Rejects,
 )
 from hipslake.catalog.schema import check_columns
-from hipslake.steps.ingest.histogram_request import HistogramReport
+from hipslake.steps.ingest.request import HistogramReport
 from hipslake.steps.ingest.version_metadata import assembled, check_total, increment_of
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage.folder import Storage

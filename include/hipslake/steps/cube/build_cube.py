@@ -12,7 +12,7 @@ from hipslake.cube.store.assembling import assemble
 from hipslake.cube.store.difference import differences
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.engine.model import Engine
-from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.cube.request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import Phases
 from hipslake.storage.folder import Storage
 
@@ -82,3 +82,8 @@ def _fates(cube: Storage, metadata: CubeMetadata) -> tuple[dict[str, int], list[
     if lost.num_rows > len(told):
         told.append(f"... and {lost.num_rows - len(told):,} more, in the alignment table")
     return counted_fates(table), told
+
+
+def bytes_to_build(request: BuildCubeRequest) -> int:
+    """Return how many bytes a build reads, about."""
+    return request.frozen().total_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,21 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.api.cube import Cube
+from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.partition_tasks import TASKS_PER_CORE, shares_of_weight
-from hipslake.cube.store.results import WRITTEN, ResultTasks, sizes_of_reads
+from hipslake.cube.store.results import WRITTEN, ResultTasks, check_group_folders, file_schema, sizes_of_reads
 from hipslake.engine.model import Engine
-from hipslake.steps.cube.query_request import (
-    FATES,
-    CubeQueryReport,
-    CubeQueryRequest,
-    fates_of,
-    folder_of,
-    origin_of,
-    planned,
-    told,
-)
+from hipslake.exports.folder import NewFolder
+from hipslake.exports.model import Origin
+from hipslake.exports.writing import check_format
+from hipslake.steps.cube.request import CubeQueryReport, CubeQueryRequest, PartitionFates
+from hipslake.steps.export.outputs import refuse_published
 from hipslake.steps.report import Phases
 from hipslake.steps.tables import write_table
 from hipslake.storage.folder import Storage
@@ -43,7 +40,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     CatalogNotFoundError, VersionNotFoundError
         There is no such cube or version.
     CubeError, ConditionError, SpecError, SchemaMismatchError, NotWritableError
-        As of `hipslake.steps.cube.query_request.planned`; nothing was written.
+        As of `hipslake.steps.cube.query_cube.planned`; nothing was written.
     VerificationError
         A file of the cube is missing or damaged.
     """
@@ -139,3 +136,85 @@ def _manifest(
         "rows": report.rows_out,
         "files": files.select(["path", "rows", "bytes"]).to_pylist(),
     }
+
+
+FATES = "cube_query/fates.parquet"
+"""In the run folder: the partitions of the cube, and what became of each."""
+
+
+_MOST_TEXT = 100_000  # letters
+
+
+_WHOLE_INDICES = 10_000_000  # rows of the datasets, up to which whole indices are read to be told
+
+
+_MOST_FATES = 100
+
+
+def planned(request: CubeQueryRequest, cube: Cube) -> QueryPlan:
+    """Plan a query, and look whether its outcome can be written; nothing is written.
+
+    Raises
+    ------
+    CubeError, ConditionError
+        The query makes no sense, or asks for what the cube does not have.
+    SpecError
+        The output makes no sense.
+    NotWritableError
+        Something lies at the output.
+    SchemaMismatchError
+        The format has no form for a column.
+    """
+    plan = cube.plan(
+        request.columns,
+        request.conditions,
+        request.partition_by,
+        request.dimension_columns,
+        request.datasets,
+        whole_indices=sum(each.rows for each in cube.metadata.datasets) <= _WHOLE_INDICES,
+    )
+    check_format(file_schema(plan), request.format)
+    check_group_folders(plan)
+    refuse_published(request.output_uri)
+    folder_of(request).check()
+    return plan
+
+
+def folder_of(request: CubeQueryRequest) -> NewFolder:
+    """Return the folder that the outcome goes to."""
+    return NewFolder(request.output_uri, request.run_uri)
+
+
+def origin_of(request: CubeQueryRequest, cube: Cube) -> Origin:
+    """Return what the files say of where they are from."""
+    return Origin(
+        catalog=cube.metadata.cube,
+        version=cube.version,
+        description="outcome of a query of a cube",
+        filters=request.conditions,
+    )
+
+
+def told(plan: QueryPlan) -> str:
+    """Return the tables of a plan, cut where they are long."""
+    text = explain(plan)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}\n... cut\n"
+
+
+def fates_of(plan: QueryPlan) -> tuple[PartitionFates, ...]:
+    """Return how many partitions had each fate, the most frequent ones first."""
+    counts = Counter(
+        {
+            each["values"]: each["counts"]
+            for each in pc.value_counts(partition_fates(plan)["fate"]).to_pylist()
+        }
+    )
+    return tuple(
+        PartitionFates(fate=fate, partitions=count) for fate, count in counts.most_common(_MOST_FATES)
+    )
+
+
+def bytes_to_read(request: CubeQueryRequest) -> int:
+    """Return how many bytes of files a query reads at most; who asks decides where it runs."""
+    cube = Cube.open(request.cube_uri, request.version)
+    return int(sizes_of_reads(cube.storage, cube.metadata, planned(request, cube)).sum())

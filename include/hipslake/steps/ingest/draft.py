@@ -9,9 +9,8 @@ from hipslake.catalog.metadata import CatalogMetadata, Index, Margin, Rejects
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.index.request import BuiltIndices
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.version_metadata import assembled, check_total, increment_of, marks_of_run
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.margin.margin_draft import margins_made
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table

@@ -27,7 +27,7 @@ from hipslake.catalog.partitions import write_sidecar
 from hipslake.errors import VerificationError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.steps.ingest.coverage import coverage_of
-from hipslake.steps.ingest.histogram_request import HistogramReport
+from hipslake.steps.ingest.request import HistogramReport
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.storage.folder import Storage

@@ -19,7 +19,7 @@ from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Engine
 from hipslake.errors import NotWritableError, StepError, VerificationError
 from hipslake.sphere.pixels import starts
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.outcome_plan import plan_outcome

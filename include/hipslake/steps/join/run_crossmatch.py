@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.engine.model import Engine
-from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.join.request import CrossmatchReport, CrossmatchRequest
 from hipslake.steps.join.run import join
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.engine.model import Engine
-from hipslake.steps.join.equijoin_request import EquijoinReport, EquijoinRequest
+from hipslake.steps.join.request import EquijoinReport, EquijoinRequest
 from hipslake.steps.join.run import join
 
 

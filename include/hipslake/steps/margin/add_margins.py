@@ -16,9 +16,9 @@ from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.specs.catalog import CatalogSpec
 from hipslake.specs.margin import distances_text
-from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
 from hipslake.steps.margin.build_margins import build_margins
-from hipslake.steps.margin.request import missing_margins
+from hipslake.steps.margin.margin_draft import missing_margins
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import delete_temporary_files

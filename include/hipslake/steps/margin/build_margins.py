@@ -18,7 +18,7 @@ from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.sphere.margins import radians_of
 from hipslake.sphere.tree import PixelTree
-from hipslake.steps.margin.request import FILES_SCHEMA
+from hipslake.steps.margin.margin_draft import FILES_SCHEMA
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import RESULT_SCHEMA, MarginTask
 from hipslake.storage.folder import Storage

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.committing import newest_version
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
-from hipslake.errors import ConflictError
+from hipslake.catalog.partitions import PARTITION_SCHEMA
+from hipslake.errors import ConflictError, StepError
 from hipslake.specs.margin import margin_name
 from hipslake.sphere.tree import PixelTree
-from hipslake.steps.margin.request import margin_files
+from hipslake.steps.ingest.request import WriteReport, WriteRequest
+from hipslake.steps.margin.request import MARGIN_FILES, MarginRequest
 from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
 
 
@@ -78,3 +85,40 @@ def changed_margins(
         )
         for arcsec, change in changes.items()
     )
+
+
+FILES_SCHEMA = pa.schema([("margin", pa.string()), *PARTITION_SCHEMA])
+
+
+def margin_files(folder: RunFolder) -> pa.Table:
+    """Return the files of the margins that a run made, as `FILES_SCHEMA`; none if it is to make none.
+
+    Raises
+    ------
+    StepError
+        If the margin step has not run.
+    """
+    if not folder.run().spec.margin.arcsec:
+        return FILES_SCHEMA.empty_table()
+    if not folder.storage.is_file(MARGIN_FILES):
+        raise StepError(f"{folder.uri_of(MARGIN_FILES)} does not exist; run the margin step first")
+    return read_table(folder.storage, MARGIN_FILES)
+
+
+def missing_margins(base: CatalogMetadata, arcsec: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the distances at which a version has no margin."""
+    return tuple(each for each in arcsec if base.margin(each) is None)
+
+
+def bytes_to_read(request: MarginRequest) -> int:
+    """Return how many bytes of leaf files are read at most; who asks decides where the step runs."""
+    folder = request.folder
+    if request.arcsec:
+        base = newest_version(Storage.at(folder.run().catalog_uri))
+        return base.groups[0].bytes if base else 0
+    written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
+    primary = folder.run().spec.column_groups[0].name
+    if primary in written.group_bytes:
+        return written.group_bytes[primary]
+    files = read_table(folder.storage, RunFolder.PARTITIONS)
+    return pc.sum(files.filter(pc.equal(files["group"], primary))["bytes"]).as_py() or 0

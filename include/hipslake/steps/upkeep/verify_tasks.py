@@ -23,14 +23,8 @@ from hipslake.catalog.metadata import CatalogMetadata, Partition
 from hipslake.catalog.verification import LeafFindings, LeafRules, Verification, verify_partition
 from hipslake.engine.model import Counter, Engine
 from hipslake.steps.report import Phases
-from hipslake.steps.upkeep.verify import (
-    VerifyReport,
-    VerifyRequest,
-    conclude,
-    expected_totals,
-    problems_around,
-    subject,
-)
+from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
+from hipslake.steps.upkeep.verify import conclude, expected_totals, problems_around, subject
 from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
