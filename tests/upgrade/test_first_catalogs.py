@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 
 from tests.catalog.leftovers import missing, orphans

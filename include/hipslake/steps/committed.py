@@ -9,9 +9,9 @@ from typing import Literal
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.cube.store.committing import read_version
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json

@@ -1,7 +1,7 @@
 """The steps by name: their models, their work, their Spark job, and from which size on Spark does it.
 
-Everything is named by an import string ("module:attribute") that is resolved on use, so that importing the
-registry loads none of it. Operators, Spark jobs and the documentation read it.
+Everything is named by an import string ("module:attribute", below `hipslake.steps`) that is resolved on use,
+so that importing the registry loads none of it. Operators, Spark jobs and the documentation read it.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ class Step:
 
 
 def resolve(name: str) -> Any:
-    """Return what an import string ("module:attribute") names."""
+    """Return what an import string names: "module:attribute", the module below `hipslake.steps`."""
     module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(f"hipslake.steps.{module}"), attribute)
 
 
 def _step(
@@ -98,143 +98,121 @@ def _step(
     run: str,
     job: str = "",
     spark_above_bytes: int = 0,
+    size: str = "",
     *,
     report: str = "",
-    size: str = "",
     run_in_process: str = "",
 ) -> Step:
-    """Return a step by its family, what the names of its models begin with, and the function that runs it."""
+    """Return a step by its family, and what the names of its models begin with."""
     family, _, prefix = models.partition(":")
-    request, report = (
-        f"hipslake.steps.{family}.request:{each}"
-        for each in (f"{prefix}Request", f"{report or prefix}Report")
+    request, report = f"{prefix}Request", f"{report or prefix}Report"
+    models = f"{family}.request"
+    return Step(
+        name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, run_in_process
     )
-    return Step(name, request, report, run, job, spark_above_bytes, size, run_in_process)
 
 
 STEPS = {
     step.name: step
     for step in (
-        _step("resolve", "ingest:Resolve", "hipslake.steps.ingest.resolve:run"),
-        _step("inputs", "ingest:Inputs", "hipslake.steps.ingest.inputs:run"),
-        _step("histogram", "ingest:Histogram", "hipslake.steps.ingest.histogram:run", "histogram_catalog"),
-        _step("plan", "ingest:Plan", "hipslake.steps.ingest.plan:run"),
-        _step("write", "ingest:Write", "hipslake.steps.ingest.write:run", "write_partitions"),
-        _step("publish", "ingest:Publish", "hipslake.steps.ingest.publish:run"),
-        _step("append", "append:Append", "hipslake.steps.append.run:run", "append_increment", 128 * _MIB),
+        _step("resolve", "ingest:Resolve", "ingest.resolve:run"),
+        _step("inputs", "ingest:Inputs", "ingest.inputs:run"),
+        _step("histogram", "ingest:Histogram", "ingest.histogram:run", "histogram_catalog"),
+        _step("plan", "ingest:Plan", "ingest.plan:run"),
+        _step("write", "ingest:Write", "ingest.write:run", "write_partitions"),
+        _step("publish", "ingest:Publish", "ingest.publish:run"),
+        _step("append", "append:Append", "append.run:run", "append_increment", 128 * _MIB),
         _step(
             "margin",
             "margin:Margin",
-            "hipslake.steps.margin.run:run",
+            "margin.run:run",
             "build_margin",
             _GIB,
-            size="hipslake.steps.margin.margin_draft:bytes_to_read",
+            "margin.margin_draft:bytes_to_read",
         ),
         _step(
             "index",
             "index:BuildIndex",
-            "hipslake.steps.index.run:run",
+            "index.run:run",
             "build_index",
             256 * _MIB,
-            size="hipslake.steps.index.run:bytes_to_index",
+            "index.run:bytes_to_index",
         ),
         _step(
             "compact",
             "compact:Compact",
-            "hipslake.steps.compact.run:run",
+            "compact.run:run",
             "compact_catalog",
             256 * _MIB,
-            size="hipslake.steps.compact.run:bytes_to_compact",
+            "compact.run:bytes_to_compact",
         ),
         _step(
             "verify",
             "upkeep:Verify",
-            "hipslake.steps.upkeep.verify_tasks:run",
+            "upkeep.verify_tasks:run",
             "verify_catalog",
             4 * _GIB,
-            size="hipslake.steps.upkeep.verify:bytes_to_read",
-            run_in_process="hipslake.steps.upkeep.verify:run",
+            "upkeep.verify:bytes_to_read",
+            run_in_process="upkeep.verify:run",
         ),
-        _step("view", "upkeep:HatsView", "hipslake.steps.upkeep.hats_view:run"),
-        _step("repair", "upkeep:Repair", "hipslake.steps.upkeep.repair:run"),
-        _step("rollback", "upkeep:Rollback", "hipslake.steps.upkeep.rollback_catalog:run"),
-        _step("vacuum", "upkeep:Vacuum", "hipslake.steps.upkeep.vacuum_catalog:run"),
-        _step("vacuum_table", "upkeep:VacuumTable", "hipslake.steps.upkeep.vacuum_table:run"),
-        _step("resolve:crossmatch", "join:ResolveCrossmatch", "hipslake.steps.join.resolve_crossmatch:run"),
-        _step("resolve:equijoin", "join:ResolveEquijoin", "hipslake.steps.join.resolve_equijoin:run"),
+        _step("view", "upkeep:HatsView", "upkeep.hats_view:run"),
+        _step("repair", "upkeep:Repair", "upkeep.repair:run"),
+        _step("rollback", "upkeep:Rollback", "upkeep.rollback_catalog:run"),
+        _step("vacuum", "upkeep:Vacuum", "upkeep.vacuum_catalog:run"),
+        _step("vacuum_table", "upkeep:VacuumTable", "upkeep.vacuum_table:run"),
+        _step("resolve:crossmatch", "join:ResolveCrossmatch", "join.resolve_crossmatch:run"),
+        _step("resolve:equijoin", "join:ResolveEquijoin", "join.resolve_equijoin:run"),
+        _step("crossmatch", "join:Crossmatch", "join.run_crossmatch:run", "crossmatch_catalogs", 256 * _MIB),
+        _step("equijoin", "join:Equijoin", "join.run_equijoin:run", "equijoin_catalogs", 256 * _MIB),
+        _step("resolve:sink", "sink:ResolveSink", "sink.resolve_sink:run"),
+        _step("inputs:sink", "sink:SinkFiles", "sink.sink_files:run"),
         _step(
-            "crossmatch",
-            "join:Crossmatch",
-            "hipslake.steps.join.run_crossmatch:run",
-            "crossmatch_catalogs",
-            256 * _MIB,
-        ),
-        _step(
-            "equijoin",
-            "join:Equijoin",
-            "hipslake.steps.join.run_equijoin:run",
-            "equijoin_catalogs",
-            256 * _MIB,
-        ),
-        _step("resolve:sink", "sink:ResolveSink", "hipslake.steps.sink.resolve_sink:run"),
-        _step("inputs:sink", "sink:SinkFiles", "hipslake.steps.sink.sink_files:run"),
-        _step(
-            "sink",
-            "sink:Sink",
-            "hipslake.steps.sink.run:run",
-            "sink_iceberg",
-            256 * _MIB,
-            size="hipslake.steps.sink.sink_size:bytes_to_sink",
+            "sink", "sink:Sink", "sink.run:run", "sink_iceberg", 256 * _MIB, "sink.sink_size:bytes_to_sink"
         ),
         _step(
-            "resolve:compact_table",
-            "compact_table:ResolveCompaction",
-            "hipslake.steps.compact_table.resolve_compaction:run",
+            "resolve:compact_table", "compact_table:ResolveCompaction", "compact_table.resolve_compaction:run"
         ),
         _step(
             "compact_table",
             "compact_table:CompactTable",
-            "hipslake.steps.compact_table.run:run",
+            "compact_table.run:run",
             "compact_table",
             256 * _MIB,
-            size="hipslake.steps.compact_table.rewrite_plan:bytes_to_compact",
+            "compact_table.rewrite_plan:bytes_to_compact",
         ),
-        _step("resolve:cube", "cube:ResolveCube", "hipslake.steps.cube.resolve_cube:run"),
+        _step("resolve:cube", "cube:ResolveCube", "cube.resolve_cube:run"),
         _step(
             "build",
             "cube:BuildCube",
-            "hipslake.steps.cube.build_cube:run",
+            "cube.build_cube:run",
             "build_cube",
             256 * _MIB,
-            size="hipslake.steps.cube.build_cube:bytes_to_build",
+            "cube.build_cube:bytes_to_build",
         ),
-        _step("materialise", "cube:Materialise", "hipslake.steps.cube.materialise:run"),
+        _step("materialise", "cube:Materialise", "cube.materialise:run"),
         _step(
             "cube_query",
             "cube:CubeQuery",
-            "hipslake.steps.cube.query_cube:run",
+            "cube.query_cube:run",
             "query_cube",
             2 * _GIB,
-            size="hipslake.steps.cube.query_cube:bytes_to_read",
+            "cube.query_cube:bytes_to_read",
         ),
         _step(
-            "cube_remove_partitions",
-            "cube:RemovePartitions",
-            "hipslake.steps.cube.cube_removal:remove",
-            report="Removal",
+            "cube_remove_partitions", "cube:RemovePartitions", "cube.cube_removal:remove", report="Removal"
         ),
-        _step("cube_delete", "cube:DeleteCube", "hipslake.steps.cube.cube_removal:delete", report="Removal"),
-        _step("cube_copy", "cube:CopyCube", "hipslake.steps.cube.cube_copy:run"),
-        _step("cube_cleanup", "cube:CleanUpCube", "hipslake.steps.cube.cube_upkeep:clean_up"),
-        _step("cube_stats", "cube:CubeStats", "hipslake.steps.cube.cube_upkeep:weigh"),
+        _step("cube_delete", "cube:DeleteCube", "cube.cube_removal:delete", report="Removal"),
+        _step("cube_copy", "cube:CopyCube", "cube.cube_copy:run"),
+        _step("cube_cleanup", "cube:CleanUpCube", "cube.cube_upkeep:clean_up"),
+        _step("cube_stats", "cube:CubeStats", "cube.cube_upkeep:weigh"),
         _step(
             "export",
             "export:Export",
-            "hipslake.steps.export.run:run",
+            "export.run:run",
             "export_catalog",
             2 * _GIB,
-            size="hipslake.steps.export.run:bytes_to_export",
-            run_in_process="hipslake.steps.export.run:run_in_process",
+            "export.run:bytes_to_export",
+            run_in_process="export.run:run_in_process",
         ),
     )
 }

@@ -14,7 +14,7 @@ from hipslake_airflow.operators.window import wait_of, window_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hipslake.specs.margin import MarginSpec
+    from hipslake.specs.margin_spec import MarginSpec
 
 INDEX_IN_SPARK = 128 << 20  # bytes; a night of fewer is indexed before Spark has started
 

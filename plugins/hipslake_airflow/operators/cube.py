@@ -15,7 +15,7 @@ from hipslake_airflow.operators.spark_step import SparkFormOperator, SparkStepOp
 from hipslake_airflow.operators.step import FirstStepOperator, ResolveOperator, StepOperator
 
 if TYPE_CHECKING:
-    from hipslake.specs.cube import CubeSpec
+    from hipslake.specs.cube_spec import CubeSpec
     from hipslake.steps.cube.frozen_cube import FrozenCube
 
 CUBES = "cubes"

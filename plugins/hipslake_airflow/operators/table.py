@@ -18,7 +18,7 @@ from hipslake_airflow.operators.step import ResolveOperator, SpecOperator, StepO
 from hipslake_airflow.operators.window import wait_of, window_of
 
 if TYPE_CHECKING:
-    from hipslake.specs.table import TableSpec
+    from hipslake.specs.table_spec import TableSpec
     from hipslake.steps.sink.request import FrozenSink
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import AwareDatetime
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import RunFolder
 

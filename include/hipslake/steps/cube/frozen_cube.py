@@ -8,7 +8,7 @@ from hipslake.cube.store.assembly import Assembly, BuildMode
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.specs.base import Frozen
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.storage.folder import Storage
 
 

@@ -17,9 +17,9 @@ from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.partition_tasks import TASKS_PER_CORE, shares_of_weight
 from hipslake.cube.store.results import WRITTEN, ResultTasks, check_group_folders, file_schema, sizes_of_reads
 from hipslake.engine.model import Engine
-from hipslake.exports.folder import NewFolder
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import check_format
+from hipslake.exports.export_folder import NewFolder
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import check_format
 from hipslake.steps.cube.request import CubeQueryReport, CubeQueryRequest, PartitionFates
 from hipslake.steps.export.outputs import refuse_published
 from hipslake.steps.report import Phases
@@ -185,9 +185,9 @@ def folder_of(request: CubeQueryRequest) -> NewFolder:
     return NewFolder(request.output_uri, request.run_uri)
 
 
-def origin_of(request: CubeQueryRequest, cube: Cube) -> Origin:
+def origin_of(request: CubeQueryRequest, cube: Cube) -> Provenance:
     """Return what the files say of where they are from."""
-    return Origin(
+    return Provenance(
         catalog=cube.metadata.cube,
         version=cube.version,
         description="outcome of a query of a cube",

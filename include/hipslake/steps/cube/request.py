@@ -13,7 +13,7 @@ from hipslake.cube.store.upkeep import DatasetStats
 from hipslake.errors import SpecError
 from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.cube.cube_place import changed_root, cube_root
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.export.outputs import output_uri

@@ -20,7 +20,7 @@ from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.predicates.condition_text import check_conditions
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest

@@ -18,7 +18,7 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Counter, Engine
-from hipslake.exports.writing import Exported
+from hipslake.exports.writers import Exported
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
 from hipslake.steps.export.outputs import refuse_published

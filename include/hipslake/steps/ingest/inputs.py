@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.sources.table_formats import check_plain_files
-from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases

@@ -7,8 +7,7 @@ from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
-from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.sphere.regions import parse_region
 from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse

@@ -13,11 +13,11 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
-from hipslake.sources.model import SourceFile
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
-from hipslake.specs.join import JoinSpec, SideSpec
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.join_specs import JoinSpec, SideSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest

@@ -13,8 +13,8 @@ from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import ConflictError, StepError
-from hipslake.specs.margin import margin_name
-from hipslake.sphere.tree import PixelTree
+from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.margin.request import MARGIN_FILES, MarginRequest
 from hipslake.steps.run import FrozenRun, RunFolder

@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.engine.model import MAX_BLOCK_BYTES
-from hipslake.specs.margin import Distances
+from hipslake.specs.margin_spec import Distances
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES
 from hipslake.steps.report import CatalogReport, Request
 

@@ -11,8 +11,8 @@ from pydantic import AwareDatetime, Field
 from hipslake.catalog.checks.findings import Problem
 from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
-from hipslake.specs.table import IcebergSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import IcebergSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.report import CatalogReport, Report, Request
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds

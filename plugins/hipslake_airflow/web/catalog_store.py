@@ -1,0 +1,216 @@
+"""The catalogs of a warehouse, opened for the page; what is slow to read is kept."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from hipslake.catalog.comparing import VersionDiff, compare, moved
+from hipslake.catalog.footprint import footprint, increment_footprint
+from hipslake.catalog.history import VersionSummary, summarize
+from hipslake.catalog.metadata import CatalogMetadata, Increment
+from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
+from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.sky_cells import Cells, Footprint, gather
+from hipslake.steps.run import CATALOGS, catalog_uri
+from hipslake.storage.folder import Storage
+from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
+from pydantic_core import to_json
+
+from hipslake_airflow.web.cache import SizedCache
+
+CACHE_BYTES = 384 << 20
+TILE_CELLS = 4096
+_PARSED = 6  # bytes that a parsed metadata.json takes, for each that it is long
+_OF_INCREMENT = 6 << 10  # bytes that one takes, with a few source files
+
+LayerKind = Literal["group", "margin", "increment", "added", "removed"]
+
+
+class Layer(NamedTuple):
+    """What a map shows: a column group, a margin, an increment, or what came or went since a version."""
+
+    kind: LayerKind
+    name: str  # of the group or margin, or the ordinal of the increment
+    since: int | None = None
+
+
+class Stand(NamedTuple):
+    """A version of a catalog that stands on disk."""
+
+    uri: str
+    version: int
+    stamp: str  # who deletes a catalog and makes it anew begins at version 1 again
+
+
+class CatalogStore:
+    """The catalogs of a warehouse.
+
+    Parameters
+    ----------
+    warehouse : str
+        Path or URI.
+    """
+
+    def __init__(self, warehouse: str) -> None:
+        self.warehouse = warehouse
+        self._cache = SizedCache(CACHE_BYTES)
+
+    def names(self) -> list[str]:
+        """Names of all folders in which catalogs lie."""
+        entries = Storage.at(self.warehouse).list(CATALOGS)
+        return [entry.path.rpartition("/")[2] for entry in entries if entry.is_dir]
+
+    def uri(self, name: str) -> str:
+        """The root of a catalog."""
+        return catalog_uri(self.warehouse, name)
+
+    def numbers(self, name: str) -> list[int]:
+        """Numbers of the versions that can be read, newest first."""
+        storage = Storage.at(self.uri(name))
+        numbers = []
+        for entry in storage.list(VERSIONS):
+            number = version_number(entry.path)
+            if number is None:
+                continue
+            if entry.size <= TOMBSTONE_BYTES and is_tombstone(storage.read(entry.path), entry.path):
+                continue
+            numbers.append(number)
+        return sorted(numbers, reverse=True)
+
+    def newest(self, name: str) -> int:
+        """Number of the newest version; `CatalogNotFoundError` where there is none."""
+        entries = Storage.at(self.uri(name)).list(VERSIONS)
+        numbers = [number for entry in entries if (number := version_number(entry.path)) is not None]
+        if not numbers:
+            raise CatalogNotFoundError(f"{self.uri(name)}: no version of a catalog is published here")
+        return max(numbers)
+
+    def metadata(self, name: str, version: int | None = None) -> CatalogMetadata:
+        """The metadata of a version, by default of the newest."""
+        stand = self._stand(name, version)
+        path = version_path(stand.version)
+
+        def read() -> tuple[CatalogMetadata, int]:
+            data = Storage.at(stand.uri).read(path)
+            if is_tombstone(data, path):
+                raise _no_version(name, stand.version, "was vacuumed")
+            return CatalogMetadata.from_json(data, where=f"{stand.uri}/{path}"), len(data)
+
+        return self._cache.get(("metadata", stand), read, lambda value: _PARSED * value[1])[0]
+
+    def increments(self, name: str, version: int | None = None) -> tuple[Increment, ...]:
+        """All increments of a version, ascending by ordinal."""
+        stand = self._stand(name, version)
+
+        def read() -> tuple[Increment, ...]:
+            return self.metadata(name, stand.version).all_increments(Storage.at(stand.uri))
+
+        return self._cache.get(("increments", stand), read, lambda found: _OF_INCREMENT * len(found))
+
+    def history(self, name: str, before: int | None, most: int) -> list[VersionSummary]:
+        """What the newest versions brought, newest first; those before a version, if one is given."""
+        numbers = [number for number in self.numbers(name) if before is None or number < before]
+        return [self._summary(name, number) for number in numbers[:most]]
+
+    def diff(self, name: str, old: int, new: int) -> VersionDiff:
+        """How a version differs from another."""
+        stands = self._stand(name, old), self._stand(name, new)
+        storage = Storage.at(self.uri(name))
+
+        def make() -> VersionDiff:
+            return compare(storage, self.metadata(name, old), self.metadata(name, new))
+
+        return self._cache.get(("diff", *stands), make, lambda value: len(value.model_dump_json()))
+
+    def cells(self, name: str, version: int, layer: Layer, pixel: Pixel | None = None) -> bytes:
+        """The cells of a layer, as JSON: columns, and the sums of all of it.
+
+        Parameters
+        ----------
+        name, version, layer
+        pixel : Pixel, optional
+            Only what lies in it, in finer cells.
+        """
+        stand = self._stand(name, version)
+
+        def make() -> bytes:
+            leaves = self.footprint(name, version, layer)
+            if pixel is None:
+                return _cells_json(gather(leaves))
+            return _cells_json(gather(leaves.inside(pixel), TILE_CELLS))
+
+        return self._cache.get(("cells", stand, layer, pixel), make, len)
+
+    def footprint(self, name: str, version: int, layer: Layer) -> Footprint:
+        """The files of a layer along the curve."""
+        stand = self._stand(name, version)
+        return self._cache.get(
+            ("footprint", stand, layer),
+            lambda: self._read_footprint(name, version, layer),
+            lambda leaves: sum(column.nbytes for column in leaves),
+        )
+
+    def _read_footprint(self, name: str, version: int, layer: Layer) -> Footprint:
+        storage, metadata = Storage.at(self.uri(name)), self.metadata(name, version)
+        if layer.kind in ("added", "removed"):
+            if layer.since is None:
+                raise _no_layer(name, version, layer)
+            if layer.name not in {group.name for group in metadata.groups}:
+                raise _no_layer(name, version, layer)
+            both = moved(storage, self.metadata(name, layer.since), metadata, layer.name)
+            return both.added if layer.kind == "added" else both.removed
+        if layer.kind == "increment":
+            for increment in self.increments(name, version):
+                if str(increment.ordinal) == layer.name:
+                    return increment_footprint(storage, increment)
+        else:
+            for files in metadata.margins if layer.kind == "margin" else metadata.groups:
+                if files.name == layer.name:
+                    return footprint(storage, files)
+        raise _no_layer(name, version, layer)
+
+    def _summary(self, name: str, version: int) -> VersionSummary:
+        stand = self._stand(name, version)
+
+        def make() -> VersionSummary:
+            metadata = self.metadata(name, version)
+            parent = None
+            if metadata.parent is not None:
+                try:
+                    parent = self.metadata(name, metadata.parent)
+                except VersionNotFoundError:  # vacuumed
+                    parent = None
+            return summarize(Storage.at(stand.uri), metadata, parent)
+
+        return self._cache.get(("summary", stand), make, lambda value: len(value.model_dump_json()))
+
+    def _stand(self, name: str, version: int | None) -> Stand:
+        number = self.newest(name) if version is None else version
+        try:
+            entry = Storage.at(self.uri(name)).entry(version_path(number))
+        except FileNotFoundError:
+            raise _no_version(name, number, "does not exist") from None
+        return Stand(self.uri(name), number, entry.stamp)
+
+
+def _cells_json(cells: Cells) -> bytes:
+    return to_json(
+        {
+            "totals": {
+                "partitions": int(cells.partitions.sum()),
+                "files": int(cells.files.sum()),
+                "rows": int(cells.rows.sum()),
+                "bytes": int(cells.bytes.sum()),
+            },
+            **{name: column.tolist() for name, column in cells._asdict().items() if name != "filled"},
+            "filled": cells.filled.round(6).tolist(),
+        }
+    )
+
+
+def _no_version(name: str, version: int, what: str) -> VersionNotFoundError:
+    return VersionNotFoundError(f"catalog {name}: version {version} {what}; choose another")
+
+
+def _no_layer(name: str, version: int, layer: Layer) -> VersionNotFoundError:
+    return VersionNotFoundError(f"catalog {name}, version {version}: there is no {layer.kind} {layer.name!r}")
