@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from hipslake_airflow.operators.cube import (
     ResolveCubeOperator,
 )
 from hipslake_airflow.operators.run_folder import MATERIALISED
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.table_assets import assets_of_table
 
 SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are read before Spark has started
@@ -55,17 +54,14 @@ def cube_dag(
     schedule : object, optional
         By default none.
     """
-    with DAG(
+    with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
         doc_md=document,
         schedule=schedule,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
         params=params,
         tags=["hipslake", "cube", pipeline.removeprefix("cube_")],
-        default_args=RETRIES,
     ) as dag:
         resolve = ResolveCubeOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]  # type: ignore[index]

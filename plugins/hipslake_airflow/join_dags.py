@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, chain
@@ -17,7 +16,7 @@ from hipslake_airflow.operators.catalog import (
     derived_from,
 )
 from hipslake_airflow.operators.join import JoinOperator, ResolveJoinOperator
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 
 
@@ -47,17 +46,14 @@ def join_dag(
         The operators of the kind of join.
     """
     kind = pipeline.removeprefix("catalog_")
-    with DAG(
+    with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
         doc_md=document,
         schedule=schedule_of(spec.schedule, map(catalog_asset, spec.follows)),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
         params=params,
         tags=["hipslake", "catalog", kind],
-        default_args=RETRIES,
     ) as dag:
         first = resolve(task_id="resolve", spec_file=str(path))
         run_uri = first.output["run_uri"]  # type: ignore[index]
