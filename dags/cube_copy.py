@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import COPY_DOCUMENT
 from hipslake_airflow.operators.cube import CopyCubeOperator
-from hipslake_airflow.params.cube_upkeep import copy_params
+from hipslake_airflow.params.cube import copy_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CUBE_SPECS
 

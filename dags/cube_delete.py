@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import DELETE_DOCUMENT
 from hipslake_airflow.operators.cube import DeleteCubeOperator
-from hipslake_airflow.params.cube_upkeep import delete_params
+from hipslake_airflow.params.cube import delete_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CUBE_SPECS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import QUERY_DOCUMENT
 from hipslake_airflow.operators.cube import QueryCubeOperator
-from hipslake_airflow.params.cube_query import query_params
+from hipslake_airflow.params.cube import query_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CUBE_SPECS
 

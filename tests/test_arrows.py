@@ -91,6 +91,10 @@ def test_spark_jobs_import_the_library_only() -> None:
     assert offenders((PROJECT / "spark_jobs").glob("*.py"), "airflow", "hipslake_airflow") == []
 
 
+def test_requests_and_reports_import_neither_numpy_nor_pyarrow() -> None:
+    assert offenders((LIBRARY / "steps").glob("*/request.py"), "numpy", "pyarrow") == []
+
+
 @pytest.mark.parametrize("package", PURE)
 def test_pure_packages_do_no_io(package: str) -> None:
     assert offenders((LIBRARY / package).rglob("*.py"), *IO) == []

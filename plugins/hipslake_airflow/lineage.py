@@ -22,7 +22,7 @@ from openlineage.client.facet_v2 import (
 )
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import ColumnType, Committed, Origin
+    from hipslake.steps.committed import ColumnType, CommittedVersion, Origin
     from hipslake.steps.report import Report
 
 
@@ -79,7 +79,7 @@ def _input(origin: Origin, rows: int | None) -> InputDataset:
     return InputDataset(namespace, name, {"inputStatistics": statistics}, facets=facets)
 
 
-def _output(committed: Committed, report: Report) -> OutputDataset:
+def _output(committed: CommittedVersion, report: Report) -> OutputDataset:
     namespace, name = name_of(committed.uri)
     facets: dict[str, DatasetFacet] = {
         "schema": _schema(committed.columns),

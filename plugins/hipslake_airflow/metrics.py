@@ -13,7 +13,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import Committed
+    from hipslake.steps.committed import CommittedVersion
     from hipslake.steps.report import Report
 
 STEP = "hipslake.step"
@@ -49,7 +49,7 @@ def send_step(report: Report, dag_id: str) -> None:
     stats.timing(stat, timedelta(seconds=sum(report.seconds.values())), tags=tags)
 
 
-def send_committed(committed: Committed) -> None:
+def send_committed(committed: CommittedVersion) -> None:
     """Send what the version holds that a step has committed."""
     for name in HELD:
         value = getattr(committed, name)

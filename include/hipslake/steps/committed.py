@@ -28,7 +28,7 @@ class ColumnType(Frozen):
     type: str
 
 
-class Committed(Frozen):
+class CommittedVersion(Frozen):
     """A version that a step has committed, and what it holds."""
 
     kind: Literal["catalog", "table", "cube"]
@@ -52,11 +52,11 @@ class Origin(Frozen):
     files: int | None = None
 
 
-def catalog_version(uri: str, version: int) -> Committed:
+def catalog_version(uri: str, version: int) -> CommittedVersion:
     """Return what a version of a catalog holds."""
     storage = Storage.at(uri)
     metadata = CatalogMetadata.from_json(VersionLog(storage).read(version), where=storage.uri())
-    return Committed(
+    return CommittedVersion(
         kind="catalog",
         name=metadata.catalog,
         uri=storage.uri(),
@@ -69,11 +69,11 @@ def catalog_version(uri: str, version: int) -> Committed:
     )
 
 
-def cube_version(uri: str, version: int) -> Committed:
+def cube_version(uri: str, version: int) -> CommittedVersion:
     """Return what a version of a cube holds."""
     storage = Storage.at(uri)
     metadata = read_version(storage, version)
-    return Committed(
+    return CommittedVersion(
         kind="cube",
         name=metadata.cube,
         uri=storage.uri(),
@@ -86,7 +86,7 @@ def cube_version(uri: str, version: int) -> Committed:
     )
 
 
-def table_version(spec: IcebergSpec, warehouse: str, name: str) -> Committed | None:
+def table_version(spec: IcebergSpec, warehouse: str, name: str) -> CommittedVersion | None:
     """Return what the newest snapshot of a table holds, by its summary; None if there is none."""
     from hipslake.tables.catalogs import open_catalog, open_table, reaching
 
@@ -96,7 +96,7 @@ def table_version(spec: IcebergSpec, warehouse: str, name: str) -> Committed | N
     if snapshot is None:
         return None
     summary = snapshot.summary.additional_properties if snapshot.summary else {}
-    return Committed(
+    return CommittedVersion(
         kind="table",
         name=name,
         uri=table.location(),

@@ -20,7 +20,7 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import Committed, Origin
+    from hipslake.steps.committed import CommittedVersion, Origin
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Report(Frozen):
         short = {name: value for name, value in values.items() if isinstance(value, str | int | float | None)}
         return {**short, "seconds": round(sum(self.seconds.values()), 2)}
 
-    def committed(self, run_uri: str) -> Committed | None:
+    def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the version that the step has committed, None if it has committed none.
 
         Parameters
@@ -148,7 +148,7 @@ class CatalogReport(Report):
     version: int | None = None  # that was committed; None: none was
     parent: int | None = None
 
-    def committed(self, run_uri: str) -> Committed | None:
+    def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the version that was committed."""
         from hipslake.steps.committed import catalog_version
 

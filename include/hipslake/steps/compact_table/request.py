@@ -12,7 +12,7 @@ from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import RunFolder
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import Committed
+    from hipslake.steps.committed import CommittedVersion
 
 PICTURE = "compact_table/boxes.png"
 """In the run folder: the bounds of files before and after, on the first two columns."""
@@ -116,7 +116,7 @@ class CompactTableReport(Report):
     checksum: str = ""  # of the rows, as a multiset
     text: str = ""
 
-    def committed(self, run_uri: str) -> Committed | None:
+    def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the new snapshot of an Iceberg table; a folder of files has no versions."""
         from hipslake.steps.committed import table_version
 

@@ -25,7 +25,7 @@ from hipslake.storage.addresses import is_below
 from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import Committed, Origin
+    from hipslake.steps.committed import CommittedVersion, Origin
 
 
 class CubeRequest(Request):
@@ -54,7 +54,7 @@ class CubeReport(Report):
     rows_of_cube: int = 0  # cells of the seed, in that version
     text: str = ""
 
-    def committed(self, run_uri: str) -> Committed | None:
+    def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the version of the cube that was committed."""
         from hipslake.steps.committed import cube_version
 

@@ -22,7 +22,7 @@ from hipslake.steps.run import RunFolder, Window
 from hipslake.tables.order import CatalogRows, SinkOrder
 
 if TYPE_CHECKING:
-    from hipslake.steps.committed import Committed, Origin
+    from hipslake.steps.committed import CommittedVersion, Origin
 
 ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
@@ -196,7 +196,7 @@ class SinkReport(Report):
     swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
     text: str = ""  # in words: the plans, and what was refused
 
-    def committed(self, run_uri: str) -> Committed | None:
+    def committed(self, run_uri: str) -> CommittedVersion | None:
         """Return the newest snapshot of the table, if the run has sunk anything."""
         from hipslake.steps.committed import table_version
 
