@@ -1,4 +1,4 @@
-"""First steps: what every one of them is told, and what starting a run takes."""
+"""First steps of runs: the write id, the owner, the free space, and the leftovers of dead runs."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Step:
     job : str
         Name of the entry point in `spark_jobs/`; "": the step needs no Spark.
     spark_above_bytes : int
-        From how many bytes on Spark does the work, unless the operator is told otherwise; 0: always.
+        From how many bytes on Spark does the work, unless the operator is given another size; 0: always.
     size : str
         Import string of the function that finds how many bytes a request has to handle; "": those of the
         run's source files.

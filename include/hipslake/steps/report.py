@@ -29,7 +29,7 @@ _BUGS = (TypeError, AttributeError, NameError, ImportError)
 
 
 class Request(Frozen):
-    """What a step is told: the run it belongs to, and the step's own knobs."""
+    """The input of a step: the run that it belongs to, and the parameters of the step itself."""
 
     step: ClassVar[str]
     outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
@@ -229,12 +229,12 @@ def is_finished(request: Request) -> bool:
     if not request.reusable or not storage.is_file(path):
         return False
     try:
-        told = plain_json(storage.read(path))
+        report = plain_json(storage.read(path))
     except ValueError:
         return False
-    if not (isinstance(told, dict) and told.get("ok") and told.get("complete", True)):
+    if not (isinstance(report, dict) and report.get("ok") and report.get("complete", True)):
         return False
-    if told.get("fingerprint") != request.fingerprint():
+    if report.get("fingerprint") != request.fingerprint():
         return False
     return all(storage.is_file(output) for output in request.outputs)
 
@@ -315,7 +315,7 @@ def execute_step(
         report = report.model_copy(update={"fingerprint": request.fingerprint()})
     except Exception as error:
         log.exception("Step %s failed.", request_type.step)
-        with suppress(Exception):  # what went wrong first is what is told
+        with suppress(Exception):  # the first error is the one to report
             if request is not None and is_finished(request):
                 return 1
         report = Report(step=request_type.step, ok=False, error=failure_of(error))

@@ -73,10 +73,10 @@ class RetentionReport(Report):
                 **place,
             }
         )
-        return report.model_copy(update={"text": _told(report)})
+        return report.model_copy(update={"text": _text(report)})
 
 
-def _told(report: RetentionReport) -> str:
+def _text(report: RetentionReport) -> str:
     """The report in words."""
     numbers = {name: ", ".join(map(str, getattr(report, name))) or "none" for name in ("vacuumed", "kept")}
     lines = [
