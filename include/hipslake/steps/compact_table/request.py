@@ -120,7 +120,9 @@ class CompactTableReport(Report):
         """Return the new snapshot of an Iceberg table; a folder of files has no versions."""
         from hipslake.steps.committed import table_version
 
+        if not self.version or self.dry_run:
+            return None
         frozen = RunFolder(run_uri).read(RunFolder.RUN, FrozenCompaction)
-        if not self.version or self.dry_run or frozen.spec.table is None:
+        if frozen.spec.table is None:
             return None
         return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
