@@ -103,10 +103,15 @@ def _step(
     report: str = "",
     run_in_process: str = "",
 ) -> Step:
-    """Return a step by its family, and what the names of its models begin with."""
+    """Return a step by its family, and what the names of its models begin with.
+
+    `size` may be the name alone of a function in the module of `run`.
+    """
     family, _, prefix = models.partition(":")
     request, report = f"{prefix}Request", f"{report or prefix}Report"
     models = f"{family}.request"
+    if size and ":" not in size:
+        size = f"{run.partition(':')[0]}:{size}"
     return Step(
         name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, run_in_process
     )
@@ -130,21 +135,9 @@ STEPS = {
             _GIB,
             "margin.margin_draft:bytes_to_read",
         ),
+        _step("index", "index:BuildIndex", "index.run:run", "build_index", 256 * _MIB, "bytes_to_index"),
         _step(
-            "index",
-            "index:BuildIndex",
-            "index.run:run",
-            "build_index",
-            256 * _MIB,
-            "index.run:bytes_to_index",
-        ),
-        _step(
-            "compact",
-            "compact:Compact",
-            "compact.run:run",
-            "compact_catalog",
-            256 * _MIB,
-            "compact.run:bytes_to_compact",
+            "compact", "compact:Compact", "compact.run:run", "compact_catalog", 256 * _MIB, "bytes_to_compact"
         ),
         _step(
             "verify",
@@ -181,23 +174,9 @@ STEPS = {
             "compact_table.rewrite_plan:bytes_to_compact",
         ),
         _step("resolve:cube", "cube:ResolveCube", "cube.resolve_cube:run"),
-        _step(
-            "build",
-            "cube:BuildCube",
-            "cube.build_cube:run",
-            "build_cube",
-            256 * _MIB,
-            "cube.build_cube:bytes_to_build",
-        ),
+        _step("build", "cube:BuildCube", "cube.build_cube:run", "build_cube", 256 * _MIB, "bytes_to_build"),
         _step("materialise", "cube:Materialise", "cube.materialise:run"),
-        _step(
-            "cube_query",
-            "cube:CubeQuery",
-            "cube.query_cube:run",
-            "query_cube",
-            2 * _GIB,
-            "cube.query_cube:bytes_to_read",
-        ),
+        _step("cube_query", "cube:CubeQuery", "cube.query_cube:run", "query_cube", 2 * _GIB, "bytes_to_read"),
         _step(
             "cube_remove_partitions", "cube:RemovePartitions", "cube.cube_removal:remove", report="Removal"
         ),
@@ -211,7 +190,7 @@ STEPS = {
             "export.run:run",
             "export_catalog",
             2 * _GIB,
-            "export.run:bytes_to_export",
+            "bytes_to_export",
             run_in_process="export.run:run_in_process",
         ),
     )
