@@ -61,7 +61,8 @@ from hipslake.steps.ingest.request import (
     WriteReport,
     WriteRequest,
 )
-from hipslake.steps.join import resolve_crossmatch, run_crossmatch
+from hipslake.steps.join import resolve_crossmatch
+from hipslake.steps.join import run as join_run
 from hipslake.steps.join.request import (
     CrossmatchReport,
     CrossmatchRequest,
@@ -275,7 +276,7 @@ class Chain:
     def _match(self) -> None:
         models = ResolveCrossmatchRequest, ResolveCrossmatchReport
         run = self._resolved("catalog_crossmatch", "joins/stars_x_bright", resolve_crossmatch.run, *models)
-        self._on_engine(run_crossmatch, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
+        self._on_engine(join_run, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
         self._publish(run)
 
     def _align(self) -> None:

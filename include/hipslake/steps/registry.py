@@ -133,7 +133,7 @@ STEPS = {
             "margin.run:run",
             "build_margin",
             _GIB,
-            "margin.margin_draft:bytes_to_read",
+            "bytes_to_read",
         ),
         _step("index", "index:BuildIndex", "index.run:run", "build_index", 256 * _MIB, "bytes_to_index"),
         _step(
@@ -155,8 +155,8 @@ STEPS = {
         _step("vacuum_table", "upkeep:VacuumTable", "upkeep.vacuum_table:run"),
         _step("resolve:crossmatch", "join:ResolveCrossmatch", "join.resolve_crossmatch:run"),
         _step("resolve:equijoin", "join:ResolveEquijoin", "join.resolve_equijoin:run"),
-        _step("crossmatch", "join:Crossmatch", "join.run_crossmatch:run", "crossmatch_catalogs", 256 * _MIB),
-        _step("equijoin", "join:Equijoin", "join.run_equijoin:run", "equijoin_catalogs", 256 * _MIB),
+        _step("crossmatch", "join:Crossmatch", "join.run:run", "crossmatch_catalogs", 256 * _MIB),
+        _step("equijoin", "join:Equijoin", "join.run:run", "equijoin_catalogs", 256 * _MIB),
         _step("resolve:sink", "sink:ResolveSink", "sink.resolve_sink:run"),
         _step("inputs:sink", "sink:SinkFiles", "sink.sink_files:run"),
         _step(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.steps.join import run_equijoin as joining
+from hipslake.steps.join import run as joining
 from hipslake.steps.join.request import EquijoinReport, EquijoinRequest
 from hipslake.steps.report import perform
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from hipslake import __version__
 from hipslake.cube.store.assembling import is_aligned
 from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
 from hipslake.cube.store.catalog_rows import CatalogRows
@@ -19,6 +18,7 @@ from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec

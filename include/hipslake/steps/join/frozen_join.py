@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
@@ -25,7 +25,7 @@ class FrozenCrossmatch(Frozen):
 
     def open(self) -> Crossmatch:
         """Open both catalogs."""
-        sides = [Catalog.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
         return Crossmatch.of(
             left,
@@ -49,7 +49,7 @@ class FrozenEquijoin(Frozen):
 
     def open(self) -> Equijoin | TimeSeries:
         """Open both catalogs."""
-        sides = [Catalog.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 
@@ -69,7 +69,7 @@ def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
 
 
 def join_of(
-    spec: EquijoinSpec, left: Catalog, right: Catalog, left_columns: tuple[str, ...] | None
+    spec: EquijoinSpec, left: CatalogReader, right: CatalogReader, left_columns: tuple[str, ...] | None
 ) -> Equijoin | TimeSeries:
     """Return the join that a spec asks for; errors as of `Equijoin.of` and `TimeSeries.of`."""
     sides = ((left.storage, left.metadata), (right.storage, right.metadata))
