@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipslake import __version__
+from hipslake.library_version import __version__
 from hipslake.specs.yaml_file import load_compaction_spec
 from hipslake.steps.compact_table.request import (
     FrozenCompaction,
