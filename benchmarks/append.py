@@ -64,12 +64,13 @@ def land(place: Path, night: int, table: pa.Table) -> None:
 def start(place: Path, night: int) -> str:
     """Resolve the run of a night and freeze its files; the URI of its folder."""
     from hipslake.steps.ingest import inputs, resolve
+    from hipslake.steps.ingest.request import InputsReport, InputsRequest, ResolveReport, ResolveRequest
     from hipslake.steps.report import perform
     from hipslake.steps.run import Window, run_uri
 
     at = FIRST + timedelta(days=night)
     warehouse, dag = str(place / "warehouse"), "catalog_ingest__stars"
-    request = resolve.ResolveRequest(
+    request = ResolveRequest(
         run_uri=run_uri(warehouse, dag, f"night-{night}"),
         dag_id=dag,
         run_id=f"night-{night}",
@@ -77,8 +78,8 @@ def start(place: Path, night: int) -> str:
         spec_file=str(place / "stars.yaml"),
         window=Window(start=at, end=at + timedelta(days=1), origin="data_interval"),
     )
-    perform(resolve.run, request, resolve.ResolveReport)
-    perform(inputs.run, inputs.InputsRequest(run_uri=request.run_uri), inputs.InputsReport)
+    perform(resolve.run, request, ResolveReport)
+    perform(inputs.run, InputsRequest(run_uri=request.run_uri), InputsReport)
     return request.run_uri
 
 
@@ -88,7 +89,7 @@ def append(run_uri: str) -> dict[str, float]:
     from hipslake.steps.append import run as append_run
     from hipslake.steps.append.request import AppendReport, AppendRequest
     from hipslake.steps.ingest import histogram
-    from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+    from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
     from hipslake.steps.report import perform
 
     engine = ThisProcess()

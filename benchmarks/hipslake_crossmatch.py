@@ -20,9 +20,17 @@ import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import publish
-from hipslake.steps.join import crossmatch_request, resolve_crossmatch
+from hipslake.steps.ingest.request import PublishReport, PublishRequest
+from hipslake.steps.join import resolve_crossmatch
+from hipslake.steps.join.request import (
+    CrossmatchReport,
+    CrossmatchRequest,
+    ResolveCrossmatchReport,
+    ResolveCrossmatchRequest,
+)
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import hats_view, verify
+from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
 
 from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
@@ -45,7 +53,7 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
     spec_file.write_text(SPEC.format(name=NAME, radius=radius, level=level, row_group_rows=ROW_GROUP_ROWS))
     run = run_uri(str(warehouse), f"catalog_crossmatch__{NAME}", f"benchmark-{secrets.token_hex(4)}")
     steps = Ingest(run, output)
-    resolving = resolve_crossmatch.ResolveCrossmatchRequest(
+    resolving = ResolveCrossmatchRequest(
         run_uri=run,
         dag_id=f"catalog_crossmatch__{NAME}",
         run_id="benchmark",
@@ -53,16 +61,15 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
         spec_file=str(spec_file),
         force=True,
     )
-    steps.here(resolve_crossmatch.run, resolving, resolve_crossmatch.ResolveCrossmatchReport)
+    steps.here(resolve_crossmatch.run, resolving, ResolveCrossmatchReport)
     steps.in_spark(
         "crossmatch_catalogs",
-        crossmatch_request.CrossmatchRequest(run_uri=run),
-        crossmatch_request.CrossmatchReport,
+        CrossmatchRequest(run_uri=run),
+        CrossmatchReport,
     )
-    verifying = verify.VerifyRequest(run_uri=run)
-    steps.here(lambda asked: verify.run(asked, ThisProcess()), verifying, verify.VerifyReport)
-    steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
-    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
+    steps.here(lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=run), VerifyReport)
+    steps.here(publish.run, PublishRequest(run_uri=run), PublishReport)
+    steps.here(hats_view.run, HatsViewRequest(run_uri=run), HatsViewReport)
     frozen = RunFolder(run).run()
     up = {
         step: sum(seconds for phase, seconds in report.seconds.items() if phase not in SESSION_PHASES)

@@ -18,7 +18,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.steps.cube import query_cube
-from hipslake.steps.cube.query_request import CubeQueryRequest
+from hipslake.steps.cube.request import CubeQueryRequest
 from hipslake.storage.folder import Storage
 
 from benchmarks import cube_task as task

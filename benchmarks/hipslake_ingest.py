@@ -27,11 +27,26 @@ import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
 from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.settings import launch_settings
-from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write_request
+from hipslake.steps.ingest import inputs, plan, publish, resolve
+from hipslake.steps.ingest.request import (
+    HistogramReport,
+    HistogramRequest,
+    InputsReport,
+    InputsRequest,
+    PlanReport,
+    PlanRequest,
+    PublishReport,
+    PublishRequest,
+    ResolveReport,
+    ResolveRequest,
+    WriteReport,
+    WriteRequest,
+)
 from hipslake.steps.margin import request as margin_request
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, parse, run_uri
 from hipslake.steps.upkeep import hats_view, verify
+from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 
 from benchmarks.leaf_encoding import ROW_GROUP_ROWS
@@ -99,28 +114,27 @@ def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
     dag = f"catalog_ingest__{spec_file.stem}"
     run = run_uri(str(warehouse), dag, "benchmark")
     steps = Ingest(run, scratch)
-    resolving = resolve.ResolveRequest(
+    resolving = ResolveRequest(
         run_uri=run,
         dag_id=dag,
         run_id="benchmark",
         warehouse=str(warehouse),
         spec_file=str(spec_file),
     )
-    steps.here(resolve.run, resolving, resolve.ResolveReport)
-    steps.here(inputs.run, inputs.InputsRequest(run_uri=run), inputs.InputsReport)
+    steps.here(resolve.run, resolving, ResolveReport)
+    steps.here(inputs.run, InputsRequest(run_uri=run), InputsReport)
     steps.in_spark(
         "histogram_catalog",
-        histogram_request.HistogramRequest(run_uri=run),
-        histogram_request.HistogramReport,
+        HistogramRequest(run_uri=run),
+        HistogramReport,
     )
-    steps.here(plan.run, plan.PlanRequest(run_uri=run), plan.PlanReport)
-    steps.in_spark("write_partitions", write_request.WriteRequest(run_uri=run), write_request.WriteReport)
+    steps.here(plan.run, PlanRequest(run_uri=run), PlanReport)
+    steps.in_spark("write_partitions", WriteRequest(run_uri=run), WriteReport)
     if RunFolder(run).run().spec.margin.arcsec:
         steps.in_spark("build_margin", margin_request.MarginRequest(run_uri=run), margin_request.MarginReport)
-    verifying = verify.VerifyRequest(run_uri=run)
-    steps.here(lambda asked: verify.run(asked, ThisProcess()), verifying, verify.VerifyReport)
-    steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
-    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
+    steps.here(lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=run), VerifyReport)
+    steps.here(publish.run, PublishRequest(run_uri=run), PublishReport)
+    steps.here(hats_view.run, HatsViewRequest(run_uri=run), HatsViewReport)
     return steps
 
 

@@ -24,6 +24,12 @@ from hipslake.steps.run import run_uri
 from hipslake.steps.sink import request as sink_request
 from hipslake.steps.sink import resolve_sink, sink_files
 from hipslake.steps.sink import run as sink_run
+from hipslake.steps.sink.request import (
+    ResolveSinkReport,
+    ResolveSinkRequest,
+    SinkFilesReport,
+    SinkFilesRequest,
+)
 
 from benchmarks import table_task as task
 from benchmarks.hipslake_ingest import SESSION_PHASES, Ingest
@@ -70,11 +76,11 @@ def _sink(options: Any, watch: task.Stopwatch, more: str) -> list[str]:
     spec_file.write_text(SINK.format(source=options.source.resolve(), more=more))
     uri = run_uri(str(warehouse), dag, "benchmark")
     steps = Ingest(uri, output)
-    resolving = resolve_sink.ResolveSinkRequest(
+    resolving = ResolveSinkRequest(
         run_uri=uri, dag_id=dag, run_id="benchmark", warehouse=str(warehouse), spec_file=str(spec_file)
     )
-    steps.here(resolve_sink.run, resolving, resolve_sink.ResolveSinkReport)
-    steps.here(sink_files.run, sink_files.SinkFilesRequest(run_uri=uri), sink_files.SinkFilesReport)
+    steps.here(resolve_sink.run, resolving, ResolveSinkReport)
+    steps.here(sink_files.run, SinkFilesRequest(run_uri=uri), SinkFilesReport)
     _worked(
         options,
         steps,

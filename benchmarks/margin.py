@@ -44,10 +44,21 @@ def ingest(folder: Path, rows: int, threshold: int) -> Path:
     """Ingest stars without Spark; the root of the catalog."""
     from hipslake.engine.this_process import ThisProcess
     from hipslake.steps.ingest import histogram, inputs, plan, publish, write
-    from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-    from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+    from hipslake.steps.ingest.request import (
+        HistogramReport,
+        HistogramRequest,
+        InputsReport,
+        InputsRequest,
+        PlanReport,
+        PlanRequest,
+        PublishReport,
+        PublishRequest,
+        WriteReport,
+        WriteRequest,
+    )
     from hipslake.steps.report import perform
     from hipslake.steps.upkeep import hats_view, verify
+    from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
 
     source = folder / "source"
     source.mkdir(parents=True)
@@ -55,31 +66,32 @@ def ingest(folder: Path, rows: int, threshold: int) -> Path:
         (source / path.name).hardlink_to(path)
     (folder / "stars.yaml").write_text(SPEC.format(source=source, threshold=threshold))
     uri, engine = resolve_run(folder, "catalog_ingest__stars"), ThisProcess()
-    perform(inputs.run, inputs.InputsRequest(run_uri=uri), inputs.InputsReport)
+    perform(inputs.run, InputsRequest(run_uri=uri), InputsReport)
     perform(lambda asked: histogram.run(asked, engine), HistogramRequest(run_uri=uri), HistogramReport)
-    perform(plan.run, plan.PlanRequest(run_uri=uri), plan.PlanReport)
+    perform(plan.run, PlanRequest(run_uri=uri), PlanReport)
     perform(lambda asked: write.run(asked, engine), WriteRequest(run_uri=uri), WriteReport)
-    perform(lambda asked: verify.run(asked, engine), verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
-    perform(publish.run, publish.PublishRequest(run_uri=uri), publish.PublishReport)
-    perform(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)
+    perform(lambda asked: verify.run(asked, engine), VerifyRequest(run_uri=uri), VerifyReport)
+    perform(publish.run, PublishRequest(run_uri=uri), PublishReport)
+    perform(hats_view.run, HatsViewRequest(run_uri=uri), HatsViewReport)
     return folder / "warehouse" / "catalogs" / "stars"
 
 
 def resolve_run(folder: Path, dag: str) -> str:
     """Resolve a run of the spec in a folder; the URI of its run folder."""
     from hipslake.steps.ingest import resolve
+    from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
     from hipslake.steps.report import perform
     from hipslake.steps.run import run_uri
 
     warehouse = str(folder / "warehouse")
-    request = resolve.ResolveRequest(
+    request = ResolveRequest(
         run_uri=run_uri(warehouse, dag, "benchmark"),
         dag_id=dag,
         run_id="benchmark",
         warehouse=warehouse,
         spec_file=str(folder / "stars.yaml"),
     )
-    perform(resolve.run, request, resolve.ResolveReport)
+    perform(resolve.run, request, ResolveReport)
     return request.run_uri
 
 
@@ -92,13 +104,14 @@ def build(system: str, folder: Path, arcsec: float) -> None:
         return
     from hipslake.steps.margin.request import MarginReport, MarginRequest
     from hipslake.steps.upkeep import hats_view
+    from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 
     from benchmarks.hipslake_ingest import Ingest
 
     uri = resolve_run(folder, "catalog_margin__stars")
     steps = Ingest(uri, folder)
     steps.in_spark("build_margin", MarginRequest(run_uri=uri, arcsec=(arcsec,)), MarginReport)
-    steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)
+    steps.here(hats_view.run, HatsViewRequest(run_uri=uri), HatsViewReport)
 
 
 def measure(base: Path, system: str, arcsec: float, peers_python: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import find_specs, load_crossmatch_spec, spec_type
 from hipslake_airflow.documents import crossmatch_document
 from hipslake_airflow.join_dags import join_dag
-from hipslake_airflow.operators.crossmatch import CrossmatchOperator, ResolveCrossmatchOperator
+from hipslake_airflow.operators.join import CrossmatchOperator, ResolveCrossmatchOperator
 from hipslake_airflow.params.joins import crossmatch_params
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import JOIN_SPECS

@@ -9,7 +9,7 @@ from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import find_specs, load_equijoin_spec, spec_type
 from hipslake_airflow.documents import equijoin_document
 from hipslake_airflow.join_dags import join_dag
-from hipslake_airflow.operators.equijoin import EquiJoinOperator, ResolveEquijoinOperator
+from hipslake_airflow.operators.join import EquiJoinOperator, ResolveEquijoinOperator
 from hipslake_airflow.params.joins import join_params
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import JOIN_SPECS

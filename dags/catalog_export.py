@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from airflow.sdk import DAG
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.documents import EXPORT_DOCUMENT
-from hipslake_airflow.operators.export import ExportCatalogOperator
+from hipslake_airflow.operators.catalog import ExportCatalogOperator
 from hipslake_airflow.params.export import export_params
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CATALOG_SPECS
 
-with DAG(
+with pipeline_dag(
     dag_id="catalog_export",
     description="Export rows of a catalog",
     doc_md=EXPORT_DOCUMENT,
-    schedule=None,
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
     params=export_params([path.stem for path in find_specs(CATALOG_SPECS)]),
     tags=["hipslake", "catalog", "export"],
-    default_args=RETRIES,
 ):
     ExportCatalogOperator(task_id="export")

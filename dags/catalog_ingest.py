@@ -5,24 +5,26 @@ In mode replace a run makes a whole new version; in mode append it adds the file
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
-from hipslake_airflow.operators.increments import AppendIncrementOperator
-from hipslake_airflow.operators.partitions import (
+from hipslake_airflow.operators.catalog import (
+    AppendIncrementOperator,
+    BuildHatsViewOperator,
+    FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
+    PublishCatalogOperator,
+    ResolveRunOperator,
+    VerifyCatalogOperator,
     WritePartitionsOperator,
+    derived_from,
 )
-from hipslake_airflow.operators.run import FreezeInputsOperator, ResolveRunOperator
-from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
 from hipslake_airflow.params.catalog import ingest_params
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.spec_folders import CATALOG_SPECS
@@ -34,18 +36,15 @@ SPARK_ABOVE_BYTES = 128 << 20  # a night of fewer bytes is done before Spark has
 
 def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
     """Return the DAG that ingests one catalog."""
-    with DAG(
+    with pipeline_dag(
         dag_id=dag_id_of(PIPELINE, path),
         description=spec.description or None,
         doc_md=ingest_document(spec, path),
         schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         # Two runs that replace would build the same version; those that append find room for each other.
         max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
         params=ingest_params(spec),
         tags=["hipslake", "catalog", spec.layout.value],
-        default_args=RETRIES,
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]
@@ -57,9 +56,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
             histogram = HistogramCatalogOperator(
                 task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
             )
-            append = AppendIncrementOperator(
-                task_id="append", run_uri=run_uri, catalog=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
-            )
+            append = AppendIncrementOperator(task_id="append", run_uri=run_uri, catalog=spec.name)
             resolve >> wait >> inputs >> histogram >> append >> view
             return dag
         histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)

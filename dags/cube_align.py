@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cube_align_document
 from hipslake_airflow.cube_pipeline import cube_dag, news_of
-from hipslake_airflow.params.cubes import align_params
+from hipslake_airflow.params.cube import align_params
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.spec_dags import cube_dags
 from hipslake_airflow.spec_folders import CUBE_SPECS, TABLE_SPECS

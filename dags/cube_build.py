@@ -8,7 +8,7 @@ from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cube_build_document
 from hipslake_airflow.cube_pipeline import cube_dag
-from hipslake_airflow.params.cubes import build_params
+from hipslake_airflow.params.cube import build_params
 from hipslake_airflow.spec_dags import cube_dags
 from hipslake_airflow.spec_folders import CUBE_SPECS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cleanup_document
-from hipslake_airflow.operators.retention import CleanUpCubeOperator
+from hipslake_airflow.operators.cube import CleanUpCubeOperator
 from hipslake_airflow.retention_dags import retention_dag
 from hipslake_airflow.spec_dags import cube_dags
 from hipslake_airflow.spec_folders import CUBE_SPECS

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from airflow.sdk import DAG
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import QUERY_DOCUMENT
-from hipslake_airflow.operators.query_cube import QueryCubeOperator
-from hipslake_airflow.params.cube_query import query_params
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.operators.cube import QueryCubeOperator
+from hipslake_airflow.params.cube import query_params
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CUBE_SPECS
 
-with DAG(
+with pipeline_dag(
     dag_id="cube_query",
     description="Query a cube",
     doc_md=QUERY_DOCUMENT,
-    schedule=None,
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
     params=query_params([path.stem for path in find_specs(CUBE_SPECS)]),
     tags=["hipslake", "cube", "query"],
-    default_args=RETRIES,
 ):
     QueryCubeOperator(task_id="query")

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from airflow.sdk import DAG
 from hipslake.specs.yaml_file import find_specs
 from hipslake_airflow.cube_documents import REMOVE_DOCUMENT
-from hipslake_airflow.operators.cube_upkeep import RemoveCubePartitionsOperator
-from hipslake_airflow.params.cube_upkeep import remove_partitions_params
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.operators.cube import RemoveCubePartitionsOperator
+from hipslake_airflow.params.cube import remove_partitions_params
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.spec_folders import CUBE_SPECS
 
-with DAG(
+with pipeline_dag(
     dag_id="cube_remove_partitions",
     description="Remove partitions of a cube",
     doc_md=REMOVE_DOCUMENT,
-    schedule=None,
-    start_date=datetime(2020, 1, 1, tzinfo=UTC),
-    catchup=False,
     params=remove_partitions_params([path.stem for path in find_specs(CUBE_SPECS)]),
     tags=["hipslake", "cube", "versions"],
-    default_args=RETRIES,
 ):
     RemoveCubePartitionsOperator(task_id="remove")

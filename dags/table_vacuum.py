@@ -9,7 +9,7 @@ from hipslake.specs.compaction_spec import COMPACTION
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.documents import vacuum_table_document
-from hipslake_airflow.operators.vacuum_table import VacuumTableOperator
+from hipslake_airflow.operators.table import VacuumTableOperator
 from hipslake_airflow.retention_dags import retention_dag
 from hipslake_airflow.spec_dags import dags_of
 from hipslake_airflow.spec_folders import TABLE_SPECS

@@ -1,7 +1,6 @@
 """Make margins of a run's leaves, or of a published version: `build_margin.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.margin.request import MarginRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.margin.run", MarginRequest)
+    run_job("margin")

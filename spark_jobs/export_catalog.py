@@ -1,7 +1,6 @@
 """Write rows of a catalog to one file: `export_catalog.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.export.request import ExportRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.export.run", ExportRequest)
+    run_job("export")

@@ -1,7 +1,6 @@
 """Count the rows of a run's files per pixel: `histogram_catalog.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.ingest.histogram_request import HistogramRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.ingest.histogram", HistogramRequest)
+    run_job("histogram")

@@ -1,7 +1,6 @@
 """Write the outcome of a query of a cube to a folder: `query_cube.py --request=URI --report=URI`."""
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.cube.query_request import CubeQueryRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.cube.query_cube", CubeQueryRequest)
+    run_job("cube_query")

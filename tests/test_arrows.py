@@ -210,6 +210,10 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles({name: imported_modules(path, known) for name, path in known.items()}) == []
 
 
+def test_requests_and_reports_import_neither_numpy_nor_pyarrow() -> None:
+    assert offenders((LIBRARY / "steps").glob("*/request.py"), "numpy", "pyarrow") == []
+
+
 @pytest.mark.parametrize("package", PURE)
 def test_pure_packages_do_no_io(package: str) -> None:
     assert offenders((LIBRARY / package).rglob("*.py"), *IO) == []

@@ -1,6 +1,6 @@
-"""Alerts: a task that failed, and a run that has not ended by its deadline, are told to a webhook.
+"""Alerts: a task that failed, and a run that has not ended by its deadline, are posted to a webhook.
 
-`HIPSLAKE_ALERTS_CONN` names an Airflow connection; without it nobody is told. What is posted is JSON with one
+`HIPSLAKE_ALERTS_CONN` names an Airflow connection; without it none is sent. What is posted is JSON with one
 field, `text`: Slack, Mattermost, Rocket.Chat, Zulip and Google Chat take that.
 """
 

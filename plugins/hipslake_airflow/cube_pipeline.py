@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +9,23 @@ from airflow.sdk import DAG, Asset, Param
 from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 
 from hipslake_airflow.assets import catalog_asset
-from hipslake_airflow.fed_tables import assets_of_table
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.build_cube import (
+from hipslake_airflow.operators.catalog import (
+    HistogramCatalogOperator,
+    PlanPixelsOperator,
+    PublishCatalogOperator,
+    VerifyCatalogOperator,
+    WritePartitionsOperator,
+)
+from hipslake_airflow.operators.cube import (
     BuildCubeOperator,
     JoinedViewOperator,
     MaterialiseOperator,
     ResolveCubeOperator,
 )
-from hipslake_airflow.operators.partitions import (
-    HistogramCatalogOperator,
-    PlanPixelsOperator,
-    WritePartitionsOperator,
-)
 from hipslake_airflow.operators.run_folder import MATERIALISED
-from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
+from hipslake_airflow.table_assets import assets_of_table
 
 SPARK_ABOVE_BYTES = 256 << 20  # fewer bytes are read before Spark has started
 
@@ -54,23 +54,18 @@ def cube_dag(
     schedule : object, optional
         By default none.
     """
-    with DAG(
+    with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
         doc_md=document,
         schedule=schedule,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
         params=params,
         tags=["hipslake", "cube", pipeline.removeprefix("cube_")],
-        default_args=RETRIES,
     ) as dag:
         resolve = ResolveCubeOperator(task_id="resolve", spec_file=str(path))
         run_uri = resolve.output["run_uri"]  # type: ignore[index]
-        build = BuildCubeOperator(
-            task_id="build", run_uri=run_uri, cube=spec.name, spark_above_bytes=SPARK_ABOVE_BYTES
-        )
+        build = BuildCubeOperator(task_id="build", run_uri=run_uri, cube=spec.name)
         resolve >> build
         if spec.materialise is not None and spec.materialise.name is not None:
             # Also after a run with nothing to do: an earlier one may have died before it published.

@@ -5,12 +5,32 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from airflow.sdk import DAG
-
-from hipslake_airflow.operators.invalid_spec import InvalidSpecOperator
+from airflow.sdk import DAG, BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
 
 TAG = "invalid-spec"
+
+
+class InvalidSpecOperator(BaseOperator):
+    """Fail with what is wrong with a spec file.
+
+    Parameters
+    ----------
+    message : str
+        File, line, key and mend. Not templated, since it quotes what the user wrote.
+    """
+
+    ui_color = "#f3c4c0"
+
+    def __init__(self, *, message: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message = message
+
+    def execute(self, context: Context) -> None:
+        """Fail at once."""
+        raise AirflowFailException(self.message)
 
 
 def dag_id_of(pipeline: str, path: Path) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, chain
@@ -10,13 +9,15 @@ from hipslake.specs.join_specs import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from
-from hipslake_airflow.operators.joining import JoinOperator, ResolveJoinOperator
-from hipslake_airflow.operators.versions import PublishCatalogOperator, VerifyCatalogOperator
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.operators.catalog import (
+    BuildHatsViewOperator,
+    PublishCatalogOperator,
+    VerifyCatalogOperator,
+    derived_from,
+)
+from hipslake_airflow.operators.join import JoinOperator, ResolveJoinOperator
+from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
-
-SPARK_ABOVE_BYTES = 256 << 20  # two catalogs of fewer bytes are joined before Spark has started
 
 
 def join_dag(
@@ -45,21 +46,18 @@ def join_dag(
         The operators of the kind of join.
     """
     kind = pipeline.removeprefix("catalog_")
-    with DAG(
+    with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
         doc_md=document,
         schedule=schedule_of(spec.schedule, map(catalog_asset, spec.follows)),
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
         params=params,
         tags=["hipslake", "catalog", kind],
-        default_args=RETRIES,
     ) as dag:
         first = resolve(task_id="resolve", spec_file=str(path))
         run_uri = first.output["run_uri"]  # type: ignore[index]
-        work = join(task_id=kind, run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES)
+        work = join(task_id=kind, run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
         publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, catalog=spec.name)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.

@@ -22,9 +22,8 @@ from openlineage.client.facet_v2 import (
 )
 
 if TYPE_CHECKING:
-    from hipslake.steps.lineage import Origin
+    from hipslake.steps.committed import ColumnType, CommittedVersion, Origin
     from hipslake.steps.report import Report
-    from hipslake.steps.standing import ColumnType, Standing
 
 
 def lineage_of(report: Report, run_uri: str) -> OperatorLineage:
@@ -37,16 +36,13 @@ def lineage_of(report: Report, run_uri: str) -> OperatorLineage:
     run_uri : str
         The step's run folder.
     """
-    from hipslake.steps.lineage import origins_of
-    from hipslake.steps.standing import standing_after
-
-    standing = standing_after(report, run_uri)
-    if standing is None:
+    committed = report.committed(run_uri)
+    if committed is None:
         return OperatorLineage()
-    origins = origins_of(report, run_uri)
+    origins = report.origins(run_uri)
     return OperatorLineage(
         inputs=[_input(each, report.rows_in if len(origins) == 1 else None) for each in origins],
-        outputs=[_output(standing, report)],
+        outputs=[_output(committed, report)],
     )
 
 
@@ -68,7 +64,7 @@ def name_of(uri: str) -> tuple[str, str]:
 
 def _input(origin: Origin, rows: int | None) -> InputDataset:
     from hipslake.errors import VersionNotFoundError
-    from hipslake.steps.standing import catalog_standing
+    from hipslake.steps.committed import catalog_version
 
     namespace, name = name_of(origin.uri)
     facets: dict[str, DatasetFacet] = {}
@@ -76,24 +72,26 @@ def _input(origin: Origin, rows: int | None) -> InputDataset:
         facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(origin.version)
     if origin.kind == "catalog" and origin.version is not None:
         with suppress(VersionNotFoundError):  # vacuumed since it was read
-            facets["schema"] = _schema(catalog_standing(origin.uri, int(origin.version)).columns)
-    told = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rows, origin.bytes, origin.files)
-    return InputDataset(namespace, name, {"inputStatistics": told}, facets=facets)
+            facets["schema"] = _schema(catalog_version(origin.uri, int(origin.version)).columns)
+    statistics = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(
+        rows, origin.bytes, origin.files
+    )
+    return InputDataset(namespace, name, {"inputStatistics": statistics}, facets=facets)
 
 
-def _output(standing: Standing, report: Report) -> OutputDataset:
-    namespace, name = name_of(standing.uri)
+def _output(committed: CommittedVersion, report: Report) -> OutputDataset:
+    namespace, name = name_of(committed.uri)
     facets: dict[str, DatasetFacet] = {
-        "schema": _schema(standing.columns),
-        "version": dataset_version_dataset.DatasetVersionDatasetFacet(standing.version),
+        "schema": _schema(committed.columns),
+        "version": dataset_version_dataset.DatasetVersionDatasetFacet(committed.version),
     }
-    if standing.kind == "table":
-        called = symlinks_dataset.Identifier(namespace, standing.name, "TABLE")
-        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([called])
-    told = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+    if committed.kind == "table":
+        identifier = symlinks_dataset.Identifier(namespace, committed.name, "TABLE")
+        facets["symlinks"] = symlinks_dataset.SymlinksDatasetFacet([identifier])
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         report.rows_out, report.bytes, report.files
     )
-    return OutputDataset(namespace, name, {"outputStatistics": told}, facets=facets)
+    return OutputDataset(namespace, name, {"outputStatistics": statistics}, facets=facets)
 
 
 def _schema(columns: tuple[ColumnType, ...]) -> schema_dataset.SchemaDatasetFacet:

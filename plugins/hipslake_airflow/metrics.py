@@ -1,7 +1,7 @@
 """Metrics of steps, and of what they commit, through Airflow's own: StatsD, Datadog or OpenTelemetry.
 
 Whatever `[metrics]` of Airflow's configuration says holds for them too. Where the receiver knows tags, these
-say which DAG, step, catalog, table or cube a number is of; a plain StatsD knows none, and names say it there.
+say which DAG, step, catalog, table or cube a number is of; for a plain StatsD the names of metrics do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.observability import stats
 
 if TYPE_CHECKING:
+    from hipslake.steps.committed import CommittedVersion
     from hipslake.steps.report import Report
-    from hipslake.steps.standing import Standing
 
 STEP = "hipslake.step"
 COUNTED = ("rows_in", "rows_out", "rows_rejected", "bytes", "files")
@@ -49,13 +49,13 @@ def send_step(report: Report, dag_id: str) -> None:
     stats.timing(stat, timedelta(seconds=sum(report.seconds.values())), tags=tags)
 
 
-def send_standing(standing: Standing) -> None:
+def send_committed(committed: CommittedVersion) -> None:
     """Send what the version holds that a step has committed."""
     for name in HELD:
-        held = getattr(standing, name)
-        if held is not None:
-            stat, tags = _named(f"hipslake.{standing.kind}", {standing.kind: standing.name}, name)
-            stats.gauge(stat, held, tags=tags)
+        value = getattr(committed, name)
+        if value is not None:
+            stat, tags = _named(f"hipslake.{committed.kind}", {committed.kind: committed.name}, name)
+            stats.gauge(stat, value, tags=tags)
 
 
 def _named(prefix: str, of: dict[str, str], name: str) -> tuple[str, dict[str, Any] | None]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, CronTriggerTimetable
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.params.catalog import vacuum_params
-from hipslake_airflow.retries import RETRIES
+from hipslake_airflow.retries import pipeline_dag
 
 
 def retention_dag(
@@ -30,15 +28,12 @@ def retention_dag(
     versions : str
         What goes: versions, or the snapshots of a table.
     """
-    return DAG(
+    return pipeline_dag(
         dag_id=f"{pipeline}__{name}",
         description=f"Take old {versions} of {name} away",
         doc_md=document,
         schedule=CronTriggerTimetable(kept.schedule, timezone="UTC") if kept.schedule else None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
-        catchup=False,
         max_active_runs=1,
         params=vacuum_params(kept, versions),
         tags=["hipslake", kind, "versions"],
-        default_args=RETRIES,
     )

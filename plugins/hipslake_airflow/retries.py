@@ -1,9 +1,9 @@
-"""What every task is given: retries for what can pass, and an end to what hangs."""
+"""What all DAGs and tasks have in common: retries for what can pass, and a limit to what hangs."""
 
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction, RetryRule
@@ -58,3 +58,20 @@ RETRIES: dict[str, Any] = {
         rules=[RetryRule(exception=_BUGS, action=RetryAction.FAIL, reason="a bug does not mend itself")]
     ),
 }
+
+
+def pipeline_dag(**given: Any) -> DAG:
+    """Return a DAG with our retries, and without a schedule unless one is given.
+
+    Parameters
+    ----------
+    **given
+        Parameters of `airflow.sdk.DAG`.
+    """
+    common = {
+        "schedule": None,
+        "start_date": datetime(2020, 1, 1, tzinfo=UTC),
+        "catchup": False,
+        "default_args": RETRIES,
+    }
+    return DAG(**common | given)

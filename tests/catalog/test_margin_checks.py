@@ -17,6 +17,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.verification import verify_catalog
 from hipslake.steps.upkeep import verify
+from hipslake.steps.upkeep.request import VerifyRequest
 
 from tests.catalog.publishing import publish
 
@@ -165,7 +166,7 @@ def test_a_published_version_with_margins_is_verified_by_tasks_too(catalog: Cata
 
     run = str(tmp_path / "run")
     Path(run).mkdir()
-    request = verify.VerifyRequest(run_uri=run, catalog_uri=catalog.uri)
+    request = VerifyRequest(run_uri=run, catalog_uri=catalog.uri)
     assert verify.run(request, ThisProcess()).rows_out == catalog.metadata.total_rows
     metadata = rewritten(catalog, without_first)
     Path(catalog.uri, "_versions", f"{metadata.version:08}.json").write_bytes(metadata.to_json())

@@ -18,7 +18,7 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.export_formats import ExportFormat
 from hipslake.specs.threshold import Threshold
 from hipslake.steps.cube.cube_place import cube_root, new_root
-from hipslake.steps.cube.query_request import CubeQueryRequest
+from hipslake.steps.cube.request import CubeQueryRequest
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.export.request import ExportRequest
 from hipslake.steps.ingest.resolve import resolve_window

@@ -210,7 +210,7 @@ class TestRuns:
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path
     ) -> None:
         from airflow.sdk.exceptions import AirflowSkipException
-        from hipslake_airflow.operators.run import FreezeInputsOperator
+        from hipslake_airflow.operators.catalog import FreezeInputsOperator
 
         in_process.ingest(in_process.start(tmp_path / "warehouse", stars))
         root = tmp_path / "warehouse/catalogs/stars"

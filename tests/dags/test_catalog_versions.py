@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from hipslake import Catalog
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.steps.upkeep.repair import RepairReport
-from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
+from hipslake.steps.upkeep.request import RepairReport, VacuumReport
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 

@@ -77,7 +77,7 @@ def test_a_file_that_is_no_moc_is_not_quoted(tmp_path: Path) -> None:
 
 def test_params_that_only_the_step_refuses_end_the_task_at_once() -> None:
     from airflow.sdk.exceptions import AirflowFailException
-    from hipslake_airflow.outcome import report_of
+    from hipslake_airflow.operators.reporting import report_of
 
     def step() -> Any:
         return ExportRequest(run_uri="/r", warehouse="/w", catalog="../stars", output="x.csv")

@@ -13,7 +13,7 @@ from hipslake.errors import StepError
 from hipslake.steps.cube import materialise
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake_airflow.operators.run_folder import MATERIALISED, own_run_folder
-from hipslake_airflow.operators.step import SpecOperator
+from hipslake_airflow.operators.step import ResolveOperator
 
 from tests.steps import in_process
 
@@ -47,10 +47,10 @@ def test_an_xcom_that_was_changed_does_not_redirect_a_run(
     in_process.write_source(tmp_path / "landing")
     in_process.write_spec(specs / "stars.yaml", f"{tmp_path}/landing/*.parquet")
 
-    def redirected(operator: SpecOperator, context: Any) -> None:
+    def redirected(operator: ResolveOperator, context: Any, report: Any) -> None:
         context["ti"].xcom_push(key="run_uri", value=private.uri)
 
-    monkeypatch.setattr(SpecOperator, "push_run", redirected)
+    monkeypatch.setattr(ResolveOperator, "finish", redirected)
     run = load()["catalog_ingest__stars"].test(run_conf={"wait_minutes": 0})
     assert states(run) == {
         "resolve": "success",
@@ -77,7 +77,7 @@ def test_no_task_of_any_dag_takes_another_folder_than_its_runs(
             own = run_uri(task.warehouse.replace("${HIPSLAKE_WAREHOUSE}", "/w"), dag.dag_id, "first")
             for other in (private.uri, f"{own}/../other", f"{own}x", 7, [own], "."):
                 task.run_uri = other
-                with pytest.raises(AirflowFailException, match="told of another one"):
+                with pytest.raises(AirflowFailException, match="given another one"):
                     task.pre_execute(context)
             seen.add(type(task).__name__)
     assert {

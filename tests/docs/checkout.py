@@ -21,7 +21,7 @@ from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_catalog_spec, load_table_spec
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
-from hipslake.steps.ingest.resolve import ResolveReport, ResolveRequest
+from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
 from hipslake.steps.ingest.resolve import run as resolve
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri

@@ -16,7 +16,7 @@ from hipslake.exports.export_folder import MANIFEST, UNFINISHED, NewFolder
 from hipslake.exports.provenance import Provenance
 from hipslake.exports.writers import ParquetTables, write_export
 from hipslake.specs.export_formats import ExportFormat
-from hipslake.steps.export import request as export_request
+from hipslake.steps.export import run as export_run
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
@@ -48,7 +48,7 @@ def asked(warehouse: str, run_id: str, output: str, **fields: Any) -> ExportRequ
 
 
 def run(request: ExportRequest) -> ExportReport:
-    return perform(export_request.run, request, ExportReport)
+    return perform(export_run.run_in_process, request, ExportReport)
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_an_attempt_that_died_after_the_file_appeared_is_known_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_request, "report_of", die)
+        patch.setattr(export_run, "report_of", die)
         with pytest.raises(KeyboardInterrupt):
             run(request)
     assert storage.is_file(f"out.{ending}")

@@ -14,7 +14,7 @@ from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowException
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake_airflow.alerts import CONNECTION, WebhookNotifier, address_of, alert
-from hipslake_airflow.operators.invalid_spec import InvalidSpecOperator
+from hipslake_airflow.invalid_specs import InvalidSpecOperator
 
 from tests.receivers import Webhook, alerted
 from tests.steps import in_process

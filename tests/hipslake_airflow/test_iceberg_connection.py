@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.tables.iceberg.catalogs import open_catalog
 from hipslake_airflow.hooks.iceberg import properties_of, use_iceberg_connection
-from hipslake_airflow.operators.tables import IcebergSinkOperator
+from hipslake_airflow.operators.table import IcebergSinkOperator
 from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy.engine import make_url
 

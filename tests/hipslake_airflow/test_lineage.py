@@ -15,17 +15,26 @@ from hipslake import Catalog, Cube
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.append.request import AppendReport
 from hipslake.steps.cube import build_cube as cube_work
-from hipslake.steps.cube import build_request, resolve_cube
-from hipslake.steps.ingest.plan import PlanReport
-from hipslake.steps.ingest.publish import PublishReport
+from hipslake.steps.cube import resolve_cube
+from hipslake.steps.cube.request import (
+    BuildCubeReport,
+    BuildCubeRequest,
+    ResolveCubeReport,
+    ResolveCubeRequest,
+)
+from hipslake.steps.ingest.request import PlanReport, PublishReport
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import rollback_catalog
-from hipslake_airflow.operators.build_cube import BuildCubeOperator
-from hipslake_airflow.operators.increments import AppendIncrementOperator
-from hipslake_airflow.operators.partitions import PlanPixelsOperator
-from hipslake_airflow.operators.tables import IcebergSinkOperator
-from hipslake_airflow.operators.versions import PublishCatalogOperator, RollbackCatalogOperator
+from hipslake.steps.upkeep.request import RollbackReport, RollbackRequest
+from hipslake_airflow.operators.catalog import (
+    AppendIncrementOperator,
+    PlanPixelsOperator,
+    PublishCatalogOperator,
+    RollbackCatalogOperator,
+)
+from hipslake_airflow.operators.cube import BuildCubeOperator
+from hipslake_airflow.operators.table import IcebergSinkOperator
 from openlineage.client.serde import Serde
 
 from tests.catalog.little import sky
@@ -50,7 +59,7 @@ datasets:
 
 def told(operator: Any, report: Report) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Inputs and outputs as the provider takes them from a task that went well, in OpenLineage's JSON."""
-    operator.tell(lambda: report)
+    operator.push_report(lambda: report)
     run = SimpleNamespace(run_id="by hand")
     found = ExtractorManager().extract_metadata(run, operator, TaskInstanceState.SUCCESS, None)
     inputs, outputs = (
@@ -134,16 +143,16 @@ def test_a_table_is_told_by_where_it_lies_and_by_its_name(survey: Survey) -> Non
 def test_a_cube_is_made_of_its_datasets(survey: Survey) -> None:
     spec = survey.place / "sky.yaml"
     spec.write_text(CUBE)
-    request = resolve_cube.ResolveCubeRequest(
+    request = ResolveCubeRequest(
         run_uri=f"{survey.warehouse}/_runs/cube_build__sky/first",
         dag_id="cube_build__sky",
         run_id="first",
         warehouse=survey.warehouse,
         spec_file=str(spec),
     )
-    perform(resolve_cube.run, request, resolve_cube.ResolveCubeReport)
-    asked = build_request.BuildCubeRequest(run_uri=request.run_uri)
-    report = perform(lambda each: cube_work.run(each, ThisProcess(2)), asked, build_request.BuildCubeReport)
+    perform(resolve_cube.run, request, ResolveCubeReport)
+    asked = BuildCubeRequest(run_uri=request.run_uri)
+    report = perform(lambda each: cube_work.run(each, ThisProcess(2)), asked, BuildCubeReport)
     operator = BuildCubeOperator(task_id="build", run_uri=request.run_uri, cube="sky")
     (source,), (outcome,) = told(operator, report)
     assert source["name"] == str(survey.root)
@@ -155,8 +164,8 @@ def test_a_cube_is_made_of_its_datasets(survey: Survey) -> None:
 def test_a_rollback_is_made_of_the_version_that_it_brings_back(survey: Survey) -> None:
     survey.night(1)
     folder = survey.begin()
-    asked = rollback_catalog.RollbackRequest(run_uri=folder.uri, version=1)
-    report = perform(rollback_catalog.run, asked, rollback_catalog.RollbackReport)
+    asked = RollbackRequest(run_uri=folder.uri, version=1)
+    report = perform(rollback_catalog.run, asked, RollbackReport)
     operator = RollbackCatalogOperator(task_id="rollback", run_uri=folder.uri, catalog="stars")
     (source,), (outcome,) = told(operator, report)
     assert source["name"] == outcome["name"]

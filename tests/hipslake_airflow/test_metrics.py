@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
-from hipslake.steps.ingest.publish import PublishReport
+from hipslake.steps.ingest.request import PublishReport
 from hipslake.steps.report import Report
 from hipslake.steps.run import RunFolder
 from hipslake_airflow import metrics
-from hipslake_airflow.operators.versions import PublishCatalogOperator
+from hipslake_airflow.operators.catalog import PublishCatalogOperator
 
 from tests.receivers import statsd
 from tests.steps import in_process
@@ -101,7 +101,7 @@ def test_a_version_that_cannot_be_read_costs_its_metrics_and_not_the_task(
     operator = PublishCatalogOperator(task_id="publish", run_uri=str(tmp_path), catalog="stars")
     report = PublishReport(version=7, catalog_uri=str(tmp_path / "nowhere"))
     with statsd(monkeypatch) as receiver:
-        assert operator.tell(lambda: report)["version"] == 7
+        assert operator.push_report(lambda: report)["version"] == 7
         found = receiver.received()
     assert len(found) == len(metrics.COUNTED) + 1
 

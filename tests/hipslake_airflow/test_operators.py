@@ -7,24 +7,25 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG, Asset, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
-from hipslake_airflow.operators.derived import BuildHatsViewOperator
-from hipslake_airflow.operators.increments import AppendIncrementOperator, CompactCatalogOperator
-from hipslake_airflow.operators.partitions import (
+from hipslake_airflow.operators.catalog import (
+    AppendIncrementOperator,
+    BuildHatsViewOperator,
+    CompactCatalogOperator,
+    FreezeInputsOperator,
     HistogramCatalogOperator,
     PlanPixelsOperator,
+    PublishCatalogOperator,
+    ResolveRunOperator,
+    RollbackCatalogOperator,
+    VacuumCatalogOperator,
+    VerifyCatalogOperator,
     WritePartitionsOperator,
 )
-from hipslake_airflow.operators.retention import CleanUpCubeOperator, VacuumCatalogOperator
-from hipslake_airflow.operators.run import FreezeInputsOperator, ResolveRunOperator
-from hipslake_airflow.operators.tables import (
+from hipslake_airflow.operators.cube import CleanUpCubeOperator
+from hipslake_airflow.operators.table import (
     FreezeSinkFilesOperator,
     IcebergSinkOperator,
     ResolveSinkOperator,
-)
-from hipslake_airflow.operators.versions import (
-    PublishCatalogOperator,
-    RollbackCatalogOperator,
-    VerifyCatalogOperator,
 )
 
 OF_A_RUN: list[tuple[type[BaseOperator], dict[str, Any]]] = [

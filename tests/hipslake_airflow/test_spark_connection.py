@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowFailException
 from hipslake_airflow.hooks.spark import check_master
-from hipslake_airflow.operators.partitions import HistogramCatalogOperator
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator
 
 VARIABLE = "AIRFLOW_CONN_SPARK_DEFAULT"
 

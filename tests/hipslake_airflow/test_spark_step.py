@@ -17,7 +17,7 @@ from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob
 from hipslake_airflow.hooks.library import build_library_archive
 from hipslake_airflow.links.spark import spark_page
-from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
 
 from tests.steps import in_process
 
@@ -148,7 +148,7 @@ def test_few_bytes_are_written_without_spark(folder: RunFolder) -> None:
     in_process.count(folder)
     in_process.make_plan(folder)
     operator = WritePartitionsOperator(task_id="write", run_uri=folder.uri, spark_above_bytes=1 << 30)
-    report = operator.outcome({})
+    report = operator.perform({})
     assert (report.ok, report.rows_out) == (True, 3000)
     assert in_process.check(folder).ok
 

@@ -14,7 +14,7 @@ from hipslake.errors import NotReadableError
 from hipslake.steps.report import Failure
 from hipslake.storage.access import StoreAccess, for_workers
 from hipslake_airflow.hooks.storage import storage_access, use_storage_connection
-from hipslake_airflow.operators.partitions import HistogramCatalogOperator
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
 
 from tests.stores.s3_server import S3Server

@@ -29,24 +29,65 @@ from hipslake.steps.compact import run as compact_run
 from hipslake.steps.compact.request import CompactReport, CompactRequest
 from hipslake.steps.compact_table import resolve_compaction
 from hipslake.steps.compact_table import run as compact_table_run
-from hipslake.steps.compact_table.request import CompactTableReport
+from hipslake.steps.compact_table.request import (
+    CompactTableReport,
+    FrozenCompaction,
+    ResolveCompactionReport,
+    ResolveCompactionRequest,
+)
 from hipslake.steps.cube import build_cube, cube_upkeep, materialise, resolve_cube
-from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.cube.request import (
+    BuildCubeReport,
+    BuildCubeRequest,
+    CleanUpCubeReport,
+    CleanUpCubeRequest,
+    MaterialiseReport,
+    MaterialiseRequest,
+    ResolveCubeReport,
+    ResolveCubeRequest,
+)
 from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import (
+    HistogramReport,
+    HistogramRequest,
+    InputsReport,
+    InputsRequest,
+    PlanReport,
+    PlanRequest,
+    PublishReport,
+    PublishRequest,
+    ResolveReport,
+    ResolveRequest,
+    WriteReport,
+    WriteRequest,
+)
 from hipslake.steps.join import resolve_crossmatch
 from hipslake.steps.join import run as join_run
-from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.join.request import (
+    CrossmatchReport,
+    CrossmatchRequest,
+    ResolveCrossmatchReport,
+    ResolveCrossmatchRequest,
+)
 from hipslake.steps.margin import run as margin_run
 from hipslake.steps.margin.request import MarginReport, MarginRequest
 from hipslake.steps.report import Report, Request, perform
 from hipslake.steps.run import RunFolder, now_utc, run_uri
 from hipslake.steps.sink import resolve_sink
 from hipslake.steps.sink import run as sink_run
-from hipslake.steps.sink.request import SinkReport, SinkRequest
+from hipslake.steps.sink.request import ResolveSinkReport, ResolveSinkRequest, SinkReport, SinkRequest
 from hipslake.steps.upkeep import hats_view, vacuum_catalog, vacuum_table, verify
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
+from hipslake.steps.upkeep.request import (
+    HatsViewReport,
+    HatsViewRequest,
+    VacuumReport,
+    VacuumRequest,
+    VacuumTableReport,
+    VacuumTableRequest,
+    VerifyReport,
+    VerifyRequest,
+)
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from pyiceberg.catalog import Catalog as IcebergCatalog
@@ -136,9 +177,9 @@ class Chain:
         folder.mkdir(parents=True)
         pq.write_table(bright(self.sky), folder / "a.parquet")
         run = self._started("catalog_ingest", "catalogs/bright")
-        perform(inputs.run, inputs.InputsRequest(run_uri=run.uri), inputs.InputsReport)
+        perform(inputs.run, InputsRequest(run_uri=run.uri), InputsReport)
         self._on_engine(histogram, HistogramRequest(run_uri=run.uri), HistogramReport)
-        perform(plan.run, plan.PlanRequest(run_uri=run.uri), plan.PlanReport)
+        perform(plan.run, PlanRequest(run_uri=run.uri), PlanReport)
         self._on_engine(write, WriteRequest(run_uri=run.uri), WriteReport)
         self._on_engine(margin_run, MarginRequest(run_uri=run.uri), MarginReport)
         self._publish(run)
@@ -173,15 +214,15 @@ class Chain:
         told = {"created": now, "dry_run": False, "warehouse": str(self.warehouse), **KEEP}
         for name in CATALOGS:
             uri = self._uri(f"catalog_vacuum__{name}")
-            request = vacuum_catalog.VacuumRequest(run_uri=uri, catalog=name, **told)
-            perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
-        cleanup = cube_upkeep.CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **told)
-        perform(cube_upkeep.clean_up, cleanup, cube_upkeep.CleanUpCubeReport)
+            request = VacuumRequest(run_uri=uri, catalog=name, **told)
+            perform(vacuum_catalog.run, request, VacuumReport)
+        cleanup = CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **told)
+        perform(cube_upkeep.clean_up, cleanup, CleanUpCubeReport)
         spec = load_table_spec(self.spec("tables/stars"))
-        of_table = vacuum_table.VacuumTableRequest(
+        of_table = VacuumTableRequest(
             run_uri=self._uri("table_vacuum__stars"), iceberg=spec.iceberg, table=spec.table, **told
         )
-        perform(vacuum_table.run, of_table, vacuum_table.VacuumTableReport)
+        perform(vacuum_table.run, of_table, VacuumTableReport)
         for dag in FORGETTING:
             newest = self._uri(dag)
             for folder in old_runs_of_dag(newest, now):
@@ -210,7 +251,7 @@ class Chain:
 
     def _ingest(self, night: int) -> None:
         run = self._started("catalog_ingest", "catalogs/stars", window=window_of(night))
-        perform(inputs.run, inputs.InputsRequest(run_uri=run.uri), inputs.InputsReport)
+        perform(inputs.run, InputsRequest(run_uri=run.uri), InputsReport)
         self._on_engine(histogram, HistogramRequest(run_uri=run.uri), HistogramReport)
         self._on_engine(append_run, AppendRequest(run_uri=run.uri), AppendReport)
         self._show(run)
@@ -222,28 +263,28 @@ class Chain:
         self._show(run)
 
     def _sink(self) -> None:
-        models = resolve_sink.ResolveSinkRequest, resolve_sink.ResolveSinkReport
+        models = ResolveSinkRequest, ResolveSinkReport
         run = self._resolved("iceberg_sink", "tables/stars", resolve_sink.run, *models)
         self._on_engine(sink_run, SinkRequest(run_uri=run.uri), SinkReport)
 
     def _compact_table(self) -> None:
-        models = resolve_compaction.ResolveCompactionRequest, resolve_compaction.ResolveCompactionReport
+        models = ResolveCompactionRequest, ResolveCompactionReport
         run = self._resolved("table_compact", "tables/stars_clustered", resolve_compaction.run, *models)
-        frozen = run.read(RunFolder.RUN, resolve_compaction.FrozenCompaction)
+        frozen = run.read(RunFolder.RUN, FrozenCompaction)
         self._on_engine(compact_table_run, frozen.request(), CompactTableReport)
 
     def _match(self) -> None:
-        models = resolve_crossmatch.ResolveCrossmatchRequest, resolve_crossmatch.ResolveCrossmatchReport
+        models = ResolveCrossmatchRequest, ResolveCrossmatchReport
         run = self._resolved("catalog_crossmatch", "joins/stars_x_bright", resolve_crossmatch.run, *models)
         self._on_engine(join_run, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
         self._publish(run)
 
     def _align(self) -> None:
-        models = resolve_cube.ResolveCubeRequest, resolve_cube.ResolveCubeReport
+        models = ResolveCubeRequest, ResolveCubeReport
         run = self._resolved("cube_align", "cubes/sky", resolve_cube.run, *models)
         self._on_engine(build_cube, BuildCubeRequest(run_uri=run.uri), BuildCubeReport)
         frozen = BuildCubeRequest(run_uri=run.uri).frozen()
-        request = materialise.MaterialiseRequest(
+        request = MaterialiseRequest(
             run_uri=f"{run.uri}/{materialise.FOLDER}",
             dag_id=frozen.dag_id,
             run_id=frozen.run_id,
@@ -251,25 +292,24 @@ class Chain:
             spec_file=frozen.spec_file,
             cube_run_uri=run.uri,
         )
-        perform(materialise.run, request, materialise.MaterialiseReport)
+        perform(materialise.run, request, MaterialiseReport)
         joined = request.folder
         self._on_engine(histogram, HistogramRequest(run_uri=joined.uri), HistogramReport)
-        perform(plan.run, plan.PlanRequest(run_uri=joined.uri), plan.PlanReport)
+        perform(plan.run, PlanRequest(run_uri=joined.uri), PlanReport)
         self._on_engine(write, WriteRequest(run_uri=joined.uri), WriteReport)
         self._publish(joined)
 
     def _publish(self, run: RunFolder) -> None:
-        request = verify.VerifyRequest(run_uri=run.uri)
-        perform(lambda asked: verify.run(asked, self.here), request, verify.VerifyReport)
-        perform(publish.run, publish.PublishRequest(run_uri=run.uri), publish.PublishReport)
+        perform(lambda asked: verify.run(asked, self.here), VerifyRequest(run_uri=run.uri), VerifyReport)
+        perform(publish.run, PublishRequest(run_uri=run.uri), PublishReport)
         self._show(run)
 
     def _show(self, run: RunFolder) -> None:
-        perform(hats_view.run, hats_view.HatsViewRequest(run_uri=run.uri), hats_view.HatsViewReport)
+        perform(hats_view.run, HatsViewRequest(run_uri=run.uri), HatsViewReport)
 
     def _started(self, pipeline: str, spec: str, **given: object) -> RunFolder:
         """Start a run of a catalog spec; return its folder."""
-        models = resolve.ResolveRequest, resolve.ResolveReport
+        models = ResolveRequest, ResolveReport
         return self._resolved(pipeline, spec, resolve.run, *models, **given)
 
     def _resolved(

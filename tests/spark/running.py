@@ -14,8 +14,18 @@ import pyarrow.parquet as pq
 import yaml
 from hipslake.spark.engine import SparkEngine
 from hipslake.steps.ingest import histogram, inputs, plan, resolve, write
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import (
+    HistogramReport,
+    HistogramRequest,
+    InputsReport,
+    InputsRequest,
+    PlanReport,
+    PlanRequest,
+    ResolveReport,
+    ResolveRequest,
+    WriteReport,
+    WriteRequest,
+)
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.tables import read_table
@@ -38,15 +48,15 @@ class Run:
         given.setdefault("source", {"uri": f"{place}/landing/*.parquet", "format": "parquet"})
         spec_file.write_text(yaml.safe_dump(given))
         warehouse = str(place / "warehouse")
-        request = resolve.ResolveRequest(
+        request = ResolveRequest(
             run_uri=run_uri(warehouse, "catalog_ingest__stars", run_id),
             dag_id="catalog_ingest__stars",
             run_id=run_id,
             warehouse=warehouse,
             spec_file=str(spec_file),
         )
-        perform(resolve.run, request, resolve.ResolveReport)
-        perform(inputs.run, inputs.InputsRequest(run_uri=request.run_uri), inputs.InputsReport)
+        perform(resolve.run, request, ResolveReport)
+        perform(inputs.run, InputsRequest(run_uri=request.run_uri), InputsReport)
         return cls(spark, request.folder)
 
     def count(self, **knobs: int) -> HistogramReport:
@@ -54,9 +64,9 @@ class Run:
         request = HistogramRequest(run_uri=self.folder.uri, **knobs)
         return perform(lambda asked: histogram.run(asked, self.engine), request, HistogramReport)
 
-    def plan(self) -> plan.PlanReport:
+    def plan(self) -> PlanReport:
         """The plan step."""
-        return perform(plan.run, plan.PlanRequest(run_uri=self.folder.uri), plan.PlanReport)
+        return perform(plan.run, PlanRequest(run_uri=self.folder.uri), PlanReport)
 
     def write(self, **knobs: int) -> WriteReport:
         """The write step; always done again, never taken over."""

@@ -10,7 +10,7 @@ from hipslake.spark.engine import SparkEngine
 from hipslake.steps.index import run as index_run
 from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
 from hipslake.steps.join import run as join_run
-from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
+from hipslake.steps.join.request import CrossmatchReport, CrossmatchRequest
 from hipslake.steps.margin import run as margin_run
 from hipslake.steps.margin.request import MarginReport, MarginRequest
 from hipslake.steps.report import perform

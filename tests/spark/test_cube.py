@@ -19,7 +19,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeRowsError, VerificationError
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeColumns
-from hipslake.steps.cube.query_request import CubeQueryRequest
+from hipslake.steps.cube.request import CubeQueryRequest
 from hipslake.storage.folder import Storage
 
 from tests.steps.cubes import cube_in

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.engine import SparkEngine
+from hipslake.steps.ingest.draft import margin_files
 from hipslake.steps.margin import run as margin_run
-from hipslake.steps.margin.request import MARGIN_FILES, MarginRequest, margin_files
+from hipslake.steps.margin.request import MARGIN_FILES, MarginRequest
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from pyspark.sql import SparkSession

@@ -13,12 +13,11 @@ from hipslake.steps.index import run as index_run
 from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
 from hipslake.steps.ingest import gather_objects as gathering
 from hipslake.steps.ingest import histogram, write
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import verify
-from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
+from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from pyspark.sql import SparkSession
 
 from tests.steps import in_process

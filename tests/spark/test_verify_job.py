@@ -15,11 +15,11 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
 from hipslake.spark.engine import SparkEngine
 from hipslake.steps.ingest.draft import draft_version
-from hipslake.steps.ingest.write_request import WriteReport
+from hipslake.steps.ingest.request import WriteReport
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import verify
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
+from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from pyspark.sql import SparkSession

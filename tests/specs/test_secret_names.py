@@ -16,7 +16,7 @@ SIGNED = [
 HARMLESS = [
     "sslmode",
     "region",
-    "library_version",
+    "version",
     "monkey",
     "keyspace",
     "format",

@@ -23,16 +23,38 @@ from hipslake.steps.compact import run as compact_run
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest import histogram as histogram_work
-from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write, write_request
+from hipslake.steps.ingest import inputs, plan, publish, resolve, write
+from hipslake.steps.ingest.request import (
+    HistogramReport,
+    HistogramRequest,
+    InputsReport,
+    InputsRequest,
+    PlanReport,
+    PlanRequest,
+    PublishReport,
+    PublishRequest,
+    ResolveReport,
+    ResolveRequest,
+    RowBytes,
+    WriteReport,
+    WriteRequest,
+)
 from hipslake.steps.ingest.split_table import SplitTable
-from hipslake.steps.join import crossmatch_request, resolve_crossmatch
+from hipslake.steps.join import resolve_crossmatch
 from hipslake.steps.join import run as crossmatch_work
+from hipslake.steps.join.request import (
+    CrossmatchReport,
+    CrossmatchRequest,
+    ResolveCrossmatchReport,
+    ResolveCrossmatchRequest,
+)
 from hipslake.steps.margin import request as margin_step
 from hipslake.steps.margin import run as margin_work
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep import hats_view, verify
+from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
 
 SPEC = """\
@@ -72,7 +94,7 @@ def write_spec(
 
 def start(warehouse: Path | str, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
     """Resolve a run."""
-    request = resolve.ResolveRequest.model_validate(
+    request = ResolveRequest.model_validate(
         {
             "run_uri": run_uri(str(warehouse), "catalog_ingest__stars", run_id),
             "dag_id": "catalog_ingest__stars",
@@ -82,36 +104,34 @@ def start(warehouse: Path | str, spec_file: Path, run_id: str = "first", **field
         }
         | fields
     )
-    perform(resolve.run, request, resolve.ResolveReport)
+    perform(resolve.run, request, ResolveReport)
     return request.folder
 
 
-def freeze(folder: RunFolder) -> inputs.InputsReport:
+def freeze(folder: RunFolder) -> InputsReport:
     """List the inputs."""
-    return perform(inputs.run, inputs.InputsRequest(run_uri=folder.uri), inputs.InputsReport)
+    return perform(inputs.run, InputsRequest(run_uri=folder.uri), InputsReport)
 
 
-def count(folder: RunFolder) -> histogram_request.HistogramReport:
+def count(folder: RunFolder) -> HistogramReport:
     """Leave what the histogram job leaves."""
-    return perform(
-        _count, histogram_request.HistogramRequest(run_uri=folder.uri), histogram_request.HistogramReport
-    )
+    return perform(_count, HistogramRequest(run_uri=folder.uri), HistogramReport)
 
 
-def make_plan(folder: RunFolder) -> plan.PlanReport:
+def make_plan(folder: RunFolder) -> PlanReport:
     """Plan."""
-    return perform(plan.run, plan.PlanRequest(run_uri=folder.uri), plan.PlanReport)
+    return perform(plan.run, PlanRequest(run_uri=folder.uri), PlanReport)
 
 
-def write_leaves(folder: RunFolder) -> write_request.WriteReport:
+def write_leaves(folder: RunFolder) -> WriteReport:
     """Leave what the write job leaves."""
-    return perform(_write, write_request.WriteRequest(run_uri=folder.uri), write_request.WriteReport)
+    return perform(_write, WriteRequest(run_uri=folder.uri), WriteReport)
 
 
-def write_by_tasks(folder: RunFolder) -> write_request.WriteReport:
+def write_by_tasks(folder: RunFolder) -> WriteReport:
     """The write step itself, by the engine that needs no Spark."""
-    request = write_request.WriteRequest(run_uri=folder.uri)
-    return perform(lambda asked: write.run(asked, ThisProcess()), request, write_request.WriteReport)
+    request = WriteRequest(run_uri=folder.uri)
+    return perform(lambda asked: write.run(asked, ThisProcess()), request, WriteReport)
 
 
 def make_margins(folder: RunFolder, **knobs: object) -> margin_step.MarginReport:
@@ -126,29 +146,27 @@ def make_indices(folder: RunFolder, **knobs: object) -> index_step.BuildIndexRep
     return perform(lambda asked: index_work.run(asked, ThisProcess()), request, index_step.BuildIndexReport)
 
 
-def check(folder: RunFolder) -> verify.VerifyReport:
+def check(folder: RunFolder) -> VerifyReport:
     """Verify."""
     return perform(
-        lambda asked: verify.run(asked, ThisProcess()),
-        verify.VerifyRequest(run_uri=folder.uri),
-        verify.VerifyReport,
+        lambda asked: verify.run(asked, ThisProcess()), VerifyRequest(run_uri=folder.uri), VerifyReport
     )
 
 
-def commit(folder: RunFolder) -> publish.PublishReport:
+def commit(folder: RunFolder) -> PublishReport:
     """Publish."""
-    return perform(publish.run, publish.PublishRequest(run_uri=folder.uri), publish.PublishReport)
+    return perform(publish.run, PublishRequest(run_uri=folder.uri), PublishReport)
 
 
-def show(folder: RunFolder) -> hats_view.HatsViewReport:
+def show(folder: RunFolder) -> HatsViewReport:
     """Show the version to HATS readers."""
-    return perform(hats_view.run, hats_view.HatsViewRequest(run_uri=folder.uri), hats_view.HatsViewReport)
+    return perform(hats_view.run, HatsViewRequest(run_uri=folder.uri), HatsViewReport)
 
 
 def start_match(warehouse: Path | str, spec_file: Path, run_id: str = "first", **fields: object) -> RunFolder:
     """Resolve the run of a cross-match."""
     dag = f"catalog_crossmatch__{spec_file.stem}"
-    request = resolve_crossmatch.ResolveCrossmatchRequest.model_validate(
+    request = ResolveCrossmatchRequest.model_validate(
         {
             "run_uri": run_uri(str(warehouse), dag, run_id),
             "dag_id": dag,
@@ -158,17 +176,15 @@ def start_match(warehouse: Path | str, spec_file: Path, run_id: str = "first", *
         }
         | fields
     )
-    perform(resolve_crossmatch.run, request, resolve_crossmatch.ResolveCrossmatchReport)
+    perform(resolve_crossmatch.run, request, ResolveCrossmatchReport)
     return request.folder
 
 
-def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> crossmatch_request.CrossmatchReport:
+def match(folder: RunFolder, *, cores: int = 2, **knobs: int) -> CrossmatchReport:
     """Match, and write the leaves of the outcome."""
     engine = ThisProcess(cores)
-    request = crossmatch_request.CrossmatchRequest(run_uri=folder.uri, **knobs)
-    return perform(
-        lambda asked: crossmatch_work.run(asked, engine), request, crossmatch_request.CrossmatchReport
-    )
+    request = CrossmatchRequest(run_uri=folder.uri, **knobs)
+    return perform(lambda asked: crossmatch_work.run(asked, engine), request, CrossmatchReport)
 
 
 def publish_match(folder: RunFolder) -> list[Report]:
@@ -193,7 +209,7 @@ def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:
     return table.combine_chunks().to_batches()[0], SplitTable(splits, rows, np.zeros_like(rows))
 
 
-def _count(request: histogram_request.HistogramRequest) -> histogram_request.HistogramReport:
+def _count(request: HistogramRequest) -> HistogramReport:
     folder, spec = request.folder, request.folder.run().spec
     rows, splits = _rows(folder)
     schemas = check_columns(spec, rows.schema)
@@ -205,7 +221,7 @@ def _count(request: histogram_request.HistogramRequest) -> histogram_request.His
         options = write_options(spec.parquet, batch.schema)
         whole = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
         one = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
-        weights[group] = histogram_request.RowBytes(
+        weights[group] = RowBytes(
             rows=len(keys), disk=(whole - one) / len(keys), memory=batch.nbytes / len(keys), footer=one
         )
     npix, counts = count_pixels(keys, spec.mapping_order)
@@ -215,10 +231,10 @@ def _count(request: histogram_request.HistogramRequest) -> histogram_request.His
     folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
     write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table(row_bytes))
     write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells, row_bytes))
-    return histogram_request.HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
+    return HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
 
 
-def _write(request: write_request.WriteRequest) -> write_request.WriteReport:
+def _write(request: WriteRequest) -> WriteReport:
     folder, run = request.folder, request.folder.run()
     spec, catalog = run.spec, Storage.at(run.catalog_uri)
     rows, _ = _rows(folder)
@@ -248,7 +264,7 @@ def _write(request: write_request.WriteRequest) -> write_request.WriteReport:
             }
         )
     write_table(folder.storage, RunFolder.PARTITIONS, pa.Table.from_pylist(files))
-    return write_request.WriteReport(
+    return WriteReport(
         rows_in=rows.num_rows,
         rows_out=len(keys),
         bytes=sum(file["bytes"] for file in files),
@@ -256,12 +272,10 @@ def _write(request: write_request.WriteRequest) -> write_request.WriteReport:
     )
 
 
-def count_by_tasks(folder: RunFolder) -> histogram_request.HistogramReport:
+def count_by_tasks(folder: RunFolder) -> HistogramReport:
     """The histogram step itself, by the engine that needs no Spark."""
-    request = histogram_request.HistogramRequest(run_uri=folder.uri)
-    return perform(
-        lambda asked: histogram_work.run(asked, ThisProcess()), request, histogram_request.HistogramReport
-    )
+    request = HistogramRequest(run_uri=folder.uri)
+    return perform(lambda asked: histogram_work.run(asked, ThisProcess()), request, HistogramReport)
 
 
 def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:

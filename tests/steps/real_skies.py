@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import histogram, write
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake_demo.landing import write_landing

@@ -14,6 +14,12 @@ from hipslake.steps.run import RunFolder, Window, run_uri
 from hipslake.steps.sink import request as sink_request
 from hipslake.steps.sink import resolve_sink, sink_files
 from hipslake.steps.sink import run as sink_run
+from hipslake.steps.sink.request import (
+    ResolveSinkReport,
+    ResolveSinkRequest,
+    SinkFilesReport,
+    SinkFilesRequest,
+)
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog
 from pyiceberg.table import Table
 
@@ -52,7 +58,7 @@ class Lake:
         """Start a run."""
         self.runs += 1
         run_id = run_id or f"run-{self.runs}"
-        request = resolve_sink.ResolveSinkRequest.model_validate(
+        request = ResolveSinkRequest.model_validate(
             {
                 "run_uri": run_uri(self.warehouse, DAG, run_id),
                 "dag_id": DAG,
@@ -62,7 +68,7 @@ class Lake:
             }
             | fields
         )
-        perform(resolve_sink.run, request, resolve_sink.ResolveSinkReport)
+        perform(resolve_sink.run, request, ResolveSinkReport)
         return request.folder
 
     def sink(self, folder: RunFolder) -> sink_request.SinkReport:
@@ -77,8 +83,8 @@ class Lake:
     def run_files(self, **fields: object) -> sink_request.SinkReport:
         """A whole run of a spec that sinks files."""
         folder = self.resolve(**fields)
-        request = sink_files.SinkFilesRequest(run_uri=folder.uri)
-        perform(sink_files.run, request, sink_files.SinkFilesReport)
+        request = SinkFilesRequest(run_uri=folder.uri)
+        perform(sink_files.run, request, SinkFilesReport)
         return self.sink(folder)
 
     @property

@@ -14,7 +14,8 @@ from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
-from hipslake.steps.ingest import resolve, write, write_request
+from hipslake.steps.ingest import resolve, write
+from hipslake.steps.ingest.request import ResolveReport, ResolveRequest, WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
 
@@ -89,7 +90,7 @@ class Lake:
             given.setdefault("threshold", "200 rows")
         path = self.place / f"{name}.yaml"
         path.write_text(yaml.safe_dump(given))
-        request = resolve.ResolveRequest(
+        request = ResolveRequest(
             run_uri=run_uri(self.warehouse, f"catalog_ingest__{name}", f"run-{self.runs}"),
             dag_id=f"catalog_ingest__{name}",
             run_id=f"run-{self.runs}",
@@ -97,7 +98,7 @@ class Lake:
             spec_file=str(path),
             window=window or Window(),
         )
-        perform(resolve.run, request, resolve.ResolveReport)
+        perform(resolve.run, request, ResolveReport)
         return request.folder
 
     def write(self, folder: RunFolder) -> None:
@@ -105,8 +106,8 @@ class Lake:
         in_process.freeze(folder)
         in_process.count_by_tasks(folder)
         in_process.make_plan(folder)
-        request = write_request.WriteRequest(run_uri=folder.uri)
-        perform(lambda asked: write.run(asked, ThisProcess()), request, write_request.WriteReport)
+        request = WriteRequest(run_uri=folder.uri)
+        perform(lambda asked: write.run(asked, ThisProcess()), request, WriteReport)
         if folder.run().spec.index:
             self.build_index(folder)
         in_process.make_margins(folder)

@@ -13,8 +13,14 @@ from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SpecError
-from hipslake.steps.join import equijoin_request, resolve_equijoin
+from hipslake.steps.join import resolve_equijoin
 from hipslake.steps.join import run as equijoin_work
+from hipslake.steps.join.request import (
+    EquijoinReport,
+    EquijoinRequest,
+    ResolveEquijoinReport,
+    ResolveEquijoinRequest,
+)
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.storage.folder import Storage
@@ -52,16 +58,16 @@ def start_join(lake: Lake) -> RunFolder:
     path.parent.mkdir(exist_ok=True)
     path.write_text(yaml.safe_dump(spec))
     dag_id, run_id = "catalog_equijoin__pairs", f"run-{lake.runs}"
-    resolving = resolve_equijoin.ResolveEquijoinRequest(
+    resolving = ResolveEquijoinRequest(
         run_uri=run_uri(lake.warehouse, dag_id, run_id),
         dag_id=dag_id,
         run_id=run_id,
         warehouse=lake.warehouse,
         spec_file=str(path),
     )
-    perform(resolve_equijoin.run, resolving, resolve_equijoin.ResolveEquijoinReport)
-    joining = equijoin_request.EquijoinRequest(run_uri=resolving.run_uri)
-    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), joining, equijoin_request.EquijoinReport)
+    perform(resolve_equijoin.run, resolving, ResolveEquijoinReport)
+    joining = EquijoinRequest(run_uri=resolving.run_uri)
+    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), joining, EquijoinReport)
     return resolving.folder
 
 

@@ -15,7 +15,12 @@ from hipslake.cube.store.upkeep import cleanup
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.cube import build_cube, resolve_cube
-from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.cube.request import (
+    BuildCubeReport,
+    BuildCubeRequest,
+    ResolveCubeReport,
+    ResolveCubeRequest,
+)
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.storage.folder import Storage
@@ -51,10 +56,10 @@ def write_spec(place: Path, stars: pa.Table) -> Path:
 def resolve(warehouse: Path, spec: Path, run_id: str) -> str:
     """Resolve a run; return its folder."""
     uri = run_uri(str(warehouse), "cube_align__sky", run_id)
-    request = resolve_cube.ResolveCubeRequest(
+    request = ResolveCubeRequest(
         run_uri=uri, dag_id="cube_align__sky", run_id=run_id, warehouse=str(warehouse), spec_file=str(spec)
     )
-    perform(resolve_cube.run, request, resolve_cube.ResolveCubeReport)
+    perform(resolve_cube.run, request, ResolveCubeReport)
     return uri
 
 

@@ -6,8 +6,8 @@ import sys
 from collections import defaultdict
 from types import SimpleNamespace
 
-from hipslake_airflow.operators.build_cube import BuildCubeOperator
-from hipslake_airflow.operators.partitions import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.cube import BuildCubeOperator
 
 OPERATORS = {
     "histogram": HistogramCatalogOperator,

@@ -11,18 +11,10 @@ import sys
 import threading
 
 from hipslake.spark.jobs import run_job
-from hipslake.steps.append.request import AppendRequest
-from hipslake.steps.compact.request import CompactRequest
-from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
 from hipslake.versions.log_files import version_path
 
 from tests.system.dying import Change, on_change
-
-JOBS: dict[str, tuple[str, type[Request]]] = {
-    "append": ("hipslake.steps.append.run", AppendRequest),
-    "compact": ("hipslake.steps.compact.run", CompactRequest),
-}
 
 
 def stop_about_commit(root: str, version: int) -> None:
@@ -42,11 +34,10 @@ def stop_about_commit(root: str, version: int) -> None:
 
 def main(step: str, run_uri: str, version: str) -> None:
     folder = RunFolder(run_uri)
-    module, request_type = JOBS[step]
     stop_about_commit(folder.run().catalog_uri, int(version))
     request, report = RunFolder.request_path(step), RunFolder.report_path(step)
     sys.argv[1:] = [f"--request={folder.uri_of(request)}", f"--report={folder.uri_of(report)}"]
-    run_job(module, request_type)
+    run_job(step)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import rollback_catalog, vacuum_catalog
 from hipslake.steps.upkeep.hats_view import show_newest
+from hipslake.steps.upkeep.request import RollbackReport, RollbackRequest, VacuumReport, VacuumRequest
 from hipslake.storage.folder import Storage
 
 from tests.catalog.leftovers import missing, orphans
@@ -70,8 +71,8 @@ class RollBack:
     version: int
 
     def __call__(self) -> None:
-        request = rollback_catalog.RollbackRequest(run_uri=self.folder.uri, version=self.version)
-        perform(rollback_catalog.run, request, rollback_catalog.RollbackReport)
+        request = RollbackRequest(run_uri=self.folder.uri, version=self.version)
+        perform(rollback_catalog.run, request, RollbackReport)
         in_process.show(self.folder)
 
 
@@ -81,7 +82,7 @@ class Vacuum:
     keep_versions: int = 1
 
     def __call__(self) -> None:
-        request = vacuum_catalog.VacuumRequest(
+        request = VacuumRequest(
             run_uri=run_uri(str(self.warehouse), "catalog_vacuum__stars", "clean"),
             warehouse=str(self.warehouse),
             catalog="stars",
@@ -89,7 +90,7 @@ class Vacuum:
             keep_days=0,
             dry_run=False,
         )
-        perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
+        perform(vacuum_catalog.run, request, VacuumReport)
 
 
 @dataclass(frozen=True)

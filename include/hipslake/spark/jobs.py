@@ -5,34 +5,29 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NoReturn
 
 from hipslake.spark.installed import prefer_installed_pyspark
 from hipslake.spark.kernel import use_small_pages
+from hipslake.steps.registry import STEPS
 from hipslake.steps.report import Report, Request, execute_step, job_arguments
 from hipslake.steps.run import RunFolder, StartedJob
 
 if TYPE_CHECKING:
     from hipslake.spark.engine import SparkEngine
 
-Step = Callable[[Any, "SparkEngine"], Report]
 
-
-def run_job(module: str, request_type: type[Request]) -> NoReturn:
+def run_job(name: str) -> NoReturn:
     """Run a Spark job's step and leave the process; its exit code says only whether the step went well.
 
     The report's `seconds` get one phase more, `session`: opening the Spark session and starting its Python
-    workers. The step's module is imported meanwhile.
+    workers. The module that does the work is imported meanwhile.
 
     Parameters
     ----------
-    module : str
-        Module with the step's `run(request, engine) -> report`.
-    request_type : type
-        The model of the step's request.
+    name : str
+        Of the step, in `hipslake.steps.registry`.
     """
     logging.basicConfig(
         level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -42,7 +37,7 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
     use_small_pages()
     prefer_installed_pyspark()
     with ThreadPoolExecutor(1) as pool:
-        step: Future[Step] = pool.submit(lambda: import_module(module).run)
+        function = pool.submit(STEPS[name].function)
 
         def in_session(request: Request) -> Report:
             from hipslake.spark.engine import SparkEngine
@@ -51,15 +46,17 @@ def run_job(module: str, request_type: type[Request]) -> NoReturn:
             start = time.perf_counter()
             spark = open_session(f"hipslake {request.step} {request.run_uri.rsplit('/', 1)[-1]}")
             engine = SparkEngine(spark)
-            told = StartedJob(application=spark.sparkContext.applicationId)
-            request.folder.write(RunFolder.job_path(request.step), told)
+            started = StartedJob(application=spark.sparkContext.applicationId)
+            request.folder.write(RunFolder.job_path(request.step), started)
             _start_workers(engine)
-            run = step.result()
+            run = function.result()
             seconds = time.perf_counter() - start
             report = run(request, engine)
             return report.model_copy(update={"seconds": {"session": round(seconds, 4), **report.seconds}})
 
-        code = execute_step(in_session, request_type, request_uri=request_uri, report_uri=report_uri)
+        code = execute_step(
+            in_session, STEPS[name].request_model, request_uri=request_uri, report_uri=report_uri
+        )
     sys.exit(code)  # Spark's own shutdown hook stops the session, a second sooner than `spark.stop()` returns
 
 

@@ -1,1 +1,1 @@
-"""The steps of a run: what each is told (a request), what it says (a report), and those without Spark."""
+"""The steps of a run: a folder for each family, with the requests, the reports and the work of its steps."""

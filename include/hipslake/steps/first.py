@@ -1,4 +1,4 @@
-"""First steps: what every one of them is told, and what starting a run takes."""
+"""First steps of runs: the write id, the owner, the free space, and the leftovers of dead runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import logging
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
 
 from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
@@ -14,8 +13,8 @@ from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
 from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
+from hipslake.steps.ingest.request import CatalogRunRequest
 from hipslake.steps.published import names_write
-from hipslake.steps.report import Request
 from hipslake.steps.run import FrozenRun, RunFolder, now_utc
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_marked
@@ -27,56 +26,39 @@ log = logging.getLogger(__name__)
 MIN_FREE_BYTES = 64 << 20  # below this not even the run folder's own files are safe
 
 
-class FirstRequest(Request):
-    """Start a run of a spec."""
+def freeze_run(request: CatalogRunRequest, spec: CatalogSpec, catalog: Storage, owner: Owner) -> FrozenRun:
+    """Return the run of a catalog spec, to be frozen, with a write id of its own.
 
-    step: ClassVar[str] = "resolve"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants spec and catalogs read again
+    Parameters
+    ----------
+    request : CatalogRunRequest
+    spec : CatalogSpec
+        With the overrides of the request.
+    catalog : Storage
+        At the root of the catalog that the run makes.
+    owner : Owner
+        The spec of the run.
 
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
-    threshold: str | None = None  # overrides the spec's
-    force: bool = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return self.digest()
-
-    def frozen(self, spec: CatalogSpec, catalog: Storage, owner: Owner) -> FrozenRun:
-        """The run of a catalog spec, to be frozen, with a write id of its own.
-
-        Parameters
-        ----------
-        spec : CatalogSpec
-            With the overrides of the request.
-        catalog : Storage
-            At the root of the catalog that the run makes.
-        owner : Owner
-            The spec of the run.
-
-        Raises
-        ------
-        SpecError
-            If another spec publishes the catalog.
-        """
-        check_owner(catalog, owner)
-        return FrozenRun(
-            dag_id=self.dag_id,
-            run_id=self.run_id,
-            run_uri=self.run_uri,
-            warehouse=self.warehouse,
-            catalog=spec.name,
-            spec=spec,
-            spec_file=self.spec_file,
-            owner=owner,
-            write_id=choose_write_id(self.folder, spec, catalog),
-            force=self.force,
-            created=now_utc(),
-            library_version=__version__,
-        )
+    Raises
+    ------
+    SpecError
+        If another spec publishes the catalog.
+    """
+    check_owner(catalog, owner)
+    return FrozenRun(
+        dag_id=request.dag_id,
+        run_id=request.run_id,
+        run_uri=request.run_uri,
+        warehouse=request.warehouse,
+        catalog=spec.name,
+        spec=spec,
+        spec_file=request.spec_file,
+        owner=owner,
+        write_id=choose_write_id(request.folder, spec, catalog),
+        force=request.force,
+        created=now_utc(),
+        library_version=__version__,
+    )
 
 
 def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:

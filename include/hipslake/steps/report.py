@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
 
@@ -19,6 +19,9 @@ from hipslake.steps.run import RunFolder, now_utc, parse
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 
+if TYPE_CHECKING:
+    from hipslake.steps.committed import CommittedVersion, Origin
+
 log = logging.getLogger(__name__)
 
 _NOT_IN_SUMMARY = {"ok", "error", "complete", "fingerprint", "finished", "text"}
@@ -26,12 +29,13 @@ _BUGS = (TypeError, AttributeError, NameError, ImportError)
 
 
 class Request(Frozen):
-    """What a step is told: the run it belongs to, and the step's own knobs."""
+    """The input of a step: the run that it belongs to, and the parameters of the step itself."""
 
     step: ClassVar[str]
     outputs: ClassVar[tuple[str, ...]] = ()  # what a finished step has left in the run folder
     reusable: ClassVar[bool] = True  # whether a finished attempt may stand for a new one
-    reads_sources: ClassVar[bool] = True  # whether the outcome depends on the run's source files
+    depends_on: ClassVar[str] = "inputs"
+    """What the outcome depends on: "inputs" (the run and its source files), "run" or "request" alone."""
 
     run_uri: str
 
@@ -41,10 +45,17 @@ class Request(Frozen):
         return RunFolder(self.run_uri)
 
     def fingerprint(self) -> str:
-        """Return the digest of all that the outcome depends on: the run's fingerprint and the knobs."""
-        knobs = self.model_dump_json(exclude={"run_uri"})
-        inputs = self.folder.inputs().fingerprint if self.reads_sources else ""
-        text = "\n".join([inputs, self.folder.run().write_id, self.step, knobs])
+        """Return the digest of all that the outcome depends on."""
+        if self.depends_on == "request":
+            return self.digest()
+        inputs = self.folder.inputs().fingerprint if self.depends_on == "inputs" else ""
+        return self._digest_in_run(inputs)
+
+    def _digest_in_run(self, inputs: str = "") -> str:
+        """Return the digest of the request, as part of its run."""
+        text = "\n".join(
+            [inputs, self.folder.run().write_id, self.step, self.model_dump_json(exclude={"run_uri"})]
+        )
         return hashlib.sha256(text.encode()).hexdigest()
 
     def digest(self, *, without: Collection[str] = ()) -> str:
@@ -56,6 +67,20 @@ class Request(Frozen):
             Fields that do not count.
         """
         return hashlib.sha256(self.model_dump_json(exclude=set(without)).encode()).hexdigest()
+
+
+class FirstRequest(Request):
+    """Start a run of a spec."""
+
+    step: ClassVar[str] = "resolve"
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
+    reusable: ClassVar[bool] = False  # a cleared first task reads the spec and its sources again
+    depends_on: ClassVar[str] = "request"
+
+    dag_id: str
+    run_id: str
+    warehouse: str
+    spec_file: str
 
 
 class Failure(Frozen):
@@ -89,6 +114,53 @@ class Report(Frozen):
         values = {name: value for name, value in self if name not in _NOT_IN_SUMMARY}
         short = {name: value for name, value in values.items() if isinstance(value, str | int | float | None)}
         return {**short, "seconds": round(sum(self.seconds.values()), 2)}
+
+    def committed(self, run_uri: str) -> CommittedVersion | None:
+        """Return the version that the step has committed, None if it has committed none.
+
+        Parameters
+        ----------
+        run_uri : str
+            The run folder of the step, which went well.
+
+        Raises
+        ------
+        HipslakeError
+            If the version cannot be read, for example because it was vacuumed since.
+        """
+        return None
+
+    def origins(self, run_uri: str) -> tuple[Origin, ...]:
+        """Return what the step was made of: source files, catalogs and tables; none where that is not known.
+
+        Parameters
+        ----------
+        run_uri : str
+            The run folder of the step, which went well.
+        """
+        return ()
+
+
+class CatalogReport(Report):
+    """What a step that commits a version of a catalog says."""
+
+    catalog_uri: str = ""
+    version: int | None = None  # that was committed; None: none was
+    parent: int | None = None
+
+    def committed(self, run_uri: str) -> CommittedVersion | None:
+        """Return the version that was committed."""
+        from hipslake.steps.committed import catalog_version
+
+        return None if self.version is None else catalog_version(self.catalog_uri, self.version)
+
+    def origins(self, run_uri: str) -> tuple[Origin, ...]:
+        """Return the version before the one that was committed."""
+        from hipslake.steps.committed import Origin
+
+        if self.version is None:
+            return ()
+        return (Origin(kind="catalog", uri=self.catalog_uri, version=str(self.version - 1)),)
 
 
 RequestT = TypeVar("RequestT", bound=Request)
@@ -157,12 +229,12 @@ def is_finished(request: Request) -> bool:
     if not request.reusable or not storage.is_file(path):
         return False
     try:
-        told = plain_json(storage.read(path))
+        report = plain_json(storage.read(path))
     except ValueError:
         return False
-    if not (isinstance(told, dict) and told.get("ok") and told.get("complete", True)):
+    if not (isinstance(report, dict) and report.get("ok") and report.get("complete", True)):
         return False
-    if told.get("fingerprint") != request.fingerprint():
+    if report.get("fingerprint") != request.fingerprint():
         return False
     return all(storage.is_file(output) for output in request.outputs)
 
@@ -243,7 +315,7 @@ def execute_step(
         report = report.model_copy(update={"fingerprint": request.fingerprint()})
     except Exception as error:
         log.exception("Step %s failed.", request_type.step)
-        with suppress(Exception):  # what went wrong first is what is told
+        with suppress(Exception):  # the first error is the one to report
             if request is not None and is_finished(request):
                 return 1
         report = Report(step=request_type.step, ok=False, error=failure_of(error))

@@ -148,12 +148,12 @@ class RunFolder:
 
     @staticmethod
     def request_path(step: str) -> str:
-        """Path of what the step is told."""
+        """Path of the request of a step."""
         return f"requests/{step}.json"
 
     @staticmethod
     def report_path(step: str) -> str:
-        """Path of what the step says it did."""
+        """Path of the report of a step."""
         return f"reports/{step}.json"
 
     @staticmethod

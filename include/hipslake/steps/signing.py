@@ -63,16 +63,16 @@ def verified(data: bytes, place: str) -> bytes:
         content = None  # whoever parses it says what is wrong
     if not isinstance(content, dict):
         return data
-    told = content.pop(_FIELD, None)
+    signature = content.pop(_FIELD, None)
     if key:
-        right = isinstance(told, str) and hmac.compare_digest(
-            told.encode(), _signature(content, place, key).encode()
+        right = isinstance(signature, str) and hmac.compare_digest(
+            signature.encode(), _signature(content, place, key).encode()
         )
         if not right:
             raise StepError(
                 f"{place} is not what a task of this deployment wrote for this run: its signature is "
-                f"{'missing' if told is None else 'wrong'}. Clear the run from its first task to write it "
-                f"again; if {KEY} was not changed, look who can write there"
+                f"{'missing' if signature is None else 'wrong'}. Clear the run from its first task to write "
+                f"it again; if {KEY} was not changed, look who can write there"
             )
     return json.dumps(content).encode()
 

@@ -48,13 +48,13 @@ def use_iceberg_connection(spec: IcebergSpec) -> None:
             f"The spec names the connection {spec.connection!r}, and there is none; "
             f"{_mend(spec.connection, spec.type)}"
         ) from None
-    told = properties_of(connection, spec.type)
+    properties = properties_of(connection, spec.type)
     if spec.uri is not None:
-        told.pop("uri", None)
+        properties.pop("uri", None)
     prefix = f"PYICEBERG_CATALOG__{spec.name.upper()}__"
     for name in [name for name in os.environ if name.upper().startswith(prefix)]:
         del os.environ[name]  # of another connection, maybe: a token must not go to another address
-    for name, value in told.items():
+    for name, value in properties.items():
         os.environ[prefix + name.upper().replace("-", "_")] = value
 
 
@@ -109,12 +109,12 @@ def _service(connection: Connection, extra: dict[str, str]) -> dict[str, str]:
     host = str(connection.host)
     if "://" not in host:
         host = f"{connection.schema or 'https'}://{host}" + (f":{connection.port}" if connection.port else "")
-    told = {"uri": host, **extra}
+    properties = {"uri": host, **extra}
     if connection.login:
-        told["credential"] = f"{connection.login}:{connection.password}"
+        properties["credential"] = f"{connection.login}:{connection.password}"
     elif connection.password:
-        told["token"] = connection.password
-    return told
+        properties["token"] = connection.password
+    return properties
 
 
 def _mend(conn_id: str, kind: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowFailException
 
-from hipslake_airflow.outcome import failure_to_raise
+from hipslake_airflow.failures import failure_to_raise
 
 WAREHOUSE = "${HIPSLAKE_WAREHOUSE}"
 MATERIALISED = "materialise"
@@ -33,6 +33,24 @@ class InRunFolder:
         if "run_uri" in self.template_fields:
             self.run_uri = own_run_folder(self.run_uri, self.warehouse, self.part, context)
 
+    def run_fields(self, context: Context) -> dict[str, Any]:
+        """Return the field of a request that says which run it is of."""
+        return {"run_uri": self.run_uri}
+
+
+class StartsRun:
+    """The first task of a run, or its only one: its folder follows from the DAG run.
+
+    A mixin; named before the operator, which is an `InRunFolder`.
+    """
+
+    warehouse: str
+
+    def run_fields(self, context: Context) -> dict[str, Any]:
+        """Return the fields of a request that say which run it is of, and in which warehouse."""
+        warehouse, run_uri = place_of_run(self.warehouse, context)
+        return {"run_uri": run_uri, "warehouse": warehouse}
+
 
 def place_of_run(warehouse: str, context: Context) -> tuple[str, str]:
     """Return the root of the warehouse, with variables expanded, and the folder of a run in it, as URIs."""
@@ -49,7 +67,7 @@ def own_run_folder(given: Any, warehouse: str, part: str, context: Context) -> s
     Parameters
     ----------
     given : object
-        What the task was told; empty: nothing.
+        What the task was given; empty: nothing.
     warehouse : str
         `${NAME}` is expanded.
     part : str
@@ -59,7 +77,7 @@ def own_run_folder(given: Any, warehouse: str, part: str, context: Context) -> s
     Raises
     ------
     AirflowFailException
-        If it was told of another place.
+        If it was given another place.
     """
     from hipslake.errors import HipslakeError
     from hipslake.steps.report import failure_of
@@ -71,7 +89,7 @@ def own_run_folder(given: Any, warehouse: str, part: str, context: Context) -> s
     place = f"{place}/{part}" if part else place
     if given and given != place:
         raise AirflowFailException(
-            f"This run's folder is {place}, and the task was told of another one. Somebody has changed an "
+            f"This run's folder is {place}, and the task was given another one. Somebody has changed an "
             "XCom of this run, or the DAG hands over what is none of it; clear the run from its first task"
         )
     return place

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import tempfile
-from abc import abstractmethod
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
+from hipslake_airflow.failures import failure_to_raise
 from hipslake_airflow.hooks.library import build_library_archive, job_path
 from hipslake_airflow.hooks.spark import check_master, client_environment, launch_conf
-from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.links.page import CatalogsPageLink
 from hipslake_airflow.links.spark import SparkLink, spark_page
-from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
-from hipslake_airflow.operators.telling import TellingOperator
-from hipslake_airflow.outcome import failure_to_raise
+from hipslake_airflow.operators.reporting import ReportingMixin
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, StartsRun
 
 if TYPE_CHECKING:
+    from hipslake.steps.registry import Step
     from hipslake.steps.report import Report, Request
 
 
-class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
+class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
     """Submit a step's job and read its report, also when the job failed.
 
     A finished report with the same fingerprint is taken over without starting Spark. What the job says is not
@@ -45,12 +43,11 @@ class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
         The folder in the run folder, of a run within the run. Not templated.
     conn_id : str
         The Spark connection, in JSON form: `{"conn_type": "spark", "host": "local[*,4]"}`.
-    spark_above_bytes : int
-        What has fewer bytes is done in the task's own process, which is quicker than starting Spark.
+    spark_above_bytes : int, optional
+        What has fewer bytes is done in the task's own process, which is quicker than starting Spark; by
+        default as the registry of steps says.
     """
 
-    job: ClassVar[str]  # name of the entry point in spark_jobs/
-    module: ClassVar[str]  # the library's, whose `run(request, engine)` is the step
     template_fields: Sequence[str] = ("run_uri",)
     ui_color = "#f7e3c8"
     operator_extra_links = (CatalogsPageLink(), SparkLink())
@@ -63,66 +60,51 @@ class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
         warehouse: str = WAREHOUSE,
         part: str = "",
         conn_id: str = "spark_default",
-        spark_above_bytes: int = 0,
+        spark_above_bytes: int | None = None,
         **kwargs: Any,
     ) -> None:
+        from hipslake.steps.registry import STEPS
+
+        step = STEPS[self.step]
         kwargs.setdefault("durable", False)  # what a job did is in its report; nothing reconnects to it
         super().__init__(
-            application=job_path(self.job), conn_id=conn_id, name=f"hipslake-{self.job}", **kwargs
+            application=job_path(step.job), conn_id=conn_id, name=f"hipslake-{step.job}", **kwargs
         )
         self.run_uri = run_uri
         self.warehouse = warehouse
         self.part = part
-        self.spark_above_bytes = spark_above_bytes
+        self.spark_above_bytes = step.spark_above_bytes if spark_above_bytes is None else spark_above_bytes
 
-    @abstractmethod
-    def request(self) -> Request:
-        """Return what the step is told."""
-
-    @abstractmethod
-    def report_type(self) -> type[Report]:
-        """Return the model of the step's report."""
-
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the step in Spark, or take over what a finished attempt left."""
-        use_storage_connection()
-        return self.tell(lambda: self.outcome(context))
-
-    def outcome(self, context: Context) -> Report:
+    def perform(self, context: Context) -> Report:
         """Return the report of a step that went well; raise what a failed one says."""
+        from hipslake.steps.registry import STEPS
         from hipslake.steps.report import finished_report
 
-        request = self.request()
-        finished = finished_report(request, self.report_type())
+        request, step = self.request(context), STEPS[self.step]
+        finished = finished_report(request, step.report_model)
         if finished is not None:
             self.log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
             return finished
-        if self.spark_above_bytes and self.bytes_to_handle() < self.spark_above_bytes:
-            return self.without_spark()
-        report = self._submitted(request, context)
+        if self.spark_above_bytes and self.bytes_to_handle(request) < self.spark_above_bytes:
+            return step.perform(request)
+        report = self._submitted(request, step, context)
         if report.error is not None:
             self.log.error("The job says:\n%s", report.error.trace or report.error.message)
             raise failure_to_raise(report.error)
         return report
 
-    def bytes_to_handle(self) -> int:
-        """Return how much the step has to do; only asked where the task's own process may do it."""
-        return self.request().folder.inputs().total_bytes
+    def bytes_to_handle(self, request: Any) -> int:
+        """Return how much the step has to do; only called where the task's own process may do it."""
+        from hipslake.steps.registry import STEPS
 
-    def without_spark(self) -> Report:
-        """Perform the step in this process."""
-        from hipslake.engine.this_process import ThisProcess
-        from hipslake.steps.report import perform
-
-        step, engine = import_module(self.module), ThisProcess()
-        return perform(lambda request: step.run(request, engine), self.request(), self.report_type())
+        return STEPS[self.step].bytes_to_handle(request)
 
     def on_kill(self) -> None:
         """Stop the job, if one was submitted."""
         if self._hook is not None:
             super().on_kill()
 
-    def _submitted(self, request: Request, context: Context) -> Report:
+    def _submitted(self, request: Request, step: Step, context: Context) -> Report:
         """Write the request, run the job, and return its report, whatever the job's exit code was."""
         from hipslake.steps.run import RunFolder, parse
 
@@ -137,17 +119,17 @@ class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
             self.py_files = str(build_library_archive(Path(temporary)))
             self._show_job(context, "")
             try:
-                super().execute(context)
+                SparkSubmitOperator.execute(self, context)
             except AirflowFailException:
                 raise
             except (AirflowException, RuntimeError) as error:  # the latter where YARN tells of the job's end
                 failure = error
         self._show_job(context, folder.application(request.step))
         if folder.storage.is_file(report_path):
-            report_type = self.report_type()
-            return parse(report_type, folder.storage.read(report_path), where=folder.uri_of(report_path))
+            data = folder.storage.read(report_path)
+            return parse(step.report_model, data, where=folder.uri_of(report_path))
         raise AirflowException(
-            f"The job {self.job} ended without a report: its process or a worker died. Look at the end of "
+            f"The job {step.job} ended without a report: its process or a worker died. Look at the end of "
             "its log above; common causes are too little memory, a lost executor and a full disk"
         ) from failure
 
@@ -171,3 +153,17 @@ class SparkStepOperator(InRunFolder, TellingOperator, SparkSubmitOperator):
             hook._conf = {**launch_conf(master), **(self.conf or {})}
             hook._env_vars = {**client_environment(), **(self.env_vars or {})}
         return hook
+
+
+class SparkFormOperator(StartsRun, SparkStepOperator):
+    """Perform the only step of a run; its request follows from the run's params.
+
+    Parameters
+    ----------
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    spark_above_bytes : int, optional
+        From this many bytes of files on, Spark reads them; by default as the registry of steps says.
+    """
+
+    template_fields: Sequence[str] = ()

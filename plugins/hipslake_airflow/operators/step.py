@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from hipslake_airflow.hooks.storage import use_storage_connection
-from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, place_of_run
-from hipslake_airflow.operators.telling import TellingOperator
+from hipslake_airflow.operators.reporting import ReportingMixin
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder, StartsRun
 
 if TYPE_CHECKING:
     from hipslake.steps.report import Report
 
 
-class StepOperator(InRunFolder, TellingOperator):
+class StepOperator(InRunFolder, ReportingMixin):
     """Perform one step of a run and push the summary of its report.
-
-    Subclasses import the library in `perform`, not at module level: DAG files import nothing heavy.
 
     Parameters
     ----------
@@ -42,17 +38,14 @@ class StepOperator(InRunFolder, TellingOperator):
         self.warehouse = warehouse
         self.part = part
 
-    @abstractmethod
     def perform(self, context: Context) -> Report:
-        """Run the step; return its report."""
+        """Run the step, or take over what a finished attempt left."""
+        from hipslake.steps.registry import STEPS
 
-    def execute(self, context: Context) -> dict[str, Any]:
-        """Perform the step; errors that cannot pass end the task at once."""
-        use_storage_connection()
-        return self.tell(lambda: self.perform(context))
+        return STEPS[self.step].perform(self.request(context))
 
 
-class FirstStepOperator(StepOperator):
+class FirstStepOperator(StartsRun, StepOperator):
     """Perform the first step of a run, which makes the run folder: its place follows from the DAG run.
 
     Parameters
@@ -63,13 +56,9 @@ class FirstStepOperator(StepOperator):
 
     template_fields: Sequence[str] = ()
 
-    def place(self, context: Context) -> tuple[str, str]:
-        """Return the root of the warehouse and the run folder, as URIs."""
-        return place_of_run(self.warehouse, context)
-
 
 class SpecOperator(FirstStepOperator):
-    """Perform the first step of a run that a spec asks for.
+    """Perform the first step of a run of a spec.
 
     Parameters
     ----------
@@ -81,20 +70,22 @@ class SpecOperator(FirstStepOperator):
         super().__init__(**kwargs)
         self.spec_file = spec_file
 
-    def told(self, context: Context) -> dict[str, Any]:
-        """What the request of every such step holds: where, for which run, and by which spec."""
-        warehouse, run_uri = self.place(context)
+
+class ResolveOperator(SpecOperator):
+    """Freeze what a run depends on into its folder; push `run_uri`, which every later step takes.
+
+    Parameters are those of `SpecOperator`.
+    """
+
+    def run_fields(self, context: Context) -> dict[str, Any]:
         run = context["dag_run"]
-        return {
-            "run_uri": run_uri,
+        return super().run_fields(context) | {
             "dag_id": run.dag_id,
             "run_id": run.run_id,
-            "warehouse": warehouse,
             "spec_file": self.spec_file,
         }
 
-    def push_run(self, context: Context) -> None:
-        """Push `run_uri`, which every later step takes."""
-        _, run_uri = self.place(context)
+    def finish(self, context: Context, report: Any) -> None:
+        run_uri = self.run_fields(context)["run_uri"]
         context["ti"].xcom_push(key="run_uri", value=run_uri)
         self.log.info("Run folder: %s", run_uri)

@@ -7,7 +7,13 @@ from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
 from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
 from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
 
-from hipslake_airflow.params.fields import force_field, threshold_field, wait_field, window_fields
+from hipslake_airflow.params.fields import (
+    force_field,
+    switch_field,
+    threshold_field,
+    wait_field,
+    window_fields,
+)
 
 
 def ingest_params(spec: CatalogSpec) -> dict[str, Param]:
@@ -93,14 +99,11 @@ def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Par
                 f"of runs. Who has opened a {one} needs its files until the work is done."
             ),
         ),
-        "dry_run": Param(
-            True,
-            type="boolean",
-            title="Dry run",
-            description=(
-                "Only log what would be deleted. A run that the schedule of the spec started deletes, "
-                "whatever stands here."
-            ),
+        "dry_run": switch_field(
+            "Dry run",
+            "Only log what would be deleted. A run that the schedule of the spec started deletes, "
+            "whatever stands here.",
+            on=True,
         ),
     }
 
@@ -108,14 +111,11 @@ def vacuum_params(kept: VacuumSpec, versions: str = "versions") -> dict[str, Par
 def verify_params() -> dict[str, Param]:
     """Return the params of a verification of what is published."""
     return {
-        "all_versions": Param(
-            True,
-            type="boolean",
-            title="All versions",
-            description=(
-                "Also the whole log, and every version that can be opened; what versions share is read once. "
-                "Else only the newest version, and what names it."
-            ),
+        "all_versions": switch_field(
+            "All versions",
+            "Also the whole log, and every version that can be opened; what versions share is read once. "
+            "Else only the newest version, and what names it.",
+            on=True,
         )
     }
 
@@ -123,11 +123,8 @@ def verify_params() -> dict[str, Param]:
 def repair_params() -> dict[str, Param]:
     """Return the params of a repair."""
     return {
-        "dry_run": Param(
-            True,
-            type="boolean",
-            title="Dry run",
-            description="Only log what would be mended, and what no other file can mend.",
+        "dry_run": switch_field(
+            "Dry run", "Only log what would be mended, and what no other file can mend.", on=True
         )
     }
 

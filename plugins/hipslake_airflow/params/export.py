@@ -8,7 +8,7 @@ from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import region_field, text_field
+from hipslake_airflow.params.fields import region_field, switch_field, text_field, version_field
 
 
 def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
@@ -22,9 +22,7 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
             title="Catalog",
             description="The name of a published catalog.",
         ),
-        "version": Param(
-            None, type=["null", "integer"], minimum=1, title="Version", description="Empty: the newest."
-        ),
+        "version": version_field(),
         "region": region_field("The part of the sky"),
         "columns": Param(
             None,
@@ -56,7 +54,5 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
                 "warehouse."
             ),
         ),
-        "overwrite": Param(
-            False, type="boolean", title="Overwrite", description="Replace what lies at the output."
-        ),
+        "overwrite": switch_field("Overwrite", "Replace what lies at the output."),
     }

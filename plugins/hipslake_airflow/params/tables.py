@@ -6,20 +6,16 @@ from airflow.sdk import Param
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
-from hipslake_airflow.params.fields import moment_field, wait_field, window_fields
+from hipslake_airflow.params.fields import moment_field, switch_field, wait_field, window_fields
 
 
 def sink_params(spec: TableSpec) -> dict[str, Param]:
     """Return the params of a run that sinks rows into a table."""
     params = {
-        "force": Param(
-            False,
-            type="boolean",
-            title="Force",
-            description=(
-                "Sink also what the table has already. Rows of an interval take the place of those that it "
-                "had before; no row comes twice."
-            ),
+        "force": switch_field(
+            "Force",
+            "Sink also what the table has already. Rows of an interval take the place of those that it "
+            "had before; no row comes twice.",
         )
     }
     if isinstance(spec.source, CatalogRowsSpec):
@@ -37,11 +33,8 @@ def sink_params(spec: TableSpec) -> dict[str, Param]:
     if not spec.needs_interval:
         return params
     if spec.mode is TableMode.OVERWRITE_INTERVAL:
-        params["allow_empty"] = Param(
-            False,
-            type="boolean",
-            title="The interval may be empty",
-            description="If no file comes, the rows that the table has of the interval go.",
+        params["allow_empty"] = switch_field(
+            "The interval may be empty", "If no file comes, the rows that the table has of the interval go."
         )
     return {**params, **window_fields()}
 
@@ -63,11 +56,6 @@ def compaction_params(spec: CompactionSpec) -> dict[str, Param]:
                 "Which files, by their partition values: night >= '2026-11-01'. Empty: as the spec says."
             ),
         ),
-        "full": Param(False, type="boolean", title="Full", description=all_files),
-        "dry_run": Param(
-            False,
-            type="boolean",
-            title="Dry run",
-            description="Only say in the log what would be rewritten.",
-        ),
+        "full": switch_field("Full", all_files),
+        "dry_run": switch_field("Dry run", "Only say in the log what would be rewritten."),
     }

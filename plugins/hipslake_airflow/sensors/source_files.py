@@ -9,9 +9,9 @@ from typing import Any
 from airflow.sdk import BaseSensorOperator, Context
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
+from hipslake_airflow.failures import failure_to_raise
 from hipslake_airflow.hooks.storage import use_storage_connection
 from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
-from hipslake_airflow.outcome import failure_to_raise
 from hipslake_airflow.source_files import count_files, looked_for
 from hipslake_airflow.triggers.source_files import SourceFilesTrigger
 

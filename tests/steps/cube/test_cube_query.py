@@ -33,7 +33,8 @@ from hipslake.errors import (
 )
 from hipslake.exports.export_folder import MANIFEST, UNFINISHED
 from hipslake.steps.cube import query_cube
-from hipslake.steps.cube.query_request import FATES, CubeQueryReport, CubeQueryRequest
+from hipslake.steps.cube.query_cube import FATES
+from hipslake.steps.cube.request import CubeQueryReport, CubeQueryRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.storage.folder import Storage

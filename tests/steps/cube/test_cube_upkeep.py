@@ -23,13 +23,16 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.steps.cube import cube_copy, cube_removal, cube_upkeep
-from hipslake.steps.cube.cube_copy import CopyCubeReport, CopyCubeRequest
-from hipslake.steps.cube.cube_removal import DeleteCubeRequest, RemovalReport, RemovePartitionsRequest
-from hipslake.steps.cube.cube_upkeep import (
+from hipslake.steps.cube.request import (
     CleanUpCubeReport,
     CleanUpCubeRequest,
+    CopyCubeReport,
+    CopyCubeRequest,
     CubeStatsReport,
     CubeStatsRequest,
+    DeleteCubeRequest,
+    RemovalReport,
+    RemovePartitionsRequest,
 )
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri

@@ -25,8 +25,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.exports.writers import ParquetTables
-from hipslake.steps.export import request as export_request
-from hipslake.steps.export import run as by_tasks
+from hipslake.steps.export import run as export_run
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import now_utc, run_uri
@@ -58,11 +57,11 @@ def asked(warehouse: Path, run_id: str = "export", **fields: Any) -> ExportReque
 
 
 def run(request: ExportRequest) -> ExportReport:
-    return perform(export_request.run, request, ExportReport)
+    return perform(export_run.run_in_process, request, ExportReport)
 
 
 def run_by_tasks(request: ExportRequest) -> ExportReport:
-    return perform(lambda given: by_tasks.run(given, ThisProcess()), request, ExportReport)
+    return perform(lambda given: export_run.run(given, ThisProcess()), request, ExportReport)
 
 
 @pytest.mark.parametrize("way", [run, run_by_tasks])
@@ -78,7 +77,7 @@ def test_the_file_holds_the_rows_of_the_read(root: Path, warehouse: Path, way: A
     assert (report.bytes, report.output, report.version) == (path.stat().st_size, str(path), 1)
     assert read_back(path).equals(expected.replace_schema_metadata(None))
     assert sorted(each.name for each in path.parent.iterdir() if each.is_file()) == [path.name]
-    assert not Storage.at(warehouse / "_runs/catalog_export/export").list(by_tasks.PIECES)
+    assert not Storage.at(warehouse / "_runs/catalog_export/export").list(export_run.PIECES)
     assert files_below(root) == before
 
 

@@ -10,7 +10,7 @@ from astropy.table import MaskedColumn, Table
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import histogram as histogram_work
-from hipslake.steps.ingest import histogram_request
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
 
 from tests.steps import in_process
@@ -55,8 +55,8 @@ def test_a_catalog_has_the_values_nulls_units_and_descriptions_of_the_files(
     in_process.freeze(folder)
     counted = perform(
         lambda request: histogram_work.run(request, ThisProcess()),
-        histogram_request.HistogramRequest(run_uri=folder.uri, split_target_bytes=4096),
-        histogram_request.HistogramReport,
+        HistogramRequest(run_uri=folder.uri, split_target_bytes=4096),
+        HistogramReport,
     )
     assert counted.rows_out == ROWS
     assert counted.splits == 3 if name == "votable" else counted.splits > 3

@@ -12,8 +12,14 @@ import yaml
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CoPartitionError, EmptySourceError, FilterError, SpecError
-from hipslake.steps.join import equijoin_request, resolve_equijoin
+from hipslake.steps.join import resolve_equijoin
 from hipslake.steps.join import run as equijoin_work
+from hipslake.steps.join.request import (
+    EquijoinReport,
+    EquijoinRequest,
+    ResolveEquijoinReport,
+    ResolveEquijoinRequest,
+)
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 
@@ -51,21 +57,21 @@ def start(lake: Lake, **fields: Any) -> RunFolder:
     } | fields
     path = lake.place / "joined.yaml"
     path.write_text(yaml.safe_dump(spec))
-    request = resolve_equijoin.ResolveEquijoinRequest(
+    request = ResolveEquijoinRequest(
         run_uri=run_uri(lake.warehouse, "catalog_equijoin__joined", f"run-{lake.runs}"),
         dag_id="catalog_equijoin__joined",
         run_id=f"run-{lake.runs}",
         warehouse=lake.warehouse,
         spec_file=str(path),
     )
-    perform(resolve_equijoin.run, request, resolve_equijoin.ResolveEquijoinReport)
+    perform(resolve_equijoin.run, request, ResolveEquijoinReport)
     return request.folder
 
 
 def publish(lake: Lake, **fields: Any) -> Catalog:
     folder = start(lake, **fields)
-    request = equijoin_request.EquijoinRequest(run_uri=folder.uri)
-    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), request, equijoin_request.EquijoinReport)
+    request = EquijoinRequest(run_uri=folder.uri)
+    perform(lambda asked: equijoin_work.run(asked, ThisProcess()), request, EquijoinReport)
     if fields.get("index"):
         lake.build_index(folder)
     if fields.get("margin"):

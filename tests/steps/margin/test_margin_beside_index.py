@@ -13,7 +13,7 @@ from hipslake import Catalog
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import SpecError, StepError
 from hipslake.steps.ingest.draft import draft_version
-from hipslake.steps.ingest.write_request import WriteRequest
+from hipslake.steps.ingest.request import WriteRequest
 from hipslake.steps.margin import state as margin_state
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage

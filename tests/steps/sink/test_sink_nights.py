@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.errors import PlanError
+from hipslake.steps.sink.request import SinkRequest
 from hipslake.steps.sink.sink_size import bytes_to_sink
 from hipslake.tables.iceberg.data_files import live_files
 from hipslake.versions.log import VersionLog
@@ -152,9 +153,10 @@ def test_size_is_judged_by_what_is_sunk(lake: Lake, survey: Survey) -> None:
     lake.run()
     survey.night(1, rows=40)
     metadata = Catalog.open(survey.root).metadata
-    orders = told(lake.resolve())
+    folder = lake.resolve()
+    orders = told(folder)
     assert orders.total_bytes == pytest.approx(metadata.total_bytes * 40 / 4040, abs=1)
-    assert bytes_to_sink(orders, 1 << 40) == orders.total_bytes
+    assert bytes_to_sink(SinkRequest(run_uri=folder.uri), 1 << 40) == orders.total_bytes
 
 
 def test_an_upsert_is_judged_by_the_files_that_its_keys_may_lie_in(lake: Lake, survey: Survey) -> None:
@@ -164,12 +166,13 @@ def test_an_upsert_is_judged_by_the_files_that_its_keys_may_lie_in(lake: Lake, s
     lake.run()
     survey.land(3, night_rows(0).slice(0, 40))  # seen again: keys of the first night
     survey.append(3)
-    orders = told(lake.resolve())
+    folder = lake.resolve()
+    orders = told(folder)
     sizes = {file.file_path: file.file_size_in_bytes for file in live_files(lake.table)}
     report = lake.run()
     touched = sizes.keys() - {file.file_path for file in live_files(lake.table)}
     assert report.rows_updated == 40
-    old = bytes_to_sink(orders, orders.total_bytes + 1000) - orders.total_bytes
+    old = bytes_to_sink(SinkRequest(run_uri=folder.uri), orders.total_bytes + 1000) - orders.total_bytes
     assert 0 < sum(sizes[path] for path in touched) <= old < 0.3 * sum(sizes.values())
 
 

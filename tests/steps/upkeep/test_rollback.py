@@ -10,6 +10,7 @@ from hipslake.errors import SpecError, VersionNotFoundError
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep import rollback_catalog
+from hipslake.steps.upkeep.request import RollbackReport, RollbackRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT
 
@@ -17,9 +18,9 @@ from tests.steps.in_process import freeze, show, start, write_spec
 from tests.steps.nights import Survey
 
 
-def roll_back(folder: RunFolder, version: int) -> rollback_catalog.RollbackReport:
-    request = rollback_catalog.RollbackRequest(run_uri=folder.uri, version=version)
-    return perform(rollback_catalog.run, request, rollback_catalog.RollbackReport)
+def roll_back(folder: RunFolder, version: int) -> RollbackReport:
+    request = RollbackRequest(run_uri=folder.uri, version=version)
+    return perform(rollback_catalog.run, request, RollbackReport)
 
 
 def test_the_run_commits_as_the_write_that_it_drew_and_is_shown(

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 from hipslake.steps.report import perform
-from hipslake.steps.upkeep import hats_view, rollback_catalog
+from hipslake.steps.upkeep import rollback_catalog
+from hipslake.steps.upkeep.request import HatsViewReport, RollbackReport, RollbackRequest
 
 from tests.readers.outside import (
     assert_current_is_newest,
@@ -57,14 +58,14 @@ def made(place: Path, kind: Kind, more: str = "") -> Survey:
     return Survey(place, layout=kind.layout, more=text)
 
 
-def view(survey: Survey) -> hats_view.HatsViewReport:
+def view(survey: Survey) -> HatsViewReport:
     """The last step of every DAG of the catalog."""
     return in_process.show(survey.begin())
 
 
 def roll_back(survey: Survey, version: int) -> None:
-    request = rollback_catalog.RollbackRequest(run_uri=survey.begin().uri, version=version)
-    perform(rollback_catalog.run, request, rollback_catalog.RollbackReport)
+    request = RollbackRequest(run_uri=survey.begin().uri, version=version)
+    perform(rollback_catalog.run, request, RollbackReport)
 
 
 CHANGES: dict[str, Callable[[Survey], object]] = {

@@ -12,6 +12,7 @@ from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.steps.upkeep import vacuum_catalog
+from hipslake.steps.upkeep.request import VacuumReport, VacuumRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 
@@ -21,8 +22,8 @@ from tests.steps.nights import Survey
 from tests.system.whole import contents
 
 
-def clean(warehouse: Path, *, at: datetime | None = None, **options: object) -> vacuum_catalog.VacuumReport:
-    request = vacuum_catalog.VacuumRequest.model_validate(
+def clean(warehouse: Path, *, at: datetime | None = None, **options: object) -> VacuumReport:
+    request = VacuumRequest.model_validate(
         {
             "run_uri": run_uri(str(warehouse), "catalog_vacuum__stars", "clean"),
             "warehouse": str(warehouse),
@@ -34,7 +35,7 @@ def clean(warehouse: Path, *, at: datetime | None = None, **options: object) -> 
             **options,
         }
     )
-    return perform(vacuum_catalog.run, request, vacuum_catalog.VacuumReport)
+    return perform(vacuum_catalog.run, request, VacuumReport)
 
 
 def runs(warehouse: Path) -> set[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.steps.join import equijoin_request
 from hipslake.steps.join import run as joining
+from hipslake.steps.join.request import EquijoinReport, EquijoinRequest
 from hipslake.steps.report import perform
 
 from tests.steps import in_process
@@ -56,8 +56,8 @@ def main(place: Path) -> None:
     folder = start(
         lake, nested={"time": "time"}, threshold="60 rows", margin={"arcsec": [3600]}, index=["id"]
     )
-    request = equijoin_request.EquijoinRequest(run_uri=folder.uri)
-    perform(lambda asked: joining.run(asked, ThisProcess()), request, equijoin_request.EquijoinReport)
+    request = EquijoinRequest(run_uri=folder.uri)
+    perform(lambda asked: joining.run(asked, ThisProcess()), request, EquijoinReport)
     lake.build_index(folder)
     in_process.make_margins(folder)
     lake.finish(folder)

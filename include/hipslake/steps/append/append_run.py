@@ -12,7 +12,7 @@ from hipslake.engine.model import Engine
 from hipslake.errors import InputError, SpecError
 from hipslake.steps.append.request import AppendRequest
 from hipslake.steps.attempts import FrozenState
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.storage.folder import Storage

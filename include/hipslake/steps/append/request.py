@@ -1,7 +1,5 @@
 """Append: the rows of a run become one increment of the newest version, merged and committed by one job.
 
-The work is in `hipslake.steps.append.run`; here is what it is told and what it says.
-
 `append/` in the run folder holds what the attempts at it leave: the ordinal that the run has claimed, and for
 every attempt a folder named by its write id, which exists before anything can be committed under that id
 (`hipslake.steps.attempts`).
@@ -15,8 +13,8 @@ from pydantic import Field
 
 from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
-from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES
-from hipslake.steps.report import Report, Request
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, IngestedReport
+from hipslake.steps.report import Request
 
 ATTEMPTS = "append/attempts"
 """The folder of the attempts, in the run folder."""
@@ -42,13 +40,10 @@ class AppendRequest(Request):
     merges: int = Field(default=30, ge=1)
 
 
-class AppendReport(Report):
+class AppendReport(IngestedReport):
     """Rows in: every row of the run's files. Rows out: those of the increment, the same in each group."""
 
     step: str = AppendRequest.step
-    version: int | None = None
-    parent: int | None = None
-    catalog_uri: str = ""
     ordinal: int = 0
     key: str | None = None
     total_rows: int = 0  # of the version

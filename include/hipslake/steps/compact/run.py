@@ -26,8 +26,9 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.sphere.pixels import starts
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
+from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenRun, RunFolder
@@ -226,3 +227,35 @@ def _load(run_uri: str, write_id: str, task_bytes: int) -> _Work:
         leaves,
         assign_targets(np.array(sizes), task_bytes).tolist(),
     )
+
+
+def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) -> dict[str, pa.Table]:
+    """Return the files of the leaves that have enough of them, per column group that has such leaves.
+
+    Parameters
+    ----------
+    base : CatalogMetadata
+        The version to look at.
+    catalog : Storage
+        At the catalog's root.
+    min_files : int
+    """
+    found = {}
+    for group in base.groups:
+        if group.files - group.leaves < min_files - 1:
+            continue
+        table = group.table(catalog)
+        start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
+        _, of_leaf, counts = np.unique(start, return_inverse=True, return_counts=True)
+        crowded = table.filter(pa.array(counts[of_leaf] >= min_files))
+        if crowded.num_rows:
+            found[group.name] = crowded
+    return found
+
+
+def bytes_to_compact(request: CompactRequest) -> int:
+    """Return how many bytes of leaf files a compaction reads; who asks decides where it runs."""
+    catalog = Storage.at(request.folder.run().catalog_uri)
+    base = newest_version(catalog)
+    work = {} if base is None else files_to_compact(base, catalog, request.min_files)
+    return sum(pc.sum(table["bytes"]).as_py() for table in work.values())

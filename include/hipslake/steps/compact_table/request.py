@@ -2,30 +2,64 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import AwareDatetime
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.steps.report import Report, Request
+from hipslake.steps.report import FirstRequest, Report, Request
+from hipslake.steps.run import RunFolder
+
+if TYPE_CHECKING:
+    from hipslake.steps.committed import CommittedVersion
 
 PICTURE = "compact_table/boxes.png"
 """In the run folder: the bounds of files before and after, on the first two columns."""
+
+
+class ResolveCompactionRequest(FirstRequest):
+    """Start a run of a compaction spec."""
+
+    partitions: str | None = None  # None: as the spec says
+    full: bool = False  # also what is clustered already
+    dry_run: bool = False  # plan only
+
+
+class ResolveCompactionReport(Report):
+    """What the run froze."""
+
+    step: str = ResolveCompactionRequest.step
+    table: str = ""
+    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
 
 
 class CompactTableRequest(Request):
     """Compact a table."""
 
     step: ClassVar[str] = "compact_table"
-    reads_sources: ClassVar[bool] = False
+    depends_on: ClassVar[str] = "request"
 
     warehouse: str
     spec: CompactionSpec  # with the overrides of the params
     full: bool = False  # also what is clustered already
     dry_run: bool = False  # plan only
 
-    def fingerprint(self) -> str:
-        """Return the digest of what is asked for."""
-        return self.digest()
+
+class FrozenCompaction(Frozen):
+    """Everything that a run of a compaction spec depends on, resolved once by its first step."""
+
+    dag_id: str
+    run_id: str
+    run_uri: str
+    warehouse: str
+    table: str  # name of the spec
+    spec: CompactionSpec  # with the overrides of the params
+    spec_file: str
+    full: bool = False
+    dry_run: bool = False
+    created: AwareDatetime
+    library_version: str
 
 
 class FileSizes(Frozen):
@@ -81,3 +115,14 @@ class CompactTableReport(Report):
     picture: str = ""  # URI of it
     checksum: str = ""  # of the rows, as a multiset
     text: str = ""
+
+    def committed(self, run_uri: str) -> CommittedVersion | None:
+        """Return the new snapshot of an Iceberg table; a folder of files has no versions."""
+        from hipslake.steps.committed import table_version
+
+        if not self.version or self.dry_run:
+            return None
+        frozen = RunFolder(run_uri).read(RunFolder.RUN, FrozenCompaction)
+        if frozen.spec.table is None:
+            return None
+        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)

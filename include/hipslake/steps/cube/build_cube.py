@@ -13,7 +13,7 @@ from hipslake.cube.store.derived_tables import counted_fates, read_alignment
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.spec_changes import build_from
 from hipslake.engine.model import Engine
-from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
+from hipslake.steps.cube.request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import Phases
 from hipslake.storage.folder import Storage
 
@@ -84,3 +84,8 @@ def _fates(cube: Storage, metadata: CubeMetadata) -> tuple[dict[str, int], list[
     if lost.num_rows > len(told):
         told.append(f"... and {lost.num_rows - len(told):,} more, in the alignment table")
     return counted_fates(table), told
+
+
+def bytes_to_build(request: BuildCubeRequest) -> int:
+    """Return how many bytes a build reads, about."""
+    return request.frozen().total_bytes

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pydantic import Field
-
 from hipslake.cube.store.cube_commit import committed_before, newest
 from hipslake.cube.store.upkeep import copy
 from hipslake.steps.cube.cube_place import name_of, new_root
-from hipslake.steps.cube.cube_report import CubeReport, CubeRequest
+from hipslake.steps.cube.request import CopyCubeReport, CopyCubeRequest
 from hipslake.steps.report import Phases
-
-
-class CopyCubeRequest(CubeRequest):
-    """Copy a cube."""
-
-    step: ClassVar[str] = "cube_copy"
-
-    target: str = Field(min_length=1, max_length=2000)  # a name or a URI, as the cube's
-    datasets: tuple[str, ...] | None = None
-    overwrite: bool = False
-
-
-class CopyCubeReport(CubeReport):
-    """Rows, files and bytes: those of the datasets that were copied."""
-
-    step: str = CopyCubeRequest.step
-    source_uri: str = ""
 
 
 def run(request: CopyCubeRequest) -> CopyCubeReport:

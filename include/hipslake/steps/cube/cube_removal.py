@@ -5,10 +5,7 @@ Runs of their own in one step each, so their requests hold all that they depend 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import pyarrow.compute as pc
-from pydantic import Field
 
 from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.store.cube_commit import committed_before, known_datasets, read_version
@@ -22,62 +19,20 @@ from hipslake.cube.store.removal import (
 )
 from hipslake.cube.store.upkeep import stats
 from hipslake.errors import ConflictError, CubeError, SpecError
-from hipslake.predicates.condition_text import MAX_LENGTH
-from hipslake.specs.base import Frozen
-from hipslake.steps.cube.cube_place import changed_root, name_of
-from hipslake.steps.cube.cube_report import CubeReport, CubeRequest
+from hipslake.steps.cube.cube_place import name_of
+from hipslake.steps.cube.request import (
+    DeleteCubeRequest,
+    Gone,
+    RemovalReport,
+    RemovalRequest,
+    RemovePartitionsRequest,
+)
 from hipslake.steps.report import Phases
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
 STARTED = "cube_delete/started"
 """In the run folder: the write id of the version that was the newest when the cube began to be deleted."""
-
-
-class RemovalRequest(CubeRequest):
-    """What requests to take something away share."""
-
-    datasets: tuple[str, ...] | None = None
-    dry_run: bool = True
-
-    @property
-    def root(self) -> Storage:
-        """The storage at the cube's root, where something may be removed."""
-        return changed_root(self.warehouse, self.cube)
-
-
-class RemovePartitionsRequest(RemovalRequest):
-    """Remove the partitions that meet some conditions."""
-
-    step: ClassVar[str] = "cube_remove_partitions"
-
-    conditions: str = Field(max_length=MAX_LENGTH)
-
-
-class DeleteCubeRequest(RemovalRequest):
-    """Delete some datasets of a cube, or all of it."""
-
-    step: ClassVar[str] = "cube_delete"
-
-    confirm: str  # the name of the cube once more
-
-
-class Gone(Frozen):
-    """What goes of one dataset."""
-
-    dataset: str
-    partitions: int
-    files: int
-    rows: int
-    bytes: int
-
-
-class RemovalReport(CubeReport):
-    """Files and bytes: those that go; in a dry run, those that would. Rows in and out: theirs."""
-
-    step: str = "cube_removal"
-    dry_run: bool = True
-    gone: tuple[Gone, ...] = ()
 
 
 def remove(request: RemovePartitionsRequest) -> RemovalReport:

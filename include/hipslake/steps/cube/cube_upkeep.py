@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pydantic import Field
-
 from hipslake.cube.store.cube_commit import point_at_newest_cube, read_version
-from hipslake.cube.store.upkeep import DatasetStats, cleanup, stats
-from hipslake.specs.base import Frozen
+from hipslake.cube.store.upkeep import cleanup, stats
 from hipslake.steps.cube.cube_place import name_of
-from hipslake.steps.cube.cube_report import CubeRequest
-from hipslake.steps.report import Phases, Report
+from hipslake.steps.cube.request import (
+    CleanUpCubeReport,
+    CleanUpCubeRequest,
+    CubeStatsReport,
+    CubeStatsRequest,
+    NamedStats,
+)
+from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.old_runs import old_runs_of_cube
-from hipslake.steps.upkeep.retention import RetentionReport, RetentionRequest
-
-
-class CleanUpCubeRequest(RetentionRequest, CubeRequest):
-    """Clean a cube up."""
-
-    step: ClassVar[str] = "cube_cleanup"
-
-
-class CleanUpCubeReport(RetentionReport):
-    """What a cleanup did; in a dry run, what it would have done."""
-
-    step: str = CleanUpCubeRequest.step
-    cube_uri: str = ""
-
-
-class CubeStatsRequest(CubeRequest):
-    """Weigh a cube."""
-
-    step: ClassVar[str] = "cube_stats"
-
-    version: int | None = Field(default=None, ge=1)  # None: the newest
-
-
-class NamedStats(Frozen):
-    """What one dataset weighs."""
-
-    dataset: str
-    weight: DatasetStats
-
-
-class CubeStatsReport(Report):
-    """Rows, files and bytes: those of all datasets."""
-
-    step: str = CubeStatsRequest.step
-    cube: str = ""
-    cube_uri: str = ""
-    version: int | None = None
-    datasets: tuple[NamedStats, ...] = ()
-    text: str = ""
 
 
 def clean_up(request: CleanUpCubeRequest) -> CleanUpCubeReport:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import ClassVar
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
@@ -25,39 +24,17 @@ from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.cube.build_request import FrozenCube
-from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
+from hipslake.steps.cube.frozen_cube import FrozenCube
+from hipslake.steps.cube.request import MaterialiseReport, MaterialiseRequest
+from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.published import version_made_of
-from hipslake.steps.report import Phases, Report
+from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"
 """In the run folder of the cube: that of the catalog's run."""
-
-
-class MaterialiseRequest(FirstRequest):
-    """Start the run of a catalog, of the joined rows of a cube."""
-
-    step: ClassVar[str] = "materialise"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES)
-
-    cube_run_uri: str
-
-    def cube_run(self) -> FrozenCube:
-        """Return what the run of the cube froze at its start."""
-        return RunFolder(self.cube_run_uri).read(RunFolder.RUN, FrozenCube)
-
-
-class MaterialiseReport(Report):
-    """Rows, files and bytes: those of the joined rows."""
-
-    step: str = MaterialiseRequest.step
-    catalog: str = ""
-    write_id: str = ""
-    cube_version: int | None = None  # None: there are no joined rows yet
-    unchanged_version: int | None = None  # of the catalog; not None: there is nothing to do
 
 
 def run(request: MaterialiseRequest) -> MaterialiseReport:
@@ -84,7 +61,7 @@ def run(request: MaterialiseRequest) -> MaterialiseReport:
         check_columns(spec, version.joined.to_arrow())
         catalog.check_writable()
         check_free_space(catalog)
-        frozen = request.frozen(spec, catalog, Owner(kind="cube", name=cube.cube))
+        frozen = freeze_run(request, spec, catalog, Owner(kind="cube", name=cube.cube))
     inputs = _inputs(cube.place, version, spec)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     request.folder.write(RunFolder.RUN, frozen)

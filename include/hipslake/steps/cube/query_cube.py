@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -10,26 +11,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.cube.explanation import explain
 from hipslake.cube.query_plan import QueryPlan, partition_pruning
 from hipslake.cube.store.cube_reader import CubeReader
 from hipslake.cube.store.query_tasks import (
     TASKS_PER_CORE,
     WRITTEN,
     ResultTasks,
+    check_group_folders,
+    file_schema,
     shares_of_weight,
     sizes_of_reads,
 )
 from hipslake.engine.model import Engine
-from hipslake.steps.cube.query_request import (
-    FATES,
-    CubeQueryReport,
-    CubeQueryRequest,
-    fates_of,
-    folder_of,
-    origin_of,
-    planned,
-    told,
-)
+from hipslake.exports.export_folder import NewFolder
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import check_format
+from hipslake.steps.cube.request import CubeQueryReport, CubeQueryRequest, PartitionFates
+from hipslake.steps.export.outputs import refuse_published
 from hipslake.steps.report import Phases
 from hipslake.steps.tables import write_table
 from hipslake.versions.pins import pinning
@@ -58,7 +57,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     CatalogNotFoundError, VersionNotFoundError
         There is no such cube or version.
     CubeError, ConditionError, SpecError, SchemaMismatchError, NotWritableError
-        As of `hipslake.steps.cube.query_request.planned`; nothing was written.
+        As of `hipslake.steps.cube.query_cube.planned`; nothing was written.
     VerificationError
         A file of the cube is missing or damaged.
     """
@@ -167,3 +166,79 @@ def _manifest(
         "rows": report.rows_out,
         "files": files.select(["path", "rows", "bytes"]).to_pylist(),
     }
+
+
+FATES = "cube_query/fates.parquet"
+"""In the run folder: the partitions of the cube, and what became of each."""
+
+
+_MOST_TEXT = 100_000  # letters
+
+
+_WHOLE_INDICES = 10_000_000  # rows of the datasets, up to which whole indices are read to be told
+
+
+_MOST_FATES = 100
+
+
+def planned(request: CubeQueryRequest, cube: CubeReader) -> QueryPlan:
+    """Plan a query, and look whether its outcome can be written; nothing is written.
+
+    Raises
+    ------
+    CubeError, ConditionError
+        The query makes no sense, or asks for what the cube does not have.
+    SpecError
+        The output makes no sense.
+    NotWritableError
+        Something lies at the output.
+    SchemaMismatchError
+        The format has no form for a column.
+    """
+    plan = cube.plan(
+        request.columns,
+        request.conditions,
+        request.partition_by,
+        request.dimension_columns,
+        request.datasets,
+        whole_indices=sum(each.rows for each in cube.metadata.datasets) <= _WHOLE_INDICES,
+    )
+    check_format(file_schema(plan), request.format)
+    check_group_folders(plan)
+    refuse_published(request.output_uri)
+    folder_of(request).check()
+    return plan
+
+
+def folder_of(request: CubeQueryRequest) -> NewFolder:
+    """Return the folder that the outcome goes to."""
+    return NewFolder(request.output_uri, request.run_uri)
+
+
+def origin_of(request: CubeQueryRequest, cube: CubeReader) -> Provenance:
+    """Return what the files say of where they are from."""
+    return Provenance(
+        catalog=cube.metadata.cube,
+        version=cube.version,
+        description="outcome of a query of a cube",
+        filters=request.conditions,
+    )
+
+
+def told(plan: QueryPlan) -> str:
+    """Return the tables of a plan, cut where they are long."""
+    text = explain(plan)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}\n... cut\n"
+
+
+def fates_of(plan: QueryPlan) -> tuple[PartitionFates, ...]:
+    """Return how many partitions had each fate, the most frequent ones first."""
+    counts = Counter(
+        {
+            each["values"]: each["counts"]
+            for each in pc.value_counts(partition_pruning(plan)["fate"]).to_pylist()
+        }
+    )
+    return tuple(
+        PartitionFates(fate=fate, partitions=count) for fate, count in counts.most_common(_MOST_FATES)
+    )

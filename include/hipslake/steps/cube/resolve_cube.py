@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import ClassVar
 
 from hipslake.cube.store.cube_commit import newest
 from hipslake.cube.store.dataset_sources import CatalogSource, SourceNow, source_now
@@ -23,9 +22,10 @@ from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
-from hipslake.steps.cube.build_request import FrozenCube
+from hipslake.steps.cube.frozen_cube import FrozenCube
+from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest
 from hipslake.steps.first import check_free_space
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc
 from hipslake.steps.upkeep.old_runs import old_runs_of_dag
 from hipslake.storage.folder import Storage
@@ -34,38 +34,6 @@ from hipslake.versions.write_id import new_write_id
 
 RUN_DAYS = 30
 """So long the run folders of a cube stay, with the reports in them."""
-
-
-class ResolveCubeRequest(Request):
-    """Start a run of a cube spec."""
-
-    step: ClassVar[str] = "resolve"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # who clears the first task wants spec and sources looked up again
-
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
-    mode: BuildMode = BuildMode.ALIGN
-    datasets: tuple[str, ...] = ()  # those that the mode is about; none: all
-    overwrite: bool = False
-    force: bool = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return self.digest()
-
-
-class ResolveCubeReport(Report):
-    """What the run froze. Bytes: those that it will read, about."""
-
-    step: str = ResolveCubeRequest.step
-    cube: str = ""
-    mode: str = ""
-    nothing: str = ""  # why there is nothing to do
-    swept: tuple[str, ...] = ()  # of dead writes of the cube, relative to its root
-    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
 
 
 def run(request: ResolveCubeRequest) -> ResolveCubeReport:

@@ -5,7 +5,9 @@ Each task has a stretch of the curve; its rows wait in the run folder, as an Arr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,27 +16,26 @@ import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Counter, Engine
+from hipslake.exports.writers import Exported
 from hipslake.planning.splits import assign_targets
 from hipslake.sphere.intervals import Intervals
-from hipslake.steps.export.request import (
-    ExportReport,
-    ExportRequest,
-    export_of,
-    preparing,
-    report_of,
-    written,
-)
+from hipslake.steps.export.outputs import refuse_published
+from hipslake.steps.export.request import ExportReport, ExportRequest
+from hipslake.steps.given_files import check_region
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.storage.folder import Storage
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import pinning
 
 PIECES = "export/pieces"
 _RESULT = pa.schema([("piece", pa.int64()), ("rows", pa.int64())])
 
 
 def run(request: ExportRequest, engine: Engine) -> ExportReport:
-    """Export by the tasks of an engine; outcome and errors as of `hipslake.steps.export.request.run`."""
+    """Export by the tasks of an engine; outcome and errors as of `run_in_process`."""
     phases = Phases()
     folder = request.folder.storage
     with preparing(request, phases) as export:
@@ -48,6 +49,29 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
         with phases("write"):
             exported = written(request, export, _rows(folder, tasks))
         folder.delete_tree(PIECES)
+        return report_of(export, exported, phases)
+
+
+def run_in_process(request: ExportRequest) -> ExportReport:
+    """Export in this process, leaf by leaf.
+
+    Run again, also after it was killed before its report, it writes the file anew.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        If there is no such catalog or version.
+    SpecError
+        If the region, a filter, the format or the output makes no sense.
+    SchemaMismatchError
+        If there is no such column, or the format has no form for one.
+    NotWritableError
+        If something lies at the output already.
+    """
+    phases = Phases()
+    with preparing(request, phases) as export:
+        with phases("write"):
+            exported = written(request, export, export.rows())
         return report_of(export, exported, phases)
 
 
@@ -115,3 +139,89 @@ def _rows(folder: Storage, pieces: int) -> Iterator[pa.Table]:
         with folder.open(_piece(piece)) as file, pa.ipc.open_stream(file) as batches:
             for batch in batches:
                 yield pa.Table.from_batches([batch])
+
+
+MARKS = "export/marks"
+"""In the run folder: the marks of the files that its attempts have made at the output."""
+
+
+def written(request: ExportRequest, export: Export, rows: Iterable[pa.Table]) -> Exported:
+    """Write the rows of an export where nothing stands but, maybe, what an earlier attempt has left.
+
+    Raises
+    ------
+    NotWritableError
+        Somebody else has written there meanwhile, and is not to be overwritten.
+    """
+    folder = request.folder.storage
+
+    def note(mark: str) -> None:
+        folder.write(folder.join(MARKS, f"{secrets.token_hex(4)}.txt"), mark.encode())
+
+    if not request.overwrite and _stands_by_this_run(request, export):
+        place, name = Storage.of_file(export.uri)
+        place.delete(name)
+    return export.write(rows, overwrite=request.overwrite, note=note)
+
+
+def _stands_by_this_run(request: ExportRequest, export: Export) -> bool:
+    """Whether an attempt at this run made what lies at the output."""
+    marks = request.folder.storage.list(MARKS)
+    if not marks:
+        return False
+    place, name = Storage.of_file(export.uri)
+    try:
+        standing = place.mark_of(name)
+    except FileNotFoundError:
+        return False
+    return standing in {request.folder.storage.read(entry.path).decode() for entry in marks}
+
+
+@contextmanager
+def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
+    """Resolve an export and look whether it can be written; no vacuum takes its version while the block runs.
+
+    Errors as of `run`.
+    """
+    root = Storage.at(catalog_uri(request.warehouse, request.catalog))
+    with phases("prepare"):
+        metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
+        refuse_published(request.output_uri)
+        export = export_of(request, CatalogReader(root, metadata))
+        export.check(overwrite=request.overwrite or _stands_by_this_run(request, export))
+    with pinning(root) as pin:
+        pin.hold(metadata.version)
+        yield export
+
+
+def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
+    """Return the export that a request asks for, of a catalog."""
+    check_region(request.region, request.warehouse)
+    return Export.of(
+        catalog,
+        request.output_uri,
+        region=request.region,
+        columns=request.columns,
+        filters=request.filters,
+        format=request.format,
+    )
+
+
+def report_of(export: Export, exported: Exported, phases: Phases) -> ExportReport:
+    """Return the report of an export that was written."""
+    return ExportReport(
+        rows_in=exported.rows,
+        rows_out=exported.rows,
+        bytes=exported.bytes,
+        files=1,
+        version=export.catalog.version,
+        catalog_uri=export.catalog.uri,
+        output=exported.uri,
+        seconds=phases.seconds,
+    )
+
+
+def bytes_to_export(request: ExportRequest) -> int:
+    """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
+    root = catalog_uri(request.warehouse, request.catalog)
+    return sum(part.bytes for part in export_of(request, CatalogReader.open(root, request.version)).parts())

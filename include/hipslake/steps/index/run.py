@@ -27,6 +27,7 @@ from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.index.request import INDEX_ATTEMPTS, BuildIndexReport, BuildIndexRequest, BuiltIndices
 from hipslake.steps.index.tasks import SAMPLE, WRITTEN, IndexTask, SampleTask
 from hipslake.steps.ingest.draft import draft_leaves
+from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import point_at_newest
@@ -225,3 +226,11 @@ def _bounds(sample: pa.Table, targets: int) -> pa.Table:
     chosen = np.unique(np.arange(1, targets) * ordered.num_rows // targets)
     taken = ordered.take(pa.array(chosen[chosen < ordered.num_rows], pa.int64()))
     return taken.group_by(names, use_threads=False).aggregate([]).combine_chunks()
+
+
+def bytes_to_index(request: BuildIndexRequest) -> int:
+    """Return how many bytes of leaf files there are to index; who asks decides where it runs."""
+    if not request.published:
+        return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
+    newest = newest_version(Storage.at(request.folder.run().catalog_uri))
+    return newest.total_bytes if newest else 0

@@ -35,20 +35,21 @@ from hipslake.catalog.metadata import (
     Rejects,
 )
 from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
-from hipslake.catalog.partitions import write_sidecar
+from hipslake.catalog.partitions import PARTITION_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
-from hipslake.errors import VerificationError
+from hipslake.errors import StepError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.margin_spec import margin_name
 from hipslake.steps.index.request import BuiltIndices
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.split_table import SplitTable
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
-from hipslake.steps.margin.request import margin_files
+from hipslake.steps.margin.request import MARGIN_FILES
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
+
+FILES_SCHEMA = pa.schema([("margin", pa.string()), *PARTITION_SCHEMA])
 
 
 def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> CatalogMetadata:
@@ -371,3 +372,18 @@ def coverage_of(folder: RunFolder, spec: CatalogSpec) -> PointMap:
     if not cells.num_rows:  # none is deeper
         cells = read_table(folder.storage, RunFolder.HISTOGRAM, CELL_COLUMNS)
     return PointMap.from_cells(*(cells[name].to_numpy() for name in CELL_COLUMNS))
+
+
+def margin_files(folder: RunFolder) -> pa.Table:
+    """Return the files of the margins that a run made, as `FILES_SCHEMA`; none if it is to make none.
+
+    Raises
+    ------
+    StepError
+        If the margin step has not run.
+    """
+    if not folder.run().spec.margin.arcsec:
+        return FILES_SCHEMA.empty_table()
+    if not folder.storage.is_file(MARGIN_FILES):
+        raise StepError(f"{folder.uri_of(MARGIN_FILES)} does not exist; run the margin step first")
+    return read_table(folder.storage, MARGIN_FILES)

@@ -26,9 +26,9 @@ from hipslake.sources import Source, check_names, open_source
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.histogram_tasks import RESULT, CountTask, SplitCount
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.row_bytes import sampled_row_bytes
 from hipslake.steps.ingest.split_rows import runs_of_splits
 from hipslake.steps.ingest.split_table import SplitTable

@@ -10,15 +10,15 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.published import version_made_of
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
@@ -27,29 +27,6 @@ MOST_NAMED = 20
 """Of the names that are passed over, in a report."""
 
 _log = logging.getLogger(__name__)
-
-
-class InputsRequest(Request):
-    """List the source files of a run."""
-
-    step: ClassVar[str] = "inputs"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.FILES,)
-    reusable: ClassVar[bool] = False  # the list may have changed
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the run, once it is frozen."""
-        return self.folder.inputs().fingerprint
-
-
-class InputsReport(Report):
-    """The files found, and the version that was already made of exactly them."""
-
-    step: str = InputsRequest.step
-    run_fingerprint: str = ""
-    unchanged_version: int | None = None  # not None: there is nothing to do
-    empty: bool = False  # an interval without files, which the spec lets pass
-    passed_over: tuple[str, ...] = ()  # the first of what matches the URI and is not read
-    passed_over_count: int = 0
 
 
 def run(request: InputsRequest) -> InputsReport:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import Field
 
 from hipslake.errors import PlanError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import Leaves, plan_leaves
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest, RowBytes
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanReport, PlanRequest, RowBytes
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 
@@ -41,22 +38,6 @@ def plan_of_group(group: str, leaves: Leaves, file_bytes: NDArray[np.int64]) -> 
         "bytes": file_bytes,
     }
     return pa.table(columns, schema=PLAN_SCHEMA)
-
-
-class PlanRequest(Request):
-    """Plan the leaves of a counted run."""
-
-    step: ClassVar[str] = "plan"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.PLAN, RunFolder.PLAN_SUMMARY)
-
-
-class PlanReport(Report):
-    """Rows in: the rows of the histogram. Rows out: the rows of the leaves, the same for every group."""
-
-    step: str = PlanRequest.step
-    leaves: dict[str, int] = Field(default_factory=dict)  # column group -> leaves
-    per_order: dict[str, dict[int, int]] = Field(default_factory=dict)  # column group -> order -> leaves
-    text: str = ""  # the same for people
 
 
 def run(request: PlanRequest) -> PlanReport:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar
 
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.hats.skymap import write_skymap
@@ -14,32 +13,17 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import VerificationError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.ingest.draft import coverage_of, draft_version
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.ingest.request import PublishReport, PublishRequest
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
+from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 
 log = logging.getLogger(__name__)
-
-
-class PublishRequest(Request):
-    """Publish a verified run."""
-
-    step: ClassVar[str] = "publish"
-
-
-class PublishReport(Report):
-    """Rows in and out: the rows of the version."""
-
-    step: str = PublishRequest.step
-    version: int | None = None
-    parent: int | None = None
-    catalog_uri: str = ""
-    skymaps: tuple[str, ...] = ()
 
 
 def run(request: PublishRequest) -> PublishReport:

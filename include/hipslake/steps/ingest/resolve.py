@@ -13,30 +13,13 @@ from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import Mode
 from hipslake.specs.yaml_file import load_catalog_spec
-from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
+from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
-from hipslake.steps.report import Phases, Report
+from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, Window, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
-
-
-class ResolveRequest(FirstRequest):
-    """Start a run of a catalog spec."""
-
-    layout: str | None = None  # overrides the spec's
-    wait_minutes: float = 60.0
-    window: Window = Window()
-
-
-class ResolveReport(Report):
-    """What the run froze, and what earlier runs had left behind."""
-
-    step: str = ResolveRequest.step
-    catalog: str = ""
-    write_id: str = ""
-    version: int | None = None  # the newest published version when the run began
-    swept: tuple[str, ...] = ()  # folders of dead runs that were removed
 
 
 def run(request: ResolveRequest) -> ResolveReport:
@@ -65,7 +48,7 @@ def run(request: ResolveRequest) -> ResolveReport:
         version = VersionLog(catalog).newest()
         if version and spec.mode is Mode.APPEND and (standing := newest_version(catalog)) is not None:
             spec = as_it_stands(standing, spec)
-    frozen = request.frozen(spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
+    frozen = freeze_run(request, spec, catalog, Owner(kind="catalog", name=spec.name)).model_copy(
         update={
             "window": request.window,
             "objects": freeze_objects(spec, request.warehouse),

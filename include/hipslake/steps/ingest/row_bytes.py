@@ -12,7 +12,7 @@ from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import Source, SourceFile, Split
 from hipslake.specs.catalog_spec import CatalogSpec, ParquetSpec
-from hipslake.steps.ingest.histogram_request import RowBytes
+from hipslake.steps.ingest.request import RowBytes
 
 SAMPLE_ROWS = 16_384
 _SAMPLE_BYTES = 64 << 20

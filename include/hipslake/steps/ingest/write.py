@@ -15,8 +15,7 @@ from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.splits import bytes_per_task
 from hipslake.sphere.pixels import starts
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.write_state import WriteState
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, WriteTask
 from hipslake.steps.published import names_write

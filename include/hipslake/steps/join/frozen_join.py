@@ -2,11 +2,55 @@
 
 from __future__ import annotations
 
-from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
-from hipslake.steps.join.equijoin_request import FrozenEquijoin
-from hipslake.steps.join.request import FROZEN
+from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.joining.equijoin import Equijoin
+from hipslake.catalog.joining.time_series import TimeSeries
+from hipslake.specs.base import Frozen
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.sphere.regions import parse_region
+from hipslake.steps.join.request import FROZEN, FrozenSide
 from hipslake.steps.run import RunFolder, parse
 from hipslake.storage.plain_json import plain_json
+
+
+class FrozenCrossmatch(Frozen):
+    """The match of a run, and the versions that it reads."""
+
+    spec: CrossmatchSpec  # with the overrides of the params
+    left: FrozenSide
+    right: FrozenSide
+    region: str | None = None  # where left rows are matched; None: everywhere
+    shift_arcsec: float  # how far rows of both sides together may move until the epoch of the match
+
+    def open(self) -> Crossmatch:
+        """Open both catalogs."""
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
+        left, right = ((side.storage, side.metadata) for side in sides)
+        return Crossmatch.of(
+            left,
+            right,
+            self.spec.options,
+            columns=(self.spec.left.columns, self.spec.right.columns),
+            motions=(self.spec.left.motion, self.spec.right.motion),
+            shift_arcsec=self.shift_arcsec,
+            region=None if self.region is None else parse_region(self.region),
+            filters=(self.spec.left.filters, self.spec.right.filters),
+        )
+
+
+class FrozenEquijoin(Frozen):
+    """The join of a run, and the versions that it reads."""
+
+    spec: EquijoinSpec  # with the overrides of the params
+    left: FrozenSide
+    right: FrozenSide
+    left_columns: tuple[str, ...] | None  # with those that place a row
+
+    def open(self) -> Equijoin | TimeSeries:
+        """Open both catalogs."""
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
+        return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 
 def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
@@ -22,3 +66,26 @@ def frozen_join(folder: RunFolder) -> FrozenCrossmatch | FrozenEquijoin:
     if is_equijoin:
         return parse(FrozenEquijoin, data, where=where)
     return parse(FrozenCrossmatch, data, where=where)
+
+
+def join_of(
+    spec: EquijoinSpec, left: CatalogReader, right: CatalogReader, left_columns: tuple[str, ...] | None
+) -> Equijoin | TimeSeries:
+    """Return the join that a spec asks for; errors as of `Equijoin.of` and `TimeSeries.of`."""
+    sides = ((left.storage, left.metadata), (right.storage, right.metadata))
+    columns = (left_columns, spec.right.columns)
+    filters = (spec.left.filters, spec.right.filters)
+    if spec.nested is None:
+        return Equijoin.of(
+            *sides, spec.keys, spec.how, columns=columns, suffixes=spec.suffixes, filters=filters
+        )
+    nested = spec.nested
+    return TimeSeries.of(
+        *sides,
+        spec.keys,
+        nested.time,
+        name=nested.name,
+        columns=columns,
+        filters=filters,
+        keep_empty=nested.keep_empty,
+    )

@@ -18,8 +18,8 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest, RowBytes
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanRequest, RowBytes
 from hipslake.steps.ingest.row_bytes import SAMPLE_ROWS, mean_row_bytes, weight_of
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join.match_pieces import MatchedRows, Pieces
@@ -65,7 +65,7 @@ def plan_outcome(
     folder.storage.delete_tree(COUNTS)
     folder.storage.write(RunFolder.SCHEMA, join.columns.schema.serialize().to_pybytes())
     _store_histogram(folder, only_group(frozen.spec), rows, histogram, weight)
-    planning.run(planning.PlanRequest(run_uri=folder.uri))
+    planning.run(PlanRequest(run_uri=folder.uri))
     return rows
 
 

@@ -1,7 +1,7 @@
 """Joins: two catalogs become a third. The outcome is verified and published like any other run's.
 
-The work is in `hipslake.steps.join.run`; here is what it is told and what it says. It leaves in the run
-folder what the histogram, plan and write steps of an ingest leave, so that the ordinary steps follow it.
+A join leaves in the run folder what the histogram, plan and write steps of an ingest leave, so that the
+ordinary steps follow it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
-from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, WriteRequest
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, CatalogRunRequest, WriteRequest
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
 
@@ -26,6 +26,44 @@ class FrozenSide(Frozen):
 
     uri: str
     version: int
+
+
+class ResolveJoinRequest(CatalogRunRequest):
+    """Start a run of a join spec."""
+
+    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
+
+
+class ResolveJoinReport(Report):
+    """What the run froze."""
+
+    step: str = ResolveJoinRequest.step
+    catalog: str = ""
+    write_id: str = ""
+    left_version: int = 0
+    right_version: int = 0
+    unchanged_version: int | None = None  # not None: there is nothing to do
+
+
+class ResolveCrossmatchRequest(ResolveJoinRequest):
+    """Start a run of a cross-match spec."""
+
+    radius_arcsec: float | None = None  # overrides the spec's
+    region: str | None = None  # only left rows in it are matched
+
+
+class ResolveCrossmatchReport(ResolveJoinReport):
+    """What the run froze."""
+
+    reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
+
+
+class ResolveEquijoinRequest(ResolveJoinRequest):
+    """Start a run of an equi-join spec."""
+
+
+class ResolveEquijoinReport(ResolveJoinReport):
+    """What the run froze."""
 
 
 class JoinRequest(Request):
@@ -43,3 +81,27 @@ class JoinReport(Report):
     left_rows: int = 0  # of the leaves that were opened
     leaves: int = 0
     tasks: int = 0  # that joined
+
+
+class CrossmatchRequest(JoinRequest):
+    """Match the catalogs of a run, and write the leaves of the outcome."""
+
+    step: ClassVar[str] = "crossmatch"
+
+
+class CrossmatchReport(JoinReport):
+    """Rows in and out: the rows of the outcome."""
+
+    step: str = CrossmatchRequest.step
+
+
+class EquijoinRequest(JoinRequest):
+    """Join the catalogs of a run, and write the leaves of the outcome."""
+
+    step: ClassVar[str] = "equijoin"
+
+
+class EquijoinReport(JoinReport):
+    """Rows in and out: the rows of the outcome."""
+
+    step: str = EquijoinRequest.step

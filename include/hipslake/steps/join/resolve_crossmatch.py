@@ -13,29 +13,14 @@ from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.given_files import check_region
-from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
-from hipslake.steps.join.request import FrozenSide
-from hipslake.steps.join.resolve_join import (
-    ResolveJoinReport,
-    ResolveJoinRequest,
-    freeze,
-    opened_sides,
-    outcome_spec,
+from hipslake.steps.join.frozen_join import FrozenCrossmatch
+from hipslake.steps.join.request import (
+    FrozenSide,
+    ResolveCrossmatchReport,
+    ResolveCrossmatchRequest,
 )
+from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
-
-
-class ResolveCrossmatchRequest(ResolveJoinRequest):
-    """Start a run of a cross-match spec."""
-
-    radius_arcsec: float | None = None  # overrides the spec's
-    region: str | None = None  # only left rows in it are matched
-
-
-class ResolveCrossmatchReport(ResolveJoinReport):
-    """What the run froze."""
-
-    reach_arcsec: float = 0.0  # the margin that the right catalog has to have, at least
 
 
 def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -19,33 +18,15 @@ from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.join_specs import JoinSpec, SideSpec
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
-from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
-from hipslake.steps.join.equijoin_request import FrozenEquijoin
-from hipslake.steps.join.request import FROZEN, FrozenSide
+from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
+from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
+from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest
 from hipslake.steps.published import version_made_of
-from hipslake.steps.report import Phases, Report
+from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 from hipslake.versions.log_files import version_path
-
-
-class ResolveJoinRequest(FirstRequest):
-    """Start a run of a join spec."""
-
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN, RunFolder.FILES, FROZEN)
-
-
-class ResolveJoinReport(Report):
-    """What the run froze."""
-
-    step: str = ResolveJoinRequest.step
-    catalog: str = ""
-    write_id: str = ""
-    left_version: int = 0
-    right_version: int = 0
-    unchanged_version: int | None = None  # not None: there is nothing to do
 
 
 def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogReader, CatalogReader]:
@@ -131,7 +112,7 @@ def freeze(
         catalog.check_writable()
         check_free_space(catalog)
     owner = Owner(kind="join", name=spec.name)
-    frozen = request.frozen(outcome, catalog, owner).model_copy(update={"association": association})
+    frozen = freeze_run(request, outcome, catalog, owner).model_copy(update={"association": association})
     inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
     unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
     folder.write(RunFolder.RUN, frozen)

@@ -20,13 +20,11 @@ from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Engine
 from hipslake.errors import NotWritableError, StepError, VerificationError
 from hipslake.sphere.pixels import starts
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
-from hipslake.steps.join.crossmatch_request import CrossmatchReport
-from hipslake.steps.join.equijoin_request import EquijoinReport, EquijoinRequest
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.outcome_plan import plan_outcome
-from hipslake.steps.join.request import JoinRequest
+from hipslake.steps.join.request import CrossmatchReport, EquijoinReport, EquijoinRequest, JoinRequest
 from hipslake.steps.join.state import load_outcome, only_group, store_stretches
 from hipslake.steps.join.tasks import MATCHED, JoinTask, WriteOutcomeTask
 from hipslake.steps.published import names_write

@@ -26,7 +26,7 @@ from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.sphere.margin_geometry import radians_of, tiles_near
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.steps.margin.request import FILES_SCHEMA
+from hipslake.steps.ingest.draft import FILES_SCHEMA
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import ADDED, REMOVED, RESULT_SCHEMA, MarginTask
 from hipslake.storage.folder import Storage

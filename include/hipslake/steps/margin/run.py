@@ -29,9 +29,9 @@ from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
-from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES, WriteReport, WriteRequest
 from hipslake.steps.margin.build_margins import build_margins
-from hipslake.steps.margin.request import MARGIN_FILES, MARGINS, MarginReport, MarginRequest, missing_margins
+from hipslake.steps.margin.request import MARGIN_FILES, MARGINS, MarginReport, MarginRequest
 from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
@@ -243,3 +243,22 @@ def _draft(
     if any(newest.margin(margin.radius_arcsec) for margin in margins):
         raise ConflictError("another run has made the same margin")
     return newest.followed_by(write_id, library_version=library_version, margins=(*newest.margins, *margins))
+
+
+def missing_margins(base: CatalogMetadata, arcsec: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the distances at which a version has no margin."""
+    return tuple(each for each in arcsec if base.margin(each) is None)
+
+
+def bytes_to_read(request: MarginRequest) -> int:
+    """Return how many bytes of leaf files are read at most; who asks decides where the step runs."""
+    folder = request.folder
+    if request.arcsec:
+        base = newest_version(Storage.at(folder.run().catalog_uri))
+        return base.groups[0].bytes if base else 0
+    written = folder.read(RunFolder.report_path(WriteRequest.step), WriteReport)
+    primary = folder.run().spec.column_groups[0].name
+    if primary in written.group_bytes:
+        return written.group_bytes[primary]
+    files = read_table(folder.storage, RunFolder.PARTITIONS)
+    return pc.sum(files.filter(pc.equal(files["group"], primary))["bytes"]).as_py() or 0

@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import AwareDatetime
 
 from hipslake.specs.base import Frozen
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
-from hipslake.steps.report import Report, Request
+from hipslake.steps.report import FirstRequest, Report, Request
 from hipslake.steps.run import RunFolder, Window
-from hipslake.tables.sink_order import SinkOrder
+from hipslake.tables.sink_order import SinkOrder, VersionRows
+
+if TYPE_CHECKING:
+    from hipslake.steps.committed import CommittedVersion, Origin
 
 ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
@@ -73,6 +76,50 @@ class FrozenOrders(Frozen):
             total_bytes=total_bytes,
             fingerprint=hashlib.sha256(text.encode()).hexdigest(),
         )
+
+
+class ResolveSinkRequest(FirstRequest):
+    """Start a run of a table spec."""
+
+    window: Window = Window()
+    wait_minutes: float = 60.0
+    allow_empty: bool = False
+    force: bool = False
+
+
+class ResolveSinkReport(Report):
+    """What the run froze."""
+
+    step: str = ResolveSinkRequest.step
+    table: str = ""
+    write_id: str = ""
+    version: int | None = None  # of the catalog that rows are taken from
+    intervals: int = 0  # to be sunk; of files, that is not known yet
+    nothing: str = ""  # why there is nothing to do
+    swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
+    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
+
+
+class SinkFilesRequest(Request):
+    """List the files of a run of a table spec."""
+
+    step: ClassVar[str] = "inputs"
+    outputs: ClassVar[tuple[str, ...]] = (ORDERS,)
+    reusable: ClassVar[bool] = False  # the list may have changed
+
+    def fingerprint(self) -> str:
+        """Return the fingerprint of what the run sinks, once it is frozen."""
+        return self.folder.read(ORDERS, FrozenOrders).fingerprint
+
+
+class SinkFilesReport(Report):
+    """The files found."""
+
+    step: str = SinkFilesRequest.step
+    empty: bool = False  # an interval without files
+    nothing: str = ""  # why there is nothing to do
+    passed_over: tuple[str, ...] = ()  # the first of what matches the URI and is not read
+    passed_over_count: int = 0
 
 
 class SinkRequest(Request):
@@ -149,8 +196,29 @@ class SinkReport(Report):
     swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
     text: str = ""  # in words: the plans, and what was refused
 
+    def committed(self, run_uri: str) -> CommittedVersion | None:
+        """Return the newest snapshot of the table, if the run has sunk anything."""
+        from hipslake.steps.committed import table_version
 
-def told_of_landed(landed: Sequence[SunkInterval]) -> str:
+        if self.snapshot_id is None:
+            return None
+        frozen = SinkRequest(run_uri=run_uri).frozen()
+        return table_version(frozen.spec.iceberg, frozen.warehouse, frozen.spec.table)
+
+    def origins(self, run_uri: str) -> tuple[Origin, ...]:
+        """Return the catalog or the files that the rows were taken from."""
+        from hipslake.steps.committed import Origin, origins_of_files
+
+        found: list[Origin] = []
+        for order in SinkRequest(run_uri=run_uri).orders().orders:
+            if isinstance(order.rows, VersionRows):
+                found.append(Origin(kind="catalog", uri=order.rows.uri, version=str(order.rows.version)))
+            else:
+                found += origins_of_files(order.rows.files)
+        return tuple(dict.fromkeys(found))
+
+
+def describe_landed(landed: Sequence[SunkInterval]) -> str:
     """The plan of each interval that is in the table, in words."""
     return "\n".join(
         f"{each.key}: these rows are in the table already." if each.skipped else f"{each.key}: {each.plan}"
@@ -158,7 +226,7 @@ def told_of_landed(landed: Sequence[SunkInterval]) -> str:
     )
 
 
-def told_of_refused(landed: Sequence[SunkInterval], refused: Sequence[RefusedInterval]) -> str:
+def describe_refused(landed: Sequence[SunkInterval], refused: Sequence[RefusedInterval]) -> str:
     """Which intervals of a run are not in the table, why, and what to do next."""
     lines = [
         f"Of {len(landed) + len(refused)} intervals, {len(landed)} are in the table, and these are not: "

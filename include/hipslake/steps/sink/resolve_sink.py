@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import ClassVar
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
@@ -21,9 +20,15 @@ from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.first import check_free_space
-from hipslake.steps.report import Phases, Report, Request
-from hipslake.steps.run import RunFolder, Window, catalog_uri, now_utc
-from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
+from hipslake.steps.report import Phases
+from hipslake.steps.run import RunFolder, catalog_uri, now_utc
+from hipslake.steps.sink.request import (
+    ORDERS,
+    FrozenOrders,
+    FrozenSink,
+    ResolveSinkReport,
+    ResolveSinkRequest,
+)
 from hipslake.steps.sink.source_rows import content_of
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
@@ -34,40 +39,6 @@ from hipslake.tables.sink_order import SinkOrder, VersionRows
 from hipslake.versions.write_id import new_write_id
 
 log = logging.getLogger(__name__)
-
-
-class ResolveSinkRequest(Request):
-    """Start a run of a table spec."""
-
-    step: ClassVar[str] = "resolve"
-    outputs: ClassVar[tuple[str, ...]] = (RunFolder.RUN,)
-    reusable: ClassVar[bool] = False  # clearing the first task reads spec, catalog and table again
-
-    dag_id: str
-    run_id: str
-    warehouse: str
-    spec_file: str
-    window: Window = Window()
-    wait_minutes: float = 60.0
-    allow_empty: bool = False
-    force: bool = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there are no inputs yet."""
-        return self.digest()
-
-
-class ResolveSinkReport(Report):
-    """What the run froze."""
-
-    step: str = ResolveSinkRequest.step
-    table: str = ""
-    write_id: str = ""
-    version: int | None = None  # of the catalog that rows are taken from
-    intervals: int = 0  # to be sunk; of files, that is not known yet
-    nothing: str = ""  # why there is nothing to do
-    swept: tuple[str, ...] = ()  # of dead writes of the table, relative to its location
-    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
 
 
 def run(request: ResolveSinkRequest) -> ResolveSinkReport:

@@ -14,8 +14,8 @@ from hipslake.steps.sink.request import (
     SinkReport,
     SinkRequest,
     SunkInterval,
-    told_of_landed,
-    told_of_refused,
+    describe_landed,
+    describe_refused,
 )
 from hipslake.steps.sink.sink_table import sink
 from hipslake.storage.folder import Storage
@@ -59,7 +59,7 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
                 refused.append((order, error))
     report = _report(landed, [*(_refused(*each) for each in refused), *(_behind(each) for each in left)])
     if refused and not landed:
-        raise type(refused[0][1])(told_of_refused((), report.refused)) from refused[0][1]
+        raise type(refused[0][1])(describe_refused((), report.refused)) from refused[0][1]
     return report
 
 
@@ -129,7 +129,7 @@ def _report(
         complete=not refused,
         swept=tuple(sorted({path for each in outcomes for path in each.swept})),
         text="\n".join(
-            [told_of_landed(intervals), *([told_of_refused(intervals, refused)] if refused else [])]
+            [describe_landed(intervals), *([describe_refused(intervals, refused)] if refused else [])]
         ),
         seconds=seconds,
     )

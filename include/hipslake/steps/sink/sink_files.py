@@ -4,43 +4,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.table_spec import FileRowsSpec, TableMode
 from hipslake.steps.ingest.inputs import MOST_NAMED
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
-from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink
+from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink, SinkFilesReport, SinkFilesRequest
 from hipslake.tables.marks import same_digest
 from hipslake.tables.opening import open_table
 from hipslake.tables.sink_order import FileRows, SinkOrder
 
 _log = logging.getLogger(__name__)
-
-
-class SinkFilesRequest(Request):
-    """List the files of a run of a table spec."""
-
-    step: ClassVar[str] = "inputs"
-    outputs: ClassVar[tuple[str, ...]] = (ORDERS,)
-    reusable: ClassVar[bool] = False  # the list may have changed
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of what the run sinks, once it is frozen."""
-        return self.folder.read(ORDERS, FrozenOrders).fingerprint
-
-
-class SinkFilesReport(Report):
-    """The files found."""
-
-    step: str = SinkFilesRequest.step
-    empty: bool = False  # an interval without files
-    nothing: str = ""  # why there is nothing to do
-    passed_over: tuple[str, ...] = ()  # the first of what matches the URI and is not read
-    passed_over_count: int = 0
 
 
 def run(request: SinkFilesRequest) -> SinkFilesReport:

@@ -16,7 +16,7 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
 from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import extremes
-from hipslake.steps.sink.request import FrozenOrders
+from hipslake.steps.sink.request import SinkRequest
 from hipslake.steps.sink.source_rows import Interval, NewRows, rows_of
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.opening import open_table
@@ -26,13 +26,13 @@ from hipslake.tables.sink_order import SinkOrder
 log = logging.getLogger(__name__)
 
 
-def bytes_to_sink(orders: FrozenOrders, enough: int) -> int:
+def bytes_to_sink(request: SinkRequest, enough: int = 1 << 62) -> int:
     """Bytes that a run's sink handles: of its rows, and of the files of the table that they may change.
 
     Parameters
     ----------
-    orders : FrozenOrders
-    enough : int
+    request : SinkRequest
+    enough : int, optional
         Where it is clear that this many come together, nothing more is looked at: the number is then too
         small, but not below this one.
 
@@ -41,6 +41,7 @@ def bytes_to_sink(orders: FrozenOrders, enough: int) -> int:
     int
         At least what will be read. An order that makes no sense counts by its rows alone: the sink tells.
     """
+    orders = request.orders()
     total = orders.total_bytes
     for order in orders.orders:
         if order.spec.mode is TableMode.APPEND or total >= enough:

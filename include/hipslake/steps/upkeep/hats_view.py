@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -23,8 +22,9 @@ from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
+from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinning
@@ -32,28 +32,6 @@ from hipslake.versions.pins import Pin, pinning
 log = logging.getLogger(__name__)
 
 _THREADS = 16
-
-
-class HatsViewRequest(Request):
-    """Show the newest version of a run's catalog to readers that go by folders."""
-
-    step: ClassVar[str] = "view"
-    reusable: ClassVar[bool] = False  # another run may have published since
-    reads_sources: ClassVar[bool] = False
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request: it is about the catalog, also after a run that had no input."""
-        return self.digest()
-
-
-class HatsViewReport(Report):
-    """The version that such readers now open; None: none has a tree."""
-
-    step: str = HatsViewRequest.step
-    version: int | None = None
-    catalog_uri: str = ""
-    linked: int = 0  # files of older writes that got a name in the tree
-    copied: int = 0  # those of them that had to be copied
 
 
 def run(request: HatsViewRequest) -> HatsViewReport:

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,10 +36,11 @@ from hipslake.catalog.view_tree import marker_text, tree_markers
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import Layout
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.hats_view import point_map_of, second_name
 from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest, unchanged_of
+from hipslake.steps.upkeep.request import RepairReport, RepairRequest
 from hipslake.steps.upkeep.verify import problems_around
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import RootPointers, VersionLog
@@ -66,34 +67,6 @@ class RepairOutcome(Frozen):
     dry_run: bool
     mended: tuple[Problem, ...]
     left: tuple[Problem, ...]
-
-
-class RepairRequest(Request):
-    """Mend what can be derived of a catalog."""
-
-    step: ClassVar[str] = "repair"
-    reads_sources: ClassVar[bool] = False
-    reusable: ClassVar[bool] = False  # what there is to do changes by the hour
-
-    warehouse: str
-    catalog: str
-    dry_run: bool = True
-
-    def fingerprint(self) -> str:
-        """Return the digest of the request; there is nothing else."""
-        return self.digest()
-
-
-class RepairReport(Report):
-    """What a repair did; files: how many it wrote anew, or would."""
-
-    step: str = RepairRequest.step
-    dry_run: bool = True
-    mended: tuple[Problem, ...] = ()
-    left: tuple[Problem, ...] = ()
-    problems_left: int = 0
-    catalog_uri: str = ""
-    text: str = ""
 
 
 def run(request: RepairRequest) -> RepairReport:

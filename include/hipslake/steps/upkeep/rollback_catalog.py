@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pydantic import Field
-
 from hipslake.catalog.upkeep.restored_version import roll_back
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.pointers import point_at_newest
+from hipslake.steps.upkeep.request import RollbackReport, RollbackRequest
 from hipslake.storage.folder import Storage
-
-
-class RollbackRequest(Request):
-    """Bring an older version back."""
-
-    step: ClassVar[str] = "rollback"
-    reads_sources: ClassVar[bool] = False
-
-    version: int = Field(description="the version to bring back")
-
-
-class RollbackReport(Report):
-    """Rows in and out: the rows of the version."""
-
-    step: str = RollbackRequest.step
-    version: int | None = None
-    parent: int | None = None
-    restored: int | None = None
-    catalog_uri: str = ""
 
 
 def run(request: RollbackRequest) -> RollbackReport:

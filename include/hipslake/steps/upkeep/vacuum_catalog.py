@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from hipslake.catalog.upkeep.catalog_vacuum import vacuum_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.old_runs import old_runs
 from hipslake.steps.upkeep.pointers import point_at_newest
-from hipslake.steps.upkeep.retention import RetentionReport, RetentionRequest
+from hipslake.steps.upkeep.request import VacuumReport, VacuumRequest
 from hipslake.storage.folder import Storage
-
-
-class VacuumRequest(RetentionRequest):
-    """Vacuum a catalog."""
-
-    step: ClassVar[str] = "vacuum"
-
-    catalog: str
-
-
-class VacuumReport(RetentionReport):
-    """What a vacuum did; in a dry run, what it would have done."""
-
-    step: str = VacuumRequest.step
-    catalog_uri: str = ""
 
 
 def run(request: VacuumRequest) -> VacuumReport:

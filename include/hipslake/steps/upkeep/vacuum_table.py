@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import ClassVar
 
-from hipslake.specs.table_spec import IcebergSpec
-from hipslake.steps.report import Phases, Report
+from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
-from hipslake.steps.upkeep.retention import RetentionRequest
+from hipslake.steps.upkeep.request import VacuumTableReport, VacuumTableRequest
 from hipslake.tables.opening import open_table
-
-
-class VacuumTableRequest(RetentionRequest):
-    """Vacuum a table; its versions are the snapshots."""
-
-    step: ClassVar[str] = "vacuum_table"
-
-    iceberg: IcebergSpec = IcebergSpec()
-    table: str  # namespace.table
-
-
-class VacuumTableReport(Report):
-    """Files and bytes: what was deleted; in a dry run, what would have been."""
-
-    step: str = VacuumTableRequest.step
-    dry_run: bool = True
-    table: str = ""
-    kept: tuple[int, ...] = ()  # ids of the snapshots
-    expired: tuple[int, ...] = ()
-    swept: tuple[str, ...] = ()  # what dead writes had left, relative to the table's location
-    removed: tuple[str, ...] = ()  # old runs of the DAG, with their folders
-    text: str = ""
 
 
 def run(request: VacuumTableRequest) -> VacuumTableReport:

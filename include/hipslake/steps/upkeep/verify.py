@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import ClassVar
 
 from hipslake.catalog.checks.findings import (
     ExpectedTotals,
@@ -21,39 +20,13 @@ from hipslake.catalog.view_tree import tree_markers, writes_of_pointers
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
 from hipslake.steps.ingest.draft import draft_version
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
-from hipslake.steps.report import Phases, Report, Request
+from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
+from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import TREE_POINTERS, WHERE_TO_LOOK, pointers_of
+from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
-
-
-class VerifyRequest(Request):
-    """Verify what the run wrote; or, where a catalog is given, a published version of it."""
-
-    step: ClassVar[str] = "verify"
-    reusable: ClassVar[bool] = False  # files can be damaged after they were verified
-
-    catalog_uri: str | None = None
-    version: int | None = None  # None: the newest
-    all_versions: bool = False  # of the published catalog, and its log
-
-    def fingerprint(self) -> str:
-        """Return the run's fingerprint, or, for a published version, that of the request itself."""
-        if self.catalog_uri is None:
-            return super().fingerprint()
-        return self.digest()
-
-
-class VerifyReport(Report):
-    """Rows in: the rows that the metadata promises. Rows out: the rows found."""
-
-    step: str = VerifyRequest.step
-    version: int | None = None  # None: a run that is not published yet
-    versions: tuple[int, ...] = ()  # all that were looked at
-    catalog_uri: str = ""
 
 
 def run(request: VerifyRequest, engine: Engine) -> VerifyReport:

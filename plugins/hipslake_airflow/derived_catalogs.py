@@ -24,15 +24,15 @@ _JOINS: dict[str | None, Callable[[Path], JoinSpec]] = {
 }
 
 
-class Outcome(NamedTuple):
+class DerivedCatalog(NamedTuple):
     """A catalog that no file of `include/specs/catalogs` names, and how long its versions stay."""
 
     name: str
     vacuum: VacuumSpec
 
 
-def outcomes(joins: Path, cubes: Path) -> Iterator[Outcome]:
-    """Find the catalogs that the specs of two folders lead to; what is wrong with one its own DAGs tell.
+def derived_catalogs(joins: Path, cubes: Path) -> Iterator[DerivedCatalog]:
+    """Find the catalogs that the specs of two folders lead to; specs that cannot be read are passed over.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def outcomes(joins: Path, cubes: Path) -> Iterator[Outcome]:
         with suppress(SpecError):
             if load is not None:
                 join = load(path)
-                yield Outcome(join.name, join.vacuum)
+                yield DerivedCatalog(join.name, join.vacuum)
     for path in find_specs(cubes):
         with suppress(SpecError):
             joined = load_cube_spec(path).materialise
             if joined is not None and joined.name is not None:
-                yield Outcome(joined.name, joined.vacuum)
+                yield DerivedCatalog(joined.name, joined.vacuum)

@@ -1,4 +1,4 @@
-"""Which specs feed which Iceberg tables: whose events say that a table has news."""
+"""The assets of the sinks that write into an Iceberg table: their events say that it has changed."""
 
 from __future__ import annotations
 

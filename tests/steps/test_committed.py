@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hipslake.sources.source_file import SourceFile
-from hipslake.steps.lineage import _MOST_FOLDERS, _of_files
+from hipslake.steps.committed import _MOST_FOLDERS, origins_of_files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ def test_files_are_told_by_few_folders_that_hold_them_all(paths: list[tuple[int,
         SourceFile(ordinal=at, uri=f"s3://survey/night={night}/{part}/{at}.fits", size=size, stamp="")
         for at, (night, part, size) in enumerate(paths)
     ]
-    found = _of_files(files)
+    found = origins_of_files(files)
     assert len(found) <= _MOST_FOLDERS
     assert sum(each.files or 0 for each in found) == len(files)
     assert sum(each.bytes or 0 for each in found) == sum(file.size for file in files)

@@ -1,0 +1,194 @@
+"""The steps on tables: rows are sunk into Iceberg tables, tables are compacted, old snapshots go."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from hipslake_airflow.assets import table_asset
+from hipslake_airflow.hooks.iceberg import use_iceberg_connection
+from hipslake_airflow.hooks.storage import use_storage_connection
+from hipslake_airflow.operators.catalog import RetentionOperator
+from hipslake_airflow.operators.run_folder import WAREHOUSE, InRunFolder
+from hipslake_airflow.operators.spark_step import SparkStepOperator
+from hipslake_airflow.operators.step import ResolveOperator, SpecOperator, StepOperator
+from hipslake_airflow.operators.window import wait_of, window_of
+
+if TYPE_CHECKING:
+    from hipslake.specs.table_spec import TableSpec
+    from hipslake.steps.sink.request import FrozenSink
+
+
+def _spec_with_connection(spec_file: str) -> TableSpec:
+    """Read a spec of a table, and let this process reach the Iceberg catalog that it names."""
+    from hipslake.specs.yaml_file import load_table_spec
+
+    spec = load_table_spec(spec_file)
+    use_iceberg_connection(spec.iceberg)
+    return spec
+
+
+def _run_with_connection(run_uri: str) -> FrozenSink:
+    """Read what a run of a sink froze, and let this process reach the Iceberg catalog that it names."""
+    from hipslake.steps.sink.request import SinkRequest
+
+    frozen = SinkRequest(run_uri=run_uri).frozen()
+    use_iceberg_connection(frozen.spec.iceberg)
+    return frozen
+
+
+class ResolveSinkOperator(ResolveOperator):
+    """Freeze the spec, the params, the window and what the table lacks into the run folder.
+
+    Reads these params, all optional: `force`, `allow_empty`, `wait_minutes`, `window_start`, `window_end`.
+    Parameters and what it pushes are those of `ResolveOperator`.
+    """
+
+    step = "resolve:sink"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        spec, params = _spec_with_connection(self.spec_file), context["params"]
+        window, by_hand = window_of(context), context["dag_run"].run_type == "manual"
+        if spec.takes_what_is_missing and by_hand and window.origin == "data_interval":
+            # Nobody asked for it: Airflow gives such a run the last interval that ended.
+            window = type(window)()
+        return {
+            "window": window,
+            "wait_minutes": wait_of(params),
+            "allow_empty": bool(params.get("allow_empty", False)),
+            "force": bool(params.get("force", False)),
+        }
+
+
+class FreezeSinkFilesOperator(StepOperator):
+    """List the files that a run sinks."""
+
+    step = "inputs:sink"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        _run_with_connection(self.run_uri)
+        return {}
+
+
+class IcebergSinkOperator(SparkStepOperator):
+    """Sink the rows of a run into its table, and emit the table's asset event; in Spark, if there are many.
+
+    The event's extra says `rows` (that were sunk), `snapshot_id`, `table` and `uri`. Where intervals were
+    refused and others are in the table, the task goes well, so that consumers hear of those; a
+    `ConfirmSinkOperator` tells of the others. Skips the task if the table has all the rows already.
+
+    Parameters
+    ----------
+    table : str
+        The name of the spec; its asset becomes an outlet of the task.
+    """
+
+    step = "sink"
+
+    def __init__(self, *, table: str, **kwargs: Any) -> None:
+        asset = table_asset(table)
+        super().__init__(outlets=[asset, *kwargs.pop("outlets", [])], **kwargs)
+        self.asset = asset
+
+    def prepare(self, context: Context) -> None:
+        from hipslake.steps.sink.request import SinkRequest
+
+        orders = SinkRequest(run_uri=self.run_uri).orders()
+        if not orders.orders:
+            raise AirflowSkipException(orders.why_none)
+        _run_with_connection(self.run_uri)
+
+    def bytes_to_handle(self, request: Any) -> int:
+        from hipslake.steps.sink.sink_size import bytes_to_sink
+
+        return bytes_to_sink(request, self.spark_above_bytes)
+
+    def finish(self, context: Context, report: Any) -> None:
+        if report.snapshot_id is not None:
+            context["outlet_events"][self.asset].extra = {
+                "rows": report.rows_in_table,
+                "snapshot_id": report.snapshot_id,
+                "table": report.table,
+                "uri": report.location,
+            }
+
+    def skip_reason(self, report: Any) -> str | None:
+        return None if report.snapshot_id is not None else f"Table {report.table} has these rows already."
+
+
+class ConfirmSinkOperator(InRunFolder, BaseOperator):
+    """Fail if an interval of the run was refused: the others are in the table, and their event is out.
+
+    Parameters
+    ----------
+    run_uri : str
+        The run folder; usually `resolve.output["run_uri"]`. Templated, and no other than the run's own.
+    warehouse : str
+        Root of the warehouse; `${HIPSLAKE_WAREHOUSE}` is expanded on the worker. Not templated.
+    """
+
+    template_fields: Sequence[str] = ("run_uri",)
+    ui_color = StepOperator.ui_color
+
+    def __init__(self, *, run_uri: Any = "", warehouse: str = WAREHOUSE, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.run_uri = run_uri
+        self.warehouse = warehouse
+
+    def execute(self, context: Context) -> None:
+        """Read the report of the sink."""
+        from hipslake.steps.run import RunFolder
+        from hipslake.steps.sink.request import SinkReport, SinkRequest, describe_refused
+
+        use_storage_connection()
+        report = RunFolder(self.run_uri).read(RunFolder.report_path(SinkRequest.step), SinkReport)
+        if report.refused:
+            raise AirflowFailException(describe_refused(report.intervals, report.refused))
+
+
+class ResolveCompactionOperator(ResolveOperator):
+    """Freeze the spec and the params of a compaction into the run folder.
+
+    Reads the params `partitions`, `full` and `dry_run`, all optional. Parameters and what it pushes are those
+    of `ResolveOperator`.
+    """
+
+    step = "resolve:compact_table"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        params = context["params"]
+        return {
+            "partitions": (params.get("partitions") or "").strip() or None,
+            "full": bool(params.get("full", False)),
+            "dry_run": bool(params.get("dry_run", False)),
+        }
+
+
+class CompactTableOperator(SparkStepOperator):
+    """Compact an Iceberg table, or a folder of Parquet files; in Spark, if many bytes are rewritten."""
+
+    step = "compact_table"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        from hipslake.steps.compact_table.request import FrozenCompaction
+        from hipslake.steps.run import RunFolder
+
+        frozen = RunFolder(self.run_uri).read(RunFolder.RUN, FrozenCompaction)
+        use_iceberg_connection(frozen.spec.iceberg)
+        return {name: getattr(frozen, name) for name in ("warehouse", "spec", "full", "dry_run")}
+
+
+class VacuumTableOperator(SpecOperator, RetentionOperator):
+    """Take old snapshots of a table away, and every file that no snapshot names any more.
+
+    Params and what they mean are those of `RetentionOperator`; parameters are those of `SpecOperator`.
+    """
+
+    step = "vacuum_table"
+
+    def request_fields(self, context: Context) -> dict[str, Any]:
+        spec = _spec_with_connection(self.spec_file)
+        return super().request_fields(context) | {"iceberg": spec.iceberg, "table": spec.table}
