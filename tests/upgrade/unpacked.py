@@ -8,6 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+PLACE = Path("/tmp/hipslake-upgrade")
+"""Where fixtures are made: stands in them, as the place of source files, of runs and of tables."""
+
 
 def unpacked(name: str, place: Path) -> Path:
     """Unpack a fixture: `warehouse`, and `landing` with the source files; returns the folder."""

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hipslake.spark import histogram, partitions
 from hipslake.spark.session import open_session
-from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
-from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
+from hipslake.steps import hats_view, inputs, plan, publish, resolve, verify
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.steps.upkeep import hats_view, verify
+from hipslake.steps.write import WriteReport, WriteRequest
 
 STARS = """\
 name: stars
@@ -80,7 +80,7 @@ def main(place: Path) -> None:
         perform(inputs.run, inputs.InputsRequest(run_uri=uri), inputs.InputsReport)
         perform(lambda told: histogram.run(told, spark), HistogramRequest(run_uri=uri), HistogramReport)
         perform(plan.run, plan.PlanRequest(run_uri=uri), plan.PlanReport)
-        perform(lambda told: write.run(told, spark), WriteRequest(run_uri=uri), WriteReport)
+        perform(lambda told: partitions.run(told, spark), WriteRequest(run_uri=uri), WriteReport)
         perform(verify.run, verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
         perform(publish.run, publish.PublishRequest(run_uri=uri), publish.PublishReport)
         perform(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)

@@ -9,11 +9,9 @@ from hipslake.catalog.metadata.increments import Increment, Rejects, SourceEntry
 from hipslake.catalog.metadata.indices import Index, IndexFile
 from hipslake.catalog.metadata.leaves import Column, GroupMetadata, Margin, Partition
 from hipslake.catalog.metadata.owner import Owner
-from hipslake.catalog.metadata.version import FORMAT, FORMAT_VERSION, CatalogMetadata, json_schema
+from hipslake.catalog.metadata.version import CatalogMetadata, json_schema
 
 __all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
     "Association",
     "CatalogMetadata",
     "CoPartitioned",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
@@ -13,12 +13,12 @@ from pydantic import AwareDatetime, Field, ValidationError
 from hipslake.catalog.layouts import LayoutPaths, layout_paths
 from hipslake.catalog.metadata.columns import Association, CoPartitioned, Position
 from hipslake.catalog.metadata.earlier import EarlierIncrements
-from hipslake.catalog.metadata.first_form import brought_up, is_first_form
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.metadata.indices import Index
 from hipslake.catalog.metadata.leaves import GroupMetadata, Margin
 from hipslake.catalog.metadata.owner import Owner, likely_owners
 from hipslake.catalog.metadata.text import render
+from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
@@ -27,15 +27,12 @@ from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.digest import UNSIGNED, signed
 
-FORMAT: Final = "hipslake"
-FORMAT_VERSION: Final = 1
-
 
 class CatalogMetadata(Frozen):
     """One version of a catalog. Immutable; a new version is a new file."""
 
-    format: Literal["hipslake"] = FORMAT
-    format_version: Literal[1] = FORMAT_VERSION
+    format: Literal["hipslake"] = "hipslake"
+    format_version: Literal[2] = FORMAT_VERSION
     catalog: str
     version: int = Field(ge=1)
     parent: int | None = Field(default=None, description="the newest version when this one was committed")
@@ -234,17 +231,9 @@ class CatalogMetadata(Frozen):
             raise CatalogFormatError(
                 f"{where}: not JSON ({error}); restore the file or ingest again"
             ) from error
-        if not isinstance(head, dict) or head.get("format") != FORMAT:
-            raise CatalogFormatError(
-                f"{where}: no metadata of a hipslake catalog ('format' is not '{FORMAT}')"
-            )
-        if head.get("format_version") != FORMAT_VERSION:
-            raise CatalogFormatError(
-                f"{where}: format version {head.get('format_version')!r}, but this library reads "
-                f"{FORMAT_VERSION}; upgrade hipslake"
-            )
-        if is_first_form(head):
-            data = json.dumps(brought_up(head))
+        told = upgraded(head, "catalog", where)
+        if told is not head:
+            data = json.dumps(told)
         try:
             found = cls.model_validate_json(data)
             return found if found.sha256 is None else found.model_copy(update={"sha256": None})
@@ -252,7 +241,7 @@ class CatalogMetadata(Frozen):
             first = error.errors()[0]
             key = ".".join(str(part) for part in first["loc"])
             raise CatalogFormatError(
-                f"{where}: {key}: {first['msg']} (written by hipslake {head.get('library_version', '?')}); "
+                f"{where}: {key}: {first['msg']} (written by hipslake {told.get('library_version', '?')}); "
                 "restore the file, or upgrade hipslake if it is older"
             ) from error
 
