@@ -5,7 +5,7 @@ shapes, of catalogs as of cubes, and the same number; only this module tells the
 
 - A catalog that has `sources` at the top was published before there were increments of nights: it is one
   whole. `sources` and `rejects` are of all its rows; `increments` only note the window of its run; where the
-  rows lie, its leaves say. Each group has one `sidecar`, if any, and no `files`; `co_partitioned` lists names.
+  rows lie, its leaves say. Each group has one `sidecar`, if any, and no `files`; `co_partitioned` has names.
   No catalog since then has `sources` at the top; what it has is what version 2 has.
 - Cubes have `mark`, `alignment`, `joined` and, of each dataset, `source`, since the library knows these. A
   cube that lacks one was written before, and has no such thing.
