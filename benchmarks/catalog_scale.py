@@ -27,9 +27,9 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA, SOURCE_SCHEMA, Sidecar, sha256_sums
 from hipslake.catalog.schema import group_schema
 from hipslake.planning.splits import plan_leaves
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel, starts, stops
-from hipslake.sphere.tree import PixelTree
 from hipslake.steps.ingest.version_metadata import with_increment
 from hipslake.storage.folder import Storage
 

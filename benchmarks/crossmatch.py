@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
-from hipslake.specs.crossmatch import MatchOptions
+from hipslake.specs.join_specs import MatchOptions
 
 from benchmarks import machine
 from benchmarks.hipslake_ingest import ingest_spec

@@ -34,7 +34,7 @@ from hipslake.cube.store.files import encoded
 from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 from benchmarks import machine

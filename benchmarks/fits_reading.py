@@ -70,7 +70,7 @@ def read_fitsio(path: Path, columns: Sequence[str]) -> int:
 def read_hipslake(path: Path, columns: Sequence[str]) -> int:
     """Read as the tasks of a job do."""
     from hipslake.sources import open_source
-    from hipslake.specs.source import SourceSpec
+    from hipslake.specs.source_spec import SourceSpec
 
     source = open_source(SourceSpec(uri=str(path), format="fits"))
     files = source.list_files()

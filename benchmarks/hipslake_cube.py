@@ -16,7 +16,7 @@ from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.steps.cube import query_cube
 from hipslake.steps.cube.query_request import CubeQueryRequest
 from hipslake.storage.folder import Storage

@@ -16,7 +16,7 @@ import time
 
 import healpy
 import numpy as np
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.splits import Leaves, plan_leaves
 from numpy.typing import NDArray
 

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from hipslake.catalog.describe import describe_group
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.sphere.cells import MOST_CELLS, Footprint, gather
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.sky_cells import MOST_CELLS, Footprint, gather
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 from playwright.sync_api import Browser

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import find_specs, load_crossmatch_spec, spec_type
 from hipslake_airflow.documents import crossmatch_document
 from hipslake_airflow.join_dags import join_dag

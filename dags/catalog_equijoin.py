@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import find_specs, load_equijoin_spec, spec_type
 from hipslake_airflow.documents import equijoin_document
 from hipslake_airflow.join_dags import join_dag

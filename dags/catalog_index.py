@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake_airflow.documents import index_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.derived import BuildHatsViewOperator, BuildIndexOperator

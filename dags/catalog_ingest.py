@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, chain
-from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake_airflow.documents import ingest_document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.derived import BuildHatsViewOperator, derived_from

@@ -6,7 +6,7 @@ Every spec in include/specs/catalogs/ gives one DAG, and so does every catalog t
 from __future__ import annotations
 
 from airflow.sdk import DAG
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 from hipslake_airflow.documents import vacuum_document
 from hipslake_airflow.operators.retention import VacuumCatalogOperator
 from hipslake_airflow.outcomes import outcomes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cube_align_document
 from hipslake_airflow.cube_pipeline import cube_dag, news_of
 from hipslake_airflow.params.cubes import align_params

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cube_build_document
 from hipslake_airflow.cube_pipeline import cube_dag
 from hipslake_airflow.params.cubes import build_params

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake_airflow.cube_documents import cleanup_document
 from hipslake_airflow.operators.retention import CleanUpCubeOperator
 from hipslake_airflow.retention_dags import retention_dag

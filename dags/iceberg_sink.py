@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
-from hipslake.specs.compaction import COMPACTION
-from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.compaction_spec import COMPACTION
+from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import sink_document

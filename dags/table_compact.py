@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.compaction import COMPACTION, CompactionSpec
+from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
 from hipslake.specs.yaml_file import find_specs, load_compaction_spec, spec_type
 from hipslake_airflow.documents import compaction_document
 from hipslake_airflow.fed_tables import assets_of_table

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.compaction import COMPACTION
-from hipslake.specs.table import TableSpec
+from hipslake.specs.compaction_spec import COMPACTION
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.documents import vacuum_table_document
 from hipslake_airflow.operators.vacuum_table import VacuumTableOperator

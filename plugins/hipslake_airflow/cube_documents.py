@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipslake.specs.cube import CubeDatasetSpec, CubeSpec
+from hipslake.specs.cube_spec import CubeDatasetSpec, CubeSpec
 
 QUERY_DOCUMENT = """### Query a cube
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, Asset, Param
-from hipslake.specs.cube import CubeSpec, MaterialiseSpec
+from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.fed_tables import assets_of_table

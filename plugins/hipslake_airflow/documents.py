@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.compaction import CompactionMode, CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.join import JoinSpec, SideSpec
-from hipslake.specs.margin import distances_text
-from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, JoinSpec, SideSpec
+from hipslake.specs.margin_spec import distances_text
+from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.schedules import when
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import Asset
-from hipslake.specs.table import IcebergSpec, TableSpec
+from hipslake.specs.table_spec import IcebergSpec, TableSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec
 
 from hipslake_airflow.assets import table_asset

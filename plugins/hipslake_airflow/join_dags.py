@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from airflow.sdk import DAG, Param, chain
-from hipslake.specs.join import JoinSpec
+from hipslake.specs.join_specs import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.invalid_specs import dag_id_of

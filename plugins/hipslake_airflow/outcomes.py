@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hipslake.errors import SpecError
-from hipslake.specs.join import JoinSpec
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.join_specs import JoinSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 from hipslake.specs.yaml_file import (
     find_specs,
     load_crossmatch_spec,

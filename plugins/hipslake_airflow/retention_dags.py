@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronTriggerTimetable
-from hipslake.specs.vacuum import VacuumSpec
+from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.params.catalog import vacuum_params
 from hipslake_airflow.retries import RETRIES

@@ -20,7 +20,7 @@ def count_files(source: dict[str, Any], access: StoreAccess | None = None) -> in
     """
     from hipslake.errors import SourceNotFoundError
     from hipslake.sources import open_source
-    from hipslake.specs.source import SourceSpec
+    from hipslake.specs.source_spec import SourceSpec
     from hipslake.storage.access import asked_as
 
     try:

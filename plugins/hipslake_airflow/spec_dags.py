@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from airflow.sdk import DAG
 from hipslake.specs.base import NamedSpec
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec, load_cube_spec
 
 from hipslake_airflow.alerts import alert

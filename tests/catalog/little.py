@@ -18,7 +18,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import COVERAGE_SCHEMA, PARTITION_SCHEMA, Sidecar, write_sidecar
 from hipslake.catalog.schema import check_columns
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.storage.folder import Storage
 

@@ -9,7 +9,7 @@ from hipslake.catalog.change import GroupChange, changed_group
 from hipslake.catalog.metadata import GroupMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.schema import group_schema
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st

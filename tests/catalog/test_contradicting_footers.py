@@ -30,7 +30,7 @@ from hipslake.catalog.rows_by_identity import RowsByIdentity
 from hipslake.cube.store.files import read_rows
 from hipslake.errors import VerificationError
 from hipslake.predicates.conditions import C, Conjunction
-from hipslake.specs.join import MotionColumns
+from hipslake.specs.join_specs import MotionColumns
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Cone
 

@@ -16,7 +16,7 @@ from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.joining.stretch_plan import plan_stretches
 from hipslake.errors import RegionError, SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
-from hipslake.specs.crossmatch import MatchOptions
+from hipslake.specs.join_specs import MatchOptions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

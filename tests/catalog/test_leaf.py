@@ -15,7 +15,7 @@ import pytest
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.errors import CatalogFormatError
 from hipslake.sources.widening import without_dictionaries
-from hipslake.specs.catalog import ParquetSpec
+from hipslake.specs.catalog_spec import ParquetSpec
 from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -16,7 +16,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment, json_schema
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, pixel_ranges, pixels_in, sha256_sums
 from hipslake.catalog.schema import group_schema
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.storage.folder import Storage
 from hypothesis import given
 from hypothesis import strategies as st

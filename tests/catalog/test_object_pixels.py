@@ -16,7 +16,7 @@ from hipslake.catalog.object_pixels import (
     piece_schema,
     pieces_for,
 )
-from hipslake.joins.keys import KeyKind, key_codes, plain_keys
+from hipslake.joins.key_codes import KeyKind, key_codes, plain_keys
 from hipslake.storage.folder import Storage
 
 

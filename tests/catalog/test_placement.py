@@ -11,7 +11,7 @@ import pytest
 from astropy import units
 from astropy.coordinates import SkyCoord
 from hipslake.catalog.placement import icrs_and_index, place
-from hipslake.specs.catalog import PositionSpec
+from hipslake.specs.catalog_spec import PositionSpec
 
 POSITION = PositionSpec(ra="ra", dec="dec")
 

@@ -15,7 +15,7 @@ from hipslake.errors import FilterError, RegionError
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.sphere.regions import Box, Cone, Moc, PixelList, Polygon, Region
 from hipslake.storage.folder import Storage
-from hipslake.storage.ranges import RangedFile
+from hipslake.storage.objects import RangedFile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

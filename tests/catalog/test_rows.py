@@ -9,7 +9,7 @@ import pytest
 from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 
 GROUPS = [{"name": "main", "columns": ["ra", "dec"]}, {"name": "details", "columns": "*"}]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.schema import check_columns, group_schema, hats_position
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 
 SOURCE = pa.schema(
     [

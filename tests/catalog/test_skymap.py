@@ -13,7 +13,7 @@ import pytest
 from astropy.wcs import WCS
 from hipslake.catalog.hats.mollweide import forward, inverse
 from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, paint, write_skymap
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 
 from tests.catalog.little import WRITE, sky, write_little

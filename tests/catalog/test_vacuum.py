@@ -15,7 +15,7 @@ from hipslake.catalog.change import changed_group
 from hipslake.catalog.describe import describe_group
 from hipslake.catalog.upkeep.vacuum import vacuum_catalog
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, SpecError, VersionNotFoundError
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog

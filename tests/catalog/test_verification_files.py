@@ -18,7 +18,7 @@ from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog, verify_partition
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.storage.folder import Storage
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hipslake import Catalog
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage.folder import Storage
 

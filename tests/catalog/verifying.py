@@ -15,7 +15,7 @@ from hipslake.catalog.describe import describe_group
 from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import order29
 
 from tests.catalog.little import point_map

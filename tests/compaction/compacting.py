@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest
 from hipslake.steps.report import perform

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.checksum import row_checksum
 from hipslake.errors import SpecError
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.request import CompactTableReport
 from hipslake.tables.data_files import live_files
 from pyiceberg.transforms import BucketTransform, parse_transform

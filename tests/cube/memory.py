@@ -12,7 +12,7 @@ from hipslake.cube.intention import intend
 from hipslake.cube.outcome import GroupRows, outcome, read_partition
 from hipslake.cube.plan import QueryPlan, plan_query
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 
 class MemoryCube:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 from hipslake.predicates.conditions import C, Condition
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 KINDS = {
     "int": (pa.int64(), [-3, 0, 1, 2, 7]),

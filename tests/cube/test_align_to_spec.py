@@ -18,8 +18,8 @@ from hipslake.cube.store.from_spec import align_to_spec, build_from_spec
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.errors import CubeError, CubeRowsError
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.vacuum_spec import Retention
 
 from tests.steps.nights import Survey, night_rows
 

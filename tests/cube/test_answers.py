@@ -12,7 +12,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.answers import AnswerTasks
 from hipslake.cube.store.operations import build
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 ROLES = CubeColumns(dimension_columns=("x",), partition_columns=("p",), index_columns=("i",))

@@ -13,8 +13,8 @@ from hipslake.cube.store.from_spec import align_to_spec
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.sources import opened, source_now
 from hipslake.errors import SourceNotFoundError, VersionNotFoundError
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.table_spec import TableSpec
 
 from tests.tables.sinking import Lake
 

@@ -10,7 +10,7 @@ from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.errors import CubeError
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 from tests.cube.memory import MemoryCube
 

@@ -21,7 +21,7 @@ from hipslake.errors import (
     SourceNotFoundError,
 )
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 
 from tests.catalog.little import sky

@@ -40,7 +40,7 @@ from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
 from hipslake.predicates.conditions import C, Condition, Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 ANSWERS = Path(__file__).parent / "oracle" / "answers.json.gz"

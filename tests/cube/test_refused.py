@@ -17,7 +17,7 @@ from hipslake.cube.checks import (
 from hipslake.cube.store.operations import build
 from hipslake.errors import ConditionTypeError, CubeError, CubeRowsError
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 from tests.cube.memory import MemoryCube

@@ -12,7 +12,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build, extend
 from hipslake.cube.store.removal import remove_partitions
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st

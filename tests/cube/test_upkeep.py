@@ -20,7 +20,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.predicates.conditions import C
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat, claim_write
 from hipslake.versions.pins import pinning

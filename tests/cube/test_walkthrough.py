@@ -19,7 +19,7 @@ from hipslake.cube.explanation import explain
 from hipslake.cube.fates import partition_fates
 from hipslake.cube.partitions import with_index, without_index
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 from tests.cube.memory import MemoryCube
 

@@ -13,9 +13,9 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.errors import HipslakeError, RegionError, SpecError
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.specs.threshold import Threshold
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.cube.query_request import CubeQueryRequest

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink.request import SinkReport

@@ -15,7 +15,7 @@ import yaml
 from hipslake.catalog import moc_files
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import PathError, RegionError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.given_files import check_region
 from hipslake.storage.folder import Storage
 from hipslake_airflow.retries import RETRIES, task_limit

@@ -10,8 +10,8 @@ import pytest
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Partition, Position, Sources
 from hipslake.catalog.partitions import Sidecar
 from hipslake.cube.store.operations import build
-from hipslake.specs.catalog import CatalogSpec, Layout
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.steps.report import Report
 from hipslake.steps.run import FrozenRun, RunFolder, run_uri
 from hipslake.storage.folder import Storage

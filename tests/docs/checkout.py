@@ -16,8 +16,8 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.specs.catalog import Mode
-from hipslake.specs.table import TableSpec
+from hipslake.specs.catalog_spec import Mode
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_catalog_spec, load_table_spec
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work

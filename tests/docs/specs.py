@@ -13,12 +13,11 @@ from typing import Any
 
 import jsonschema
 import yaml
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.yaml_file import load_yaml
 from pydantic import BaseModel
 

@@ -124,6 +124,6 @@ BROKEN = {
 def test_a_broken_block_fails(
     language: str, text: str, says: str, page: Callable[[str], Page], request: pytest.FixtureRequest
 ) -> None:
-    block = Block("README.md", 1, language, text)
+    block = Block("docs/reading.md", 1, language, text)
     with pytest.raises(Exception, match=says):
-        Page([block], page("README.md").checkout, request).run(block)
+        Page([block], page("docs/reading.md").checkout, request).run(block)

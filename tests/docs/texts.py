@@ -19,7 +19,7 @@ from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
 from hipslake.errors import SpecError
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.upkeep.vacuum_catalog import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
@@ -164,10 +164,10 @@ def _held_by(path: str) -> Check:
 
 
 TEXTS: dict[tuple[str, str], Check] = {
-    ("README.md", "DAG "): _runs_of_the_demo,
-    ("README.md", "gaia_dr3 "): _summary_of_the_demo,
-    ("README.md", "hipslake: gaia_dr3: reused"): _reused,
-    ("README.md", ".data/warehouse/"): _in_the_sample,
+    ("docs/demo.md", "DAG "): _runs_of_the_demo,
+    ("docs/demo.md", "gaia_dr3 "): _summary_of_the_demo,
+    ("docs/demo.md", "hipslake: gaia_dr3: reused"): _reused,
+    ("docs/reading.md", ".data/warehouse/"): _in_the_sample,
     ("docs/architecture.md", "dags/"): _in_the_repository,
     ("docs/cube_queries.md", "P | Q"): _held_by("tests/cube/test_walkthrough.py"),
     ("docs/cube.md", "<warehouse>/cubes"): _in_the_sample,

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.errors import NotWritableError
-from hipslake.exports.folder import MANIFEST, UNFINISHED, NewFolder
-from hipslake.exports.model import Origin
-from hipslake.exports.parquet import ParquetTables
-from hipslake.exports.writing import write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.export_folder import MANIFEST, UNFINISHED, NewFolder
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import ParquetTables, write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.export import request as export_request
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.report import perform
@@ -33,7 +32,7 @@ from tests.stores.s3_server import S3Server
 
 EXPORTERS = 8
 TABLE = pa.table({"id": [1, 2, 3]})
-ORIGIN = Origin("stars", 1)
+ORIGIN = Provenance("stars", 1)
 
 
 def asked(warehouse: str, run_id: str, output: str, **fields: Any) -> ExportRequest:
@@ -99,7 +98,7 @@ def test_one_that_is_quicker_in_mid_export_is_not_replaced_also_not_by_a_retry(
     )
     write = ParquetTables.write
 
-    def overtaken(self: Any, file: Any, schema: Any, tables: Any, origin: Origin) -> int:
+    def overtaken(self: Any, file: Any, schema: Any, tables: Any, origin: Provenance) -> int:
         monkeypatch.setattr(ParquetTables, "write", write)
         assert run(quick).rows_out == 299
         return write(self, file, schema, tables, origin)

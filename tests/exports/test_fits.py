@@ -12,13 +12,13 @@ from astropy.io import fits
 from astropy.table import Table
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.fits import FitsTables
-from hipslake.exports.model import Origin
+from hipslake.exports.provenance import Provenance
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sources.reading import read, source
 
-ORIGIN = Origin("stars", 3, "made up", "© Somebody, CC BY", "cone 1 2 3deg", "mag < 3")
+ORIGIN = Provenance("stars", 3, "made up", "© Somebody, CC BY", "cone 1 2 3deg", "mag < 3")
 ASCII = st.characters(min_codepoint=32, max_codepoint=126)
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 

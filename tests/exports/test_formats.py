@@ -9,12 +9,12 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import NotWritableError, SchemaMismatchError, SpecError
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import check_export, write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import check_export, write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
-ORIGIN = Origin("stars", 3, attribution="© Somebody")
+ORIGIN = Provenance("stars", 3, attribution="© Somebody")
 SCHEMA = pa.schema(
     [
         pa.field("id", pa.int64()),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hipslake.cube.store.from_spec import align_to_spec
 from hipslake.errors import CorruptFileError
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.catalogs import open_catalog
 from hipslake.tables.vacuum import vacuum_table
 

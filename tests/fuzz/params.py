@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import match_options, motion_columns
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.join_specs import match_options, motion_columns
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.ingest.resolve import resolve_window
 
 from tests.fuzz.mutation import NUMBERS, hostile_value, respelt

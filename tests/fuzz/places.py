@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from random import Random
 
-from hipslake.sources.files import list_files
+from hipslake.sources.file_listing import list_files
 from hipslake.specs.environment import expand
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.cube.cube_place import cube_root, new_root
 from hipslake.steps.export.outputs import output_uri
 from hipslake.storage.folder import Storage

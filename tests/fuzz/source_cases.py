@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 from hipslake.errors import SpecError, StorageError
 from hipslake.sources import open_source
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from pydantic import ValidationError
 
 from tests.fuzz.mutation import respelt, spoilt

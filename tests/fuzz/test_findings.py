@@ -35,7 +35,7 @@ from hipslake.errors import (
 from hipslake.predicates.condition_text import parse_conditions
 from hipslake.specs.base import Frozen
 from hipslake.specs.plain_yaml import Document, PlainLoader, YamlError
-from hipslake.specs.source import CsvOptions
+from hipslake.specs.source_spec import CsvOptions
 from hipslake.specs.threshold import Threshold
 from hipslake.specs.yaml_file import load_catalog_spec, load_cube_spec, spec_type
 from hipslake.steps.export.outputs import output_uri

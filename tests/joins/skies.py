@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import healpy
 import numpy as np
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import SkyPositions
 from hipslake.sphere.pixels import order29
 from hypothesis import strategies as st
 
@@ -16,23 +16,23 @@ PLACES = [
 ]
 
 
-def placed(ra: np.ndarray, dec: np.ndarray) -> Positions:
+def placed(ra: np.ndarray, dec: np.ndarray) -> SkyPositions:
     """Positions anywhere: ra wraps, and what is past a pole comes down on the other side."""
     dec = (np.asarray(dec, float) + 90.0) % 360.0
     over = dec > 180.0
     dec = np.where(over, 360.0 - dec, dec) - 90.0
     ra = np.where(over, np.asarray(ra, float) + 180.0, ra) % 360.0
     ra[ra >= 360.0] = 0.0
-    return Positions(ra, dec, order29(ra, dec))
+    return SkyPositions(ra, dec, order29(ra, dec))
 
 
-def ascending(rows: Positions) -> Positions:
+def ascending(rows: SkyPositions) -> SkyPositions:
     """The rows along the curve, as a catalog has them."""
     return rows.take(np.argsort(rows.h29, kind="stable"))
 
 
 @st.composite
-def two_sides(draw: st.DrawFn) -> tuple[Positions, Positions, float]:
+def two_sides(draw: st.DrawFn) -> tuple[SkyPositions, SkyPositions, float]:
     """Two sides around a place, some rows of them the same, and a radius in arcseconds."""
     ra, dec = draw(st.sampled_from(PLACES))
     radius = 10.0 ** draw(st.floats(-3.5, 3.5))
@@ -51,7 +51,7 @@ def two_sides(draw: st.DrawFn) -> tuple[Positions, Positions, float]:
     return ascending(left), ascending(right), min(radius, 3600.0)
 
 
-def chords(left: Positions, right: Positions) -> np.ndarray:
+def chords(left: SkyPositions, right: SkyPositions) -> np.ndarray:
     """The chord of every pair, float64[n, m]."""
     vectors = [healpy.ang2vec(side.ra, side.dec, lonlat=True).reshape(-1, 3) for side in (left, right)]
     return np.linalg.norm(vectors[0][:, None, :] - vectors[1][None, :, :], axis=2)

@@ -6,9 +6,9 @@ import astropy.units as u
 import numpy as np
 import pytest
 from astropy.coordinates import SkyCoord
-from hipslake.joins import grid, matching
-from hipslake.joins.grid import Grid, Positions
+from hipslake.joins import matching, pair_grid
 from hipslake.joins.matching import Matches, match
+from hipslake.joins.pair_grid import Grid, SkyPositions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,9 @@ ARCSEC = np.pi / 180 / 3600
 SLACK = 1e-9  # arcseconds by which rounding may move a separation
 
 
-def all_matches(left: Positions, right: Positions, **options: object) -> list[tuple[int, int, int, float]]:
+def all_matches(
+    left: SkyPositions, right: SkyPositions, **options: object
+) -> list[tuple[int, int, int, float]]:
     """Left, right, rank and separation of every pair; the slices have to cover the left side in turn."""
     found, at = [], 0
     for rows, part in match(left, right, **options):  # type: ignore[arg-type]
@@ -30,14 +32,14 @@ def all_matches(left: Positions, right: Positions, **options: object) -> list[tu
     return found
 
 
-def separations(left: Positions, right: Positions) -> np.ndarray:
+def separations(left: SkyPositions, right: SkyPositions) -> np.ndarray:
     return 2 * np.arcsin(np.minimum(chords(left, right) / 2, 1)) / ARCSEC
 
 
 @given(two_sides(), st.sampled_from([0.0, 0.2, 0.9]))
 @settings(max_examples=300)
 def test_all_pairs_within_the_limits_equal_brute_force(
-    sides: tuple[Positions, Positions, float], share: float
+    sides: tuple[SkyPositions, SkyPositions, float], share: float
 ) -> None:
     left, right, radius = sides
     least = share * radius
@@ -56,7 +58,7 @@ def test_all_pairs_within_the_limits_equal_brute_force(
 @given(two_sides(), st.integers(1, 4), st.sampled_from([0.0, 0.4]), st.booleans())
 @settings(max_examples=300)
 def test_the_nearest_are_the_first_of_all_pairs(
-    sides: tuple[Positions, Positions, float], neighbours: int, share: float, crowded: bool
+    sides: tuple[SkyPositions, SkyPositions, float], neighbours: int, share: float, crowded: bool
 ) -> None:
     left, right, radius = sides
     limits = {"radius_arcsec": radius, "min_radius_arcsec": share * radius}
@@ -70,18 +72,18 @@ def test_the_nearest_are_the_first_of_all_pairs(
 
 @given(two_sides())
 @settings(max_examples=100)
-def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[Positions, Positions, float]) -> None:
+def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[SkyPositions, SkyPositions, float]) -> None:
     left, right, radius = sides
     whole = all_matches(left, right, radius_arcsec=radius, neighbours=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "MAX_CANDIDATES", 7)
-        patch.setattr(grid, "CHUNK_PAIRS", 3)
+        patch.setattr(pair_grid, "CHUNK_PAIRS", 3)
         assert all_matches(left, right, radius_arcsec=radius, neighbours=None) == whole
 
 
 @given(two_sides())
 @settings(max_examples=100)
-def test_the_order_of_the_keys_is_no_matter(sides: tuple[Positions, Positions, float]) -> None:
+def test_the_order_of_the_keys_is_no_matter(sides: tuple[SkyPositions, SkyPositions, float]) -> None:
     """Rows that have moved are not along the curve any more."""
     left, right, radius = sides
     rng = np.random.default_rng(0)

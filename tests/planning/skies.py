@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hipslake.planning.histogram import Histogram, count_pixels
+from hipslake.planning.pixel_histogram import Histogram, count_pixels
 from hipslake.planning.splits import crowded_cells
 from hipslake.sphere.pixels import coarsen
 from hypothesis import strategies as st

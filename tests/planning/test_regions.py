@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hipslake.planning.histogram import Histogram, count_pixels
+from hipslake.planning.pixel_histogram import Histogram, count_pixels
 from hipslake.planning.regions import plan_regions
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
-from hipslake.sphere.tree import PixelTree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

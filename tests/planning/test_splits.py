@@ -8,10 +8,10 @@ import healpy
 import numpy as np
 import pytest
 from hipslake.errors import PlanError
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.splits import Leaves, assign_targets, crowded_cells, plan_leaves
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel, order29, starts, stops
-from hipslake.sphere.tree import PixelTree
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray

@@ -14,7 +14,7 @@ from hipslake.catalog.selection import select
 from hipslake.cube.store.catalog_rows import CatalogRows as RowsOfCatalog
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.tables.order import CatalogRows
 from hipslake.tables.rows import rows_of
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from hipslake import C, Cube
 from hipslake.cube.store.operations import build, extend
 from hipslake.cube.store.removal import files_of_partitions
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 from tests.predicates.catalog_doors import hold

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 
 from tests.predicates.catalog_doors import hold
 from tests.predicates.reference import compared

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 from hipslake import C, Catalog, Cube
 from hipslake.cube.store.operations import build, extend
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 from tests.catalog.little import sky

@@ -1,4 +1,4 @@
-"""The rows of a catalog, as readers get them that know nothing of hipslake: by the README's paths.
+"""The rows of a catalog, as readers get them that know nothing of hipslake: by the paths of docs/reading.md.
 
 A **place** is the folder that the paths begin with: `<catalog>/current`, or what `Catalog.path` gives.
 """

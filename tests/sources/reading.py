@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 from hipslake.sources import Source, open_source
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 
 
 def source(format_: str, uri: Path | str, *, missing_columns: str = "error", **options: Any) -> Source:

@@ -26,7 +26,7 @@ from hipslake.sources.csv.source import CsvSource
 from hipslake.sources.ecsv.source import EcsvSource
 from hipslake.sources.fits.source import FitsSource
 from hipslake.sources.votable.source import VotableSource
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 import astropy.io.fits, yaml
 
 uri, kind, options = sys.argv[1], sys.argv[2], eval(sys.argv[3])
@@ -180,7 +180,7 @@ def test_millions_of_lines_before_a_csv_header_are_passed_over_in_time(tmp_path:
 
 def test_a_pattern_longer_than_any_path_is_refused(tmp_path: Path) -> None:
     from hipslake.errors import InputError
-    from hipslake.sources.files import list_files
+    from hipslake.sources.file_listing import list_files
 
     with pytest.raises(InputError, match="a path has at most 4096"):
         list_files(f"{tmp_path}/{'[' * 70_000}")

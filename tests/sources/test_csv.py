@@ -14,8 +14,8 @@ import pytest
 from hipslake.errors import (
     EmptySourceError,
 )
-from hipslake.sources.csv import blocks as csv_blocks
-from hipslake.sources.csv.blocks import cut_blocks, cut_quoted_blocks
+from hipslake.sources.csv import text_blocks as csv_blocks
+from hipslake.sources.csv.text_blocks import cut_blocks, cut_quoted_blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,7 +13,7 @@ from hipslake.errors import (
     ReservedColumnError,
     SchemaMismatchError,
 )
-from hipslake.sources.csv import blocks as csv_blocks
+from hipslake.sources.csv import text_blocks as csv_blocks
 
 from tests.sources.reading import csv_source, csv_table, read
 

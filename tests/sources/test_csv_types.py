@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.specs.source import _PLAIN_TYPES
+from hipslake.specs.source_spec import _PLAIN_TYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -13,9 +13,9 @@ from astropy.table import Table
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import HipslakeError, InputError, NotReadableError, SourceNotFoundError
 from hipslake.sources import open_source
-from hipslake.sources.files import list_files, located
-from hipslake.sources.model import SourceFile
-from hipslake.specs.source import SourceSpec
+from hipslake.sources.file_listing import list_files, located
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.folder import Storage
 
 SECRET = "the-private-value"

@@ -13,8 +13,8 @@ from astropy.table import Table
 from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources import check_names, open_source
 from hipslake.sources.registry import READERS
-from hipslake.specs.catalog import BadRowsSpec, CatalogSpec
-from hipslake.specs.source import FORMATS, SourceSpec
+from hipslake.specs.catalog_spec import BadRowsSpec, CatalogSpec
+from hipslake.specs.source_spec import FORMATS, SourceSpec
 
 from tests.sources.reading import read
 

@@ -22,7 +22,7 @@ from hipslake.errors import (
     SourceNotFoundError,
 )
 from hipslake.sources import Source, open_source, parquet
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -14,9 +14,9 @@ import pytest
 from astropy.table import Table
 from hipslake.errors import NotReadableError, StorageError
 from hipslake.sources import open_source
-from hipslake.sources.files import check_unchanged
-from hipslake.specs.source import SourceSpec
-from hipslake.storage import ranges
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.storage import objects
 from hipslake.storage.folder import Storage
 
 ROWS = 5000
@@ -110,7 +110,7 @@ def test_a_file_without_a_byte_is_empty(server: str, tmp_path: Path) -> None:
 
 
 def test_an_answer_without_an_end_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "MOST_UNTOLD", 1 << 20)
+    monkeypatch.setattr(objects, "MOST_UNTOLD", 1 << 20)
     storage = Storage.at(server)
     for look in (storage.entry, storage.open):
         with pytest.raises((NotReadableError, StorageError), match="does not say how long it is"):

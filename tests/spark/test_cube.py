@@ -18,7 +18,7 @@ from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeRowsError, VerificationError
 from hipslake.predicates.conditions import C
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.steps.cube.query_request import CubeQueryRequest
 from hipslake.storage.folder import Storage
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import InputError
 from hipslake.sources import open_source
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from pyspark.sql import SparkSession
 
 VALUES = {

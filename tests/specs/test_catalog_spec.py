@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.catalog import CatalogSpec, CsvOptions, Layout, ParquetOptions, SourceSpec, Threshold
-from hipslake.specs.source import FORMATS
+from hipslake.specs.catalog_spec import CatalogSpec, CsvOptions, Layout, ParquetOptions, SourceSpec, Threshold
+from hipslake.specs.source_spec import FORMATS
 from pydantic import ValidationError
 
 
@@ -207,7 +207,7 @@ def test_spec_is_frozen() -> None:
 
 
 def test_plain_type_names_are_those_of_arrow() -> None:
-    from hipslake.specs.source import _PLAIN_TYPES
+    from hipslake.specs.source_spec import _PLAIN_TYPES
 
     for name in _PLAIN_TYPES:
         assert isinstance(pa.type_for_alias(name), pa.DataType)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.partitioning import PartitionField, SortField
-from hipslake.specs.table import Duplicates, TableMode, TableSpec
+from hipslake.specs.partition_fields import PartitionField, SortField
+from hipslake.specs.table_spec import Duplicates, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from pydantic import ValidationError
 

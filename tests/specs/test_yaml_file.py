@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.catalog import Layout, Threshold
+from hipslake.specs.catalog_spec import Layout, Threshold
 from hipslake.specs.environment import PROJECT_ROOT
 from hipslake.specs.yaml_file import find_specs, load_catalog_spec
 

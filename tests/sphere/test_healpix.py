@@ -8,7 +8,7 @@ import sys
 
 import healpy
 import numpy as np
-from hipslake.sphere.healpix import pixel_functions
+from hipslake.sphere.pixels import pixel_functions
 
 
 def test_they_are_healpys_own() -> None:
@@ -23,7 +23,7 @@ def test_they_are_healpys_own() -> None:
 def test_they_bring_nothing_along() -> None:
     program = """
 import sys
-from hipslake.sphere.healpix import pixel_functions
+from hipslake.sphere.pixels import pixel_functions
 assert pixel_functions().nside2npix(1) == 12
 print(*(name for name in ("healpy", "matplotlib", "astropy.io") if name in sys.modules))
 """

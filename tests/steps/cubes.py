@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.operations import build
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 ROLES = CubeColumns(

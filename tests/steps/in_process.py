@@ -14,7 +14,7 @@ from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
-from hipslake.planning.histogram import Histogram, coarser_orders, count_pixels
+from hipslake.planning.pixel_histogram import Histogram, coarser_orders, count_pixels
 from hipslake.sources import open_source
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.append import request as append_step

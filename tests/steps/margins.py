@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.catalog.metadata import Margin
-from hipslake.sphere.margins import rows_within
+from hipslake.sphere.margin_geometry import rows_within
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel
-from hipslake.sphere.tree import PixelTree
 
 ALONG = [("_healpix_29", "ascending"), ("_row", "ascending")]
 

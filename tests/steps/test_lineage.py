@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.steps.lineage import _MOST_FOLDERS, _of_files
 from hypothesis import given
 from hypothesis import strategies as st

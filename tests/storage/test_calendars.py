@@ -13,7 +13,7 @@ import pytest
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.errors import InputError
 from hipslake.sources import open_source
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.storage.calendars import check_calendar
 
 from tests.compaction.compacting import compact, files_in, request

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import SpecError, StoreTimeoutError
 from hipslake.steps.report import failure_of
-from hipslake.storage import ranges
+from hipslake.storage import objects
 from hipslake.storage.access import StoreAccess, asked_as
 from hipslake.storage.folder import Storage
 from hipslake.storage.timeouts import Deadline, Timeouts, limited, set_in, within
@@ -213,7 +213,7 @@ def test_a_listing_goes_on_as_long_as_pages_come(
 def test_a_long_read_is_several_requests(
     s3_server: S3Server, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "_MOST_AT_ONCE", 1000)
+    monkeypatch.setattr(objects, "_MOST_AT_ONCE", 1000)
     storage, content = Storage.at(f"s3://{s3_server.make_bucket()}"), os.urandom(2500)
     storage.write("one", content)
     proxy.clear()

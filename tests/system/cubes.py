@@ -13,7 +13,7 @@ from hipslake.api.cube import Cube
 from hipslake.cube.store.files import PATH, read_files
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.cube import build_cube, resolve_cube
 from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import perform

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from pyiceberg.table import Table
 
 from tests.tables.sinking import Lake, utc

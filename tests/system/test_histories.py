@@ -25,7 +25,7 @@ from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import ConflictError, SpecError, StorageError, VerificationError, VersionNotFoundError
-from hipslake.specs.catalog import CatalogSpec, Unchanged
+from hipslake.specs.catalog_spec import CatalogSpec, Unchanged
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.steps.upkeep.pointers import point_at_newest

@@ -7,7 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.vacuum import vacuum_table
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hipslake.compaction.iceberg_table import IcebergRewrite
 from hipslake.errors import ConflictError, SpecError, StorageError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.catalogs import open_catalog, open_table
 
 from tests.compaction import compacting

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hipslake import Catalog
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.upkeep import rollback_catalog, vacuum_catalog

@@ -16,8 +16,8 @@ from hipslake.errors import (
     SpecError,
     StorageError,
 )
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.catalogs import open_catalog
 from hipslake.tables.vacuum import TableVacuumOutcome, vacuum_table
 from hipslake.tables.writes import sweep_writes

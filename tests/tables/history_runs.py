@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.catalogs import open_catalog
 from hipslake.tables.vacuum import vacuum_table
 from pyiceberg.table import Table

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.specs.source import SourceSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink.table_sink import sink
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, SchemaMismatchError, SpecError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink import table_sink
 from hipslake.tables import fitting
 from hipslake.tables.attempts import ATTEMPTS

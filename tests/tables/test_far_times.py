@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableMode
+from hipslake.specs.table_spec import TableMode
 
 from tests.compaction import compacting
 from tests.compaction.compacting import compact, files_in

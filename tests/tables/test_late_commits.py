@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.errors import CommitStateUnknownError, StorageError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables import commit as committing
 from hipslake.tables.attempts import attempts_of
 from hipslake.tables.catalogs import open_catalog

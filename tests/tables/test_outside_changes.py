@@ -7,8 +7,8 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 from hipslake.errors import SchemaMismatchError
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.catalogs import open_catalog
 from hipslake.tables.data_files import live_files
 from hipslake.tables.vacuum import vacuum_table

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from pyiceberg.table import Table
 
 from tests.tables.row_deletes import delete_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.tables.shuffle import FILE_BYTES, SLACK, ShuffleCase, ShufflePlan, ValueCounts, plan_shuffle
 from hypothesis import given
 from hypothesis import strategies as st

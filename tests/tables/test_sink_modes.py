@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import InputError, SpecError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.keys import joint_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

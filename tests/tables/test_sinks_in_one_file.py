@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.order import SinkOutcome
 from pyiceberg.expressions import EqualTo
 from pyiceberg.types import LongType

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink import table_sink as sink_module
 from hipslake.tables import sunk
 from hipslake.tables.older_sinks import packed, same_digest, unpacked

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from hipslake.errors import PlanError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink import table_sink as sink_module
 from hipslake.tables import sunk
 from hipslake.tables.lineage import History

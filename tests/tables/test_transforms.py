@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.partitioning import PartitionField, TransformName
+from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.tables.murmur import murmur3_bytes, murmur3_int64
 from hipslake.tables.transforms import partition_values, result_type
 from hypothesis import given

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hipslake.specs.table import TableSpec
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables import vacuum as vacuuming
 from hipslake.tables.attempts import writes_of
 from hipslake.tables.catalogs import open_catalog

@@ -15,7 +15,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 
 from tests.catalog.leftovers import missing, orphans

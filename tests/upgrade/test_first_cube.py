@@ -10,7 +10,7 @@ import pytest
 from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, extend
 from hipslake.cube.store.upkeep import cleanup, copy
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 

@@ -22,8 +22,9 @@ from hipslake.cube.store.operations import append, extend
 from hipslake.cube.store.upkeep import cleanup, copy
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Unchanged
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.catalog_spec import Unchanged
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.join import equijoin_request, run_equijoin
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
@@ -205,7 +206,7 @@ def test_a_cube_is_read_and_goes_on(place: Path) -> None:
     more = known(nights())
     pq.write_table(more, place / "landing" / "known" / "a.parquet")
     survey_at(place).night(4, 50)
-    align_to_spec(cube_spec(place), str(place / "warehouse"))
+    align_to_spec(CubeSpec.model_validate(cube_spec(place)), str(place / "warehouse"))
     assert formats(root) == [1, 2]
     assert Cube.open(root).joined().sort_by("id").select(["id", "number"]).equals(more.sort_by("id"))
     sizes = pa.table({"id": [0, 3, 6], "size": [1.5, 2.5, 3.5]})

@@ -16,7 +16,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.cube.store.operations import append, build
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 from tests.steps import in_process

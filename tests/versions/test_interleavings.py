@@ -22,7 +22,7 @@ from hipslake.catalog.metadata import Owner
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.catalog.upkeep.vacuum import vacuum
 from hipslake.errors import HipslakeError
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions import heartbeat, intents, orphans, store_time
 from hipslake.versions.heartbeat import Heartbeat

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-from hipslake.sphere.cells import Footprint, gather
 from hipslake.sphere.pixels import order29
+from hipslake.sphere.sky_cells import Footprint, gather
 
 from tests.airflow_home import PROJECT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import healpy
 import numpy as np
-from hipslake.sphere.cells import Footprint, gather
 from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.sky_cells import Footprint, gather
 
 ROTATIONS: dict[str, tuple[float, float, float]] = {
     "RA 0h": (0, 0, 0),

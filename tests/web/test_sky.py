@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hipslake.sphere.cells import Footprint
+from hipslake.sphere.sky_cells import Footprint
 from playwright.sync_api import Browser
 
 from tests.web import made_up

@@ -16,7 +16,7 @@ from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
     from hipslake.catalog.joining.join import CatalogJoin
-    from hipslake.specs.join import MotionColumns
+    from hipslake.specs.join_specs import MotionColumns
 
 
 class CatalogJoins(OpenedCatalog):
@@ -89,7 +89,7 @@ class CatalogJoins(OpenedCatalog):
             What is asked for does not go together, or the other catalog has no sufficient margin.
         """
         from hipslake.catalog.joining.crossmatch import Crossmatch
-        from hipslake.specs.crossmatch import match_options, motion_columns
+        from hipslake.specs.join_specs import match_options, motion_columns
 
         options = match_options(
             radius_arcsec=radius_arcsec,
@@ -168,7 +168,7 @@ class CatalogJoins(OpenedCatalog):
             asked for without a session.
         """
         from hipslake.catalog.joining.equijoin import Equijoin
-        from hipslake.joins.equijoin import keys_of
+        from hipslake.joins.key_joins import keys_of
 
         join = Equijoin.of(
             (self.storage, self.metadata),
@@ -238,7 +238,7 @@ class CatalogJoins(OpenedCatalog):
             As of `join`.
         """
         from hipslake.catalog.joining.time_series import TimeSeries
-        from hipslake.joins.equijoin import keys_of
+        from hipslake.joins.key_joins import keys_of
 
         series = TimeSeries.of(
             (self.storage, self.metadata),

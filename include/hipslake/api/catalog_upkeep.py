@@ -92,7 +92,7 @@ class CatalogUpkeep(OpenedCatalog):
             Others kept changing the catalog.
         """
         from hipslake.engine.this_process import ThisProcess
-        from hipslake.specs.margin import check_distances
+        from hipslake.specs.margin_spec import check_distances
         from hipslake.steps.margin.add_margins import add_margins
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import point_at_newest, unchanged_of
@@ -157,7 +157,7 @@ class CatalogUpkeep(OpenedCatalog):
             It is not known what a version needs, as it cannot be read; nothing is deleted.
         """
         from hipslake.catalog.upkeep.vacuum import vacuum_catalog
-        from hipslake.specs.vacuum import Retention
+        from hipslake.specs.vacuum_spec import Retention
         from hipslake.steps.upkeep.pointers import point_at_newest
 
         retention = Retention.of(keep_versions, keep_days)

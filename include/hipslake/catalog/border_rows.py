@@ -14,7 +14,7 @@ from hipslake.catalog.leaf_rows import range_of, told
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
-from hipslake.specs.catalog import PositionSpec
+from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks
@@ -73,7 +73,7 @@ def border_rows(
     position : PositionSpec
         The columns that place a row, among those of the schema.
     border : Intervals
-        As `hipslake.sphere.margins.border_of` gives them. Row groups outside are not read.
+        As `hipslake.sphere.margin_geometry.border_of` gives them. Row groups outside are not read.
 
     Raises
     ------

@@ -28,10 +28,10 @@ from hipslake.catalog.partitions import (
 )
 from hipslake.catalog.schema import schema_text
 from hipslake.errors import ConflictError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import Threshold
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts, stops
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage.folder import Storage
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.errors import CoPartitionError, SpecError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 
 
 def marks_of(

@@ -14,7 +14,7 @@ from hipslake.catalog.history import IncrementSummary
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars
 from hipslake.specs.base import Frozen
-from hipslake.sphere.cells import Footprint
+from hipslake.sphere.sky_cells import Footprint
 from hipslake.storage.folder import Storage
 
 

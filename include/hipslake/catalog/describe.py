@@ -26,7 +26,7 @@ from hipslake.catalog.partitions import (
     write_sidecar,
 )
 from hipslake.catalog.schema import hats_position, schema_text
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.storage.folder import Storage
 
 MAX_INLINE = 4096  # rows of a table that metadata.json holds itself, or one sidecar of a longer one

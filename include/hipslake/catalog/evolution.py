@@ -8,10 +8,9 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, position_group
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.names import check_distinct
-from hipslake.sources.unification import join_fields
-from hipslake.sources.units import check_unit
-from hipslake.specs.catalog import CatalogSpec, Layout, PositionFromSpec
-from hipslake.specs.margin import distances_text
+from hipslake.sources.unification import check_unit, join_fields
+from hipslake.specs.catalog_spec import CatalogSpec, Layout, PositionFromSpec
+from hipslake.specs.margin_spec import distances_text
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 _WAY_OUT = "undo the change, or ingest into a catalog of another name"

@@ -13,9 +13,9 @@ from hipslake.catalog.parts import Part, parts
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.errors import SchemaMismatchError
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import Exported, check_export, write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import Exported, check_export, write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
@@ -33,14 +33,14 @@ class Export:
     uri : str
     kind : ExportFormat
     selection : Selection
-    origin : Origin
+    origin : Provenance
     """
 
     catalog: OpenedCatalog
     uri: str
     kind: ExportFormat
     selection: Selection
-    origin: Origin
+    origin: Provenance
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class Export:
         if not len(selection.schema):
             raise SchemaMismatchError("export: no column is asked for; name some, or none at all for all")
         metadata = catalog.metadata
-        origin = Origin(
+        origin = Provenance(
             metadata.catalog,
             metadata.version,
             metadata.description,

@@ -17,10 +17,10 @@ from hipslake.catalog.metadata import CatalogMetadata, Index
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
-from hipslake.joins.keys import key_kind
+from hipslake.joins.key_codes import key_kind
 from hipslake.predicates.evaluation import passing
+from hipslake.predicates.predicate_tree import InArray
 from hipslake.predicates.pruning import pushed_down
-from hipslake.predicates.tree import InArray
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage.column_chunks import check_chunks

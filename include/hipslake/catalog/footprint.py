@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from hipslake.catalog.metadata import GroupMetadata, Increment, Margin
 from hipslake.catalog.partitions import read_partition_sidecars
-from hipslake.sphere.cells import Footprint
 from hipslake.sphere.pixels import starts
+from hipslake.sphere.sky_cells import Footprint
 from hipslake.storage.folder import Storage
 
 _COLUMNS = ("order", "npix", "rows", "bytes")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROWS_COLUMN = "rows"

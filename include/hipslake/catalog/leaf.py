@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.sources.widening import without_dictionaries
-from hipslake.specs.catalog import ParquetSpec
+from hipslake.specs.catalog_spec import ParquetSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import StorageError, VerificationError
 from hipslake.predicates.evaluation import passing
+from hipslake.predicates.predicate_tree import Predicate
 from hipslake.predicates.pruning import pushed_down
-from hipslake.predicates.tree import Predicate
 from hipslake.sources.conforming import conform
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, Pixel

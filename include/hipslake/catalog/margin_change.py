@@ -14,7 +14,7 @@ from hipslake.catalog.change import GroupChange, changed_margin
 from hipslake.catalog.metadata import Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import ConflictError
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 
 

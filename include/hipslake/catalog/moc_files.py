@@ -11,7 +11,7 @@ import numpy as np
 from hipslake.errors import RegionError
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Moc, Region, parse_region
-from hipslake.sphere.regions.text import parse_moc
+from hipslake.sphere.regions.region_text import parse_moc
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 

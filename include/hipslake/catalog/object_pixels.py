@@ -1,6 +1,6 @@
 """The pixel of every object, by its id: what a run places the sources of objects by.
 
-The ids lie in the run folder as a table sorted by code (see `hipslake.joins.keys`), cut into pieces of at
+The ids lie in the run folder as a table sorted by code (`hipslake.joins.key_codes`), cut into pieces of at
 most `PIECE_ROWS` rows, or about that, by the leading bits of the code. Where the run folder is a local one,
 tasks map the pieces into memory: the system holds as much of them as there is room for, and all tasks share
 it. Of pieces in an object store, each process holds `HELD_BYTES`; where the objects are more than that (about
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.joins.keys import KeyKind, key_codes, plain_keys
+from hipslake.joins.key_codes import KeyKind, key_codes, plain_keys
 from hipslake.storage.folder import Storage
 
 PIECE_ROWS = 4 << 20

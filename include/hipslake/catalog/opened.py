@@ -17,9 +17,9 @@ from hipslake.catalog.selection import joined_schema
 from hipslake.catalog.tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import order29
 from hipslake.sphere.regions import Region
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 

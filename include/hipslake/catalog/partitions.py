@@ -20,8 +20,8 @@ from hipslake.catalog.layouts import sidecar_path
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
-from hipslake.storage.damage import damage_told
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import damage_told
 
 PARTITION_SCHEMA = pa.schema(
     [

@@ -13,8 +13,8 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.object_pixels import UNKNOWN_ID, ObjectPixels
 from hipslake.catalog.schema import hats_position
 from hipslake.errors import SchemaMismatchError
-from hipslake.joins.keys import key_kind
-from hipslake.specs.catalog import CatalogSpec, PositionSpec, Unmatched
+from hipslake.joins.key_codes import key_kind
+from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec, Unmatched
 from hipslake.sphere.coordinates import REASONS as POSITION_REASONS
 from hipslake.sphere.coordinates import check_positions, positions, to_icrs_degrees
 from hipslake.sphere.pixels import order29

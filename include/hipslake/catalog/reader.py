@@ -19,7 +19,7 @@ from hipslake.sphere.regions import Region
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hipslake.exports.writing import Exported
+    from hipslake.exports.writers import Exported
 
 
 class CatalogRows(OpenedCatalog):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.keys import mixed_bits
+from hipslake.joins.key_codes import mixed_bits
 from hipslake.specs.base import Frozen
 
 ORDINAL_SHIFT = 40

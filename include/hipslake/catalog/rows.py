@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placed, indexed
 from hipslake.catalog.schema import ICRS_COLUMNS, OBJECT_COLUMNS, ROW_COLUMN
-from hipslake.specs.catalog import PositionSpec
+from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixels import HEALPIX_COLUMN, centers29
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from hipslake.errors import CatalogFormatError, ReservedColumnError, SchemaMismatchError
-from hipslake.joins.keys import key_kind
-from hipslake.specs.catalog import CatalogSpec, Layout, Mode
+from hipslake.joins.key_codes import key_kind
+from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"

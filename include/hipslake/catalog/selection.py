@@ -19,7 +19,7 @@ from hipslake.predicates.conditions import Condition, Conjunction
 from hipslake.predicates.domains import UnfitError
 from hipslake.predicates.filter_lists import predicate_of_lists
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.predicates.tree import And, ArrowExpression, Predicate
+from hipslake.predicates.predicate_tree import And, ArrowExpression, Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 

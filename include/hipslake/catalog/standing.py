@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.partitions import curve_sorted
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts
-from hipslake.sphere.tree import PixelTree
 
 _NO = np.empty(0, np.int64)
 

@@ -14,7 +14,7 @@ from hipslake.catalog.hats.properties import primary_table_url
 from hipslake.catalog.layouts import HATS, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import TreeNotFoundError
-from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.write_id import write_ids_in

@@ -27,8 +27,8 @@ from hipslake.compaction.model import WHOLE, NewFile, Share
 from hipslake.compaction.opened_parquet import batch_rows, opened_parquet
 from hipslake.compaction.stored_values import RowSum, StoredRows, sum_of
 from hipslake.errors import ConflictError, PlanError
-from hipslake.specs.partitioning import SortField
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.partition_fields import SortField
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.catalogs import check_writable, open_catalog, open_table

@@ -16,7 +16,7 @@ from hipslake.cube.keys import bounds_of
 from hipslake.cube.sorting import sorted_by
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.base import NAME_PATTERN
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 _PLAIN = (
     pa.types.is_integer,

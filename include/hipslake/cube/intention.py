@@ -12,7 +12,7 @@ from hipslake.cube.dataset import CubeDataset, all_columns, listed
 from hipslake.errors import CubeError
 from hipslake.predicates.condition_text import parse_conditions
 from hipslake.predicates.conditions import Conditions, Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 
 @dataclass(frozen=True)

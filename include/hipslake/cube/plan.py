@@ -16,7 +16,7 @@ from hipslake.cube.intention import Intention
 from hipslake.cube.joining import joined, with_constants
 from hipslake.cube.partitions import PartitionTables, partition_tables
 from hipslake.predicates.conditions import Conjunction
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 
 
 class PartitionRead(NamedTuple):

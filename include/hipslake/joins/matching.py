@@ -1,15 +1,23 @@
-"""Which rows of two sides match: the n nearest within a radius, or all of them, with separation and angle."""
+"""The cross-match of two tables: the n nearest rows within a radius, or all, with separation and angle.
+
+Matched rows stand side by side, in the order of the left side.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.joins.grid import Grid, Pairs, Positions
+from hipslake.joins.match_columns import MatchColumns
+from hipslake.joins.pair_grid import Grid, Pairs, SkyPositions
+from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 MAX_CANDIDATES = 1 << 23  # pairs that are looked at for the rows that are matched at once
 _CANDIDATES_PER_ROW = 16  # past this many for each wanted neighbour, nearer ones are looked for first
@@ -44,8 +52,8 @@ class Matches:
 
 
 def match(
-    left: Positions,
-    right: Positions,
+    left: SkyPositions,
+    right: SkyPositions,
     *,
     radius_arcsec: float,
     min_radius_arcsec: float = 0.0,
@@ -57,7 +65,7 @@ def match(
 
     Parameters
     ----------
-    left, right : Positions
+    left, right : SkyPositions
         Fastest where ascending by `h29`.
     radius_arcsec, min_radius_arcsec : float
         Largest and smallest separation.
@@ -74,7 +82,7 @@ def match(
     waiting = [slice(0, len(left))]
     while waiting:
         rows = waiting.pop()
-        part = Positions(left.ra[rows], left.dec[rows], left.h29[rows])
+        part = SkyPositions(left.ra[rows], left.dec[rows], left.h29[rows])
         grid = Grid(part, right, _reach(radius_arcsec))
         crowded = neighbours is not None and grid.candidates > _enough(len(part), neighbours)
         if not crowded and grid.candidates > MAX_CANDIDATES and len(part) > 1:
@@ -108,7 +116,7 @@ def _between(pairs: Pairs, limits: tuple[float, float]) -> Pairs:
     return pairs.select((separation >= limits[0]) & (separation <= limits[1]))
 
 
-def _nearest(left: Positions, right: Positions, limits: tuple[float, float], neighbours: int) -> Pairs:
+def _nearest(left: SkyPositions, right: SkyPositions, limits: tuple[float, float], neighbours: int) -> Pairs:
     """Pairs that hold the nearest rows within the limits, without a look at everything in the radius.
 
     A row that has its neighbours within a smaller radius is done; the others are tried again with twice that.
@@ -155,14 +163,14 @@ def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int
 
 
 def _described(
-    left: Positions, right: Positions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
+    left: SkyPositions, right: SkyPositions, pairs: Pairs, rank: NDArray[np.int32], *, first: int
 ) -> Matches:
     here, there = left.take(pairs.left), right.take(pairs.right)
     separation = _separation(pairs.chord2)
     return Matches(pairs.left + first, pairs.right, separation, position_angle(here, there), rank)
 
 
-def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
+def position_angle(here: SkyPositions, there: SkyPositions) -> NDArray[np.float64]:
     """The direction from positions to others, degrees in [0, 360) from north over east.
 
     Computed from the differences of the angles, so that nothing is lost where both are near each other.
@@ -171,7 +179,7 @@ def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
     --------
     >>> zero, one = np.zeros(1), np.ones(1)
     >>> none = np.zeros(1, np.int64)
-    >>> position_angle(Positions(zero, zero, none), Positions(one, zero, none))
+    >>> position_angle(SkyPositions(zero, zero, none), SkyPositions(one, zero, none))
     array([90.])
     """
     lat, lon = np.radians(here.dec), np.radians(there.ra - here.ra)
@@ -181,3 +189,98 @@ def position_angle(here: Positions, there: Positions) -> NDArray[np.float64]:
     north = np.sin(up) + 2.0 * np.sin(lat) * np.cos(there_lat) * np.sin(lon / 2.0) ** 2
     angle = np.degrees(np.arctan2(east, north)) % 360.0
     return np.where(angle >= 360.0, 0.0, angle)  # -1e-15 % 360 rounds up to 360
+
+
+def matched(
+    left: pa.Table,
+    here: SkyPositions,
+    right: Callable[[pa.Array], pa.Table],
+    there: SkyPositions,
+    options: MatchOptions,
+    columns: MatchColumns,
+    place: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Match two tables.
+
+    Parameters
+    ----------
+    left : pyarrow.Table
+        With `_healpix_29` and the left columns of the match; ordered as the outcome is to be.
+    here : SkyPositions
+        Of its rows, at the epoch of the match.
+    right : callable
+        Gives the right columns of the match of some rows, by their places; null places give nulls.
+    there : SkyPositions
+        Of the right rows, at the same epoch. Of equally near rows the earlier one counts as nearer.
+    options : MatchOptions
+        Of an outer match, what comes of the left rows.
+    columns : MatchColumns
+    place : (float64[n], float64[n]), optional
+        ICRS degrees of the left rows in their catalog, for an outer match.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Of `columns.outcome`: rows in the order of the left side, and by rank for each of them.
+    """
+    kept = left.select([HEALPIX_COLUMN, *columns.left]).combine_chunks()
+    schema = columns.outcome
+    found = match(
+        here,
+        there,
+        radius_arcsec=options.radius_arcsec,
+        min_radius_arcsec=options.min_radius_arcsec,
+        neighbours=1 if options.how == "anti" else options.most,
+    )
+    for rows, matches in found:
+        chosen, partner = _chosen(rows, matches, options.how)
+        arrays = kept.take(pa.array(chosen)).columns
+        if options.how != "anti":
+            where = None if partner is None else pa.array(partner, mask=partner < 0)
+            there_rows = pa.array(matches.right) if where is None else pc.take(pa.array(matches.right), where)
+            arrays += right(there_rows).select(list(columns.right)).columns if columns.right else []
+            arrays += [pa.array(degrees[chosen]) for degrees in place or ()]
+            added = [pa.array(matches.separation), pa.array(matches.position_angle)]
+            added += [pa.array(matches.rank)] if options.rank is not None else []
+            arrays += added if where is None else [pc.take(values, where) for values in added]
+        if len(chosen):
+            yield from pa.Table.from_arrays(arrays, schema=schema).combine_chunks().to_batches()
+
+
+def merged(batches: Iterable[pa.RecordBatch], others: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Put rows between those of batches, along the curve: of one `_healpix_29`, after those of the batches.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+        Ordered by `_healpix_29`, one after another.
+    others : pyarrow.Table
+        Of the same schema and order.
+    """
+    keys, done = others[HEALPIX_COLUMN].to_numpy(), 0
+    for batch in batches:
+        mine = batch.column(HEALPIX_COLUMN).to_numpy()
+        before = int(
+            np.searchsorted(keys, mine[-1])
+        )  # the next batch may begin with the last key of this one
+        if before > done:
+            both = pa.concat_tables([pa.Table.from_batches([batch]), others.slice(done, before - done)])
+            along = curve_order(np.concatenate([mine, keys[done:before]]))
+            yield from both.combine_chunks().take(pa.array(along)).combine_chunks().to_batches()
+            done = before
+        else:
+            yield batch
+    yield from others.slice(done).combine_chunks().to_batches()
+
+
+def _chosen(rows: slice, matches: Matches, how: str) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    """The left rows of the outcome, and for each the place of its match; None: all matches in turn."""
+    if how == "inner":
+        return matches.left, None
+    counts = np.bincount(matches.left - rows.start, minlength=rows.stop - rows.start)
+    every = np.arange(rows.start, rows.stop)
+    if how == "anti":
+        return every[counts == 0], None
+    partner = np.full(int(np.maximum(counts, 1).sum()), -1)
+    partner[np.repeat(counts > 0, np.maximum(counts, 1))] = np.arange(len(matches))
+    return np.repeat(every, np.maximum(counts, 1)), partner

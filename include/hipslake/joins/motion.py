@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import SkyPositions
 from hipslake.sphere.pixels import order29
 
 AU_KM_YR_PER_S = 149_597_870.7 / (365.25 * 86_400.0)
@@ -47,7 +47,9 @@ class Motion:
         return rate
 
 
-def propagate(ra: NDArray[np.float64], dec: NDArray[np.float64], motion: Motion, years: float) -> Positions:
+def propagate(
+    ra: NDArray[np.float64], dec: NDArray[np.float64], motion: Motion, years: float
+) -> SkyPositions:
     """Where rows stand some years later.
 
     Parameters
@@ -61,7 +63,7 @@ def propagate(ra: NDArray[np.float64], dec: NDArray[np.float64], motion: Motion,
 
     Returns
     -------
-    Positions
+    SkyPositions
         Rows that do not move keep their very numbers.
     """
     moves = np.isfinite(motion.pmra) & np.isfinite(motion.pmdec)
@@ -79,7 +81,7 @@ def propagate(ra: NDArray[np.float64], dec: NDArray[np.float64], motion: Motion,
         z = out * sin_lat + north * cos_lat
         ra[rows] = np.degrees(np.arctan2(y, x)) % 360.0
         dec[rows] = np.degrees(np.arctan2(z, np.hypot(x, y)))
-    return Positions(ra, dec, order29(ra, dec))
+    return SkyPositions(ra, dec, order29(ra, dec))
 
 
 def largest_shift(proper_motion: float, years: float, *, receding: float = 0.0) -> float:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts, stops
-from hipslake.sphere.tree import PixelTree
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.errors import PlanError
-from hipslake.planning.histogram import Histogram
-from hipslake.sphere.healpix import pixel_functions
-from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts
+from hipslake.planning.pixel_histogram import Histogram
+from hipslake.sphere.pixels import MAX_ORDER, Pixel, pixel_functions, starts
 
 
 @dataclass(frozen=True)

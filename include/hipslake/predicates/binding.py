@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from hipslake.predicates.domains import Domain, UnfitError, comparable_domain, domain_of
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     And,
     ArrowExpression,
     Compare,

@@ -16,7 +16,7 @@ from hipslake.predicates.binding import bound_compare, bound_list
 from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.filter_text import MAX_LENGTH, read_filter
 from hipslake.predicates.old_conditions import parse_old_conditions
-from hipslake.predicates.tree import And, Compare, InList, Not, Or, Predicate
+from hipslake.predicates.predicate_tree import And, Compare, InList, Not, Or, Predicate
 
 log = logging.getLogger(__name__)
 

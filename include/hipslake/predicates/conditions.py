@@ -16,7 +16,7 @@ from hipslake.errors import ConditionError, ConditionTypeError
 from hipslake.predicates.binding import check_predicate
 from hipslake.predicates.domains import UnfitError
 from hipslake.predicates.evaluation import passing
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     And,
     Compare,
     InList,

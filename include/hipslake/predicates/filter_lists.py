@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.predicates.domains import UnfitError
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     And,
     Compare,
     InList,

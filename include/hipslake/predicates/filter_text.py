@@ -14,7 +14,7 @@ import pyarrow as pa
 from hipslake.errors import FilterError
 from hipslake.predicates.binding import check_predicate
 from hipslake.predicates.domains import UnfitError
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     KEYWORDS,
     TURNED,
     And,

@@ -15,7 +15,7 @@ from typing import Any
 
 from hipslake.errors import ConditionError
 from hipslake.predicates.conditions import C, Condition, Conjunction
-from hipslake.predicates.tree import TURNED
+from hipslake.predicates.predicate_tree import TURNED
 
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "=",

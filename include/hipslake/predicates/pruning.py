@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hipslake.predicates.binding import Same, bound_compare, bound_list
 from hipslake.predicates.domains import Domain, domain_of
-from hipslake.predicates.tree import (
+from hipslake.predicates.predicate_tree import (
     And,
     ArrowExpression,
     Compare,

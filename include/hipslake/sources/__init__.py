@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hipslake.sources.model import SourceFile, Split
 from hipslake.sources.names import check_names
-from hipslake.sources.reader import Source
 from hipslake.sources.registry import open_source
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import Source
 
 __all__ = ["Source", "SourceFile", "Split", "check_names", "open_source"]

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, Literal, cast
 import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, InputError, StorageError
-from hipslake.sources.files import located
-from hipslake.sources.model import SourceFile
-from hipslake.specs.source import Compression
+from hipslake.sources.file_listing import located
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.source_spec import Compression
 
 _ENDINGS: dict[Literal["gzip", "zstd"], tuple[str, ...]] = {
     "gzip": (".gz", ".gzip"),

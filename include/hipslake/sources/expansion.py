@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.errors import InputError
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 
 ALWAYS_FINE = 1 << 30
 """Bytes that any file may become."""

@@ -7,7 +7,7 @@ import difflib
 import pyarrow as pa
 
 from hipslake.errors import ReservedColumnError, SchemaMismatchError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 
 RESERVED = ("_healpix_29", "_row", "Norder", "Npix", "Dir")
 REJECT_COLUMNS = ("_reject_reason", "_reject_file", "_reject_row")

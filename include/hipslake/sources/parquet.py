@@ -1,25 +1,40 @@
-"""Parquet sources: split by row groups, their schema read from the footers."""
+"""Parquet sources: split by row groups, their schema read from the footers.
+
+A dictionary stores each text once, and any number of rows may name it, so a file of some kilobytes can stand
+for terabytes, which its footer does not tell. Usual writers give up a dictionary at a megabyte or two. Larger
+ones are looked at, words and the indices of the rows, before the rows are read as texts; of smaller ones only
+the words are, unless they cannot fill a batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
-from hipslake.sources.described import DescribedSource
-from hipslake.sources.files import check_unchanged, located
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.parquet_words import Reopen, longest_word
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
+from hipslake.sources.csv.text_blocks import LONGEST_ROW
+from hipslake.sources.expansion import VALUES_RATIO, check_expansion, most_bytes
+from hipslake.sources.file_listing import check_unchanged, located
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
 from hipslake.storage.calendars import check_calendar
+from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
 
+_LARGE_DICTIONARY = 4 << 20  # bytes
+_DENSE = 100  # uncompressed bytes per compressed one
+_ROWS = 1 << 16
+
+Reopen = Callable[[list[str]], pq.ParquetFile]
+"""Opens the file once more, with some columns read as dictionaries."""
 _ROWS_FOR_UNITS = 1 << 20  # of each file, whose INT96 times are looked at for their unit
 _VARIABLE_WIDTH = 64  # bytes assumed for a value whose type has no fixed width
 _FIELD_ID = (
@@ -27,7 +42,100 @@ _FIELD_ID = (
 )
 
 
-class Footer(NamedTuple):
+def longest_word(
+    parquet: pq.ParquetFile, reopen: Reopen, groups: Sequence[int], names: Sequence[str], file: SourceFile
+) -> int:
+    """Return the bytes of the longest word in the dictionaries that had to be looked at; 0 if there are none.
+
+    Parameters
+    ----------
+    parquet : pyarrow.parquet.ParquetFile
+    reopen : callable
+    groups : sequence of int
+        The row groups to be read.
+    names : sequence of str
+        The columns to be read.
+    file : SourceFile
+
+    Raises
+    ------
+    InputError
+        The rows are far more than the file can honestly hold, or a word is longer than a row may be.
+    """
+    longest = total = unseen = 0
+    most = most_bytes(file, VALUES_RATIO)
+    chunks = list(_with_dictionaries(parquet, groups, set(names)))
+    reopened = cache(lambda: reopen(sorted({path for _, path, *_ in chunks})))
+    for group, path, rows, size, is_large in chunks:
+        if not is_large:
+            if unseen + rows * size <= BATCH_BYTES:
+                unseen += rows * size
+                continue
+            word = _longest_of(reopened(), group, path)
+            longest = max(longest, word)
+            if total + rows * word <= most:
+                total += rows * word
+                continue
+        column = reopened().read_row_group(group, columns=[path], use_threads=False).column(0)
+        for chunk in column.chunks:
+            for words, named in _dictionaries(chunk):
+                sizes = pc.binary_length(words).cast(pa.int64())
+                longest = max(longest, pc.max(sizes).as_py() or 0)
+                counts = pc.value_counts(named)
+                each = sizes.take(counts.field("values")).fill_null(0)
+                total += pc.sum(pc.multiply(each, counts.field("counts"))).as_py() or 0
+        check_expansion(total, file, VALUES_RATIO, f"values of column {path!r}")
+        if longest > LONGEST_ROW:
+            raise InputError(f"{file.uri}: column {path!r} has a value of more than {LONGEST_ROW >> 20} MiB")
+    return longest
+
+
+def _longest_of(parquet: pq.ParquetFile, group: int, path: str) -> int:
+    """The bytes of the longest word of a dictionary, which comes with the first rows that are not null."""
+    for batch in parquet.iter_batches(_ROWS, row_groups=[group], columns=[path], use_threads=False):
+        sizes = [pc.max(pc.binary_length(words)).as_py() for words, _ in _dictionaries(batch.column(0))]
+        if longest := max((size for size in sizes if size is not None), default=0):
+            return int(longest)
+    return 0
+
+
+def _with_dictionaries(
+    parquet: pq.ParquetFile, groups: Sequence[int], names: set[str]
+) -> Iterator[tuple[int, str, int, int, bool]]:
+    """Chunks with a dictionary of texts: row group, column, values, bytes, and whether that is large."""
+    metadata = parquet.metadata
+    chunks = ColumnChunks(metadata)
+    for group in groups:
+        for number in range(metadata.num_columns):
+            if metadata.schema.column(number).physical_type != "BYTE_ARRAY":
+                continue
+            chunk = chunks(group, number)
+            if not chunk.has_dictionary_page:
+                continue
+            size = chunk.total_uncompressed_size
+            stored = (chunk.data_page_offset or 0) - (chunk.dictionary_page_offset or 0)
+            is_dense = size > _DENSE * chunk.total_compressed_size
+            is_large = size > _LARGE_DICTIONARY and (is_dense or stored > _LARGE_DICTIONARY)
+            path = chunk.path_in_schema
+            if any(path == name or path.startswith(f"{name}.") for name in names):
+                yield group, path, chunk.num_values, size, is_large
+
+
+def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """The words of the dictionaries in an array, and the numbers that name them."""
+    if pa.types.is_dictionary(array.type):
+        yield array.dictionary, array.indices.drop_null()
+    elif pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from _dictionaries(part)
+    elif pa.types.is_map(array.type):
+        yield from _dictionaries(array.keys)
+        yield from _dictionaries(array.items)
+    elif pa.types.is_nested(array.type):
+        yield from _dictionaries(array.flatten())
+
+
+class ParquetHead(NamedTuple):
     """What a file's footer says."""
 
     schema: pa.Schema
@@ -35,7 +143,7 @@ class Footer(NamedTuple):
     sizes: tuple[int, ...]  # per row group: encoded but uncompressed bytes of all columns
 
 
-class ParquetSource(DescribedSource[Footer]):
+class ParquetSource(DescribedSource[ParquetHead]):
     """Reads Parquet files. Every Arrow type that Parquet holds comes out as it was written.
 
     INT96 times have no unit: they are read in microseconds, or in nanoseconds where the first rows of a file
@@ -88,14 +196,14 @@ class ParquetSource(DescribedSource[Footer]):
                     return
                 yield conform(batch, wanted, split.file.uri)
 
-    def read_head(self, file: SourceFile) -> Footer:
+    def read_head(self, file: SourceFile) -> ParquetHead:
         if file.size == 0:  # an empty file among others is a night without data, not damage
-            return Footer(pa.schema([]), (), ())
+            return ParquetHead(pa.schema([]), (), ())
         with _explained(file), _opened(file) as (opened, parquet, _):
             metadata = parquet.metadata
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-            return Footer(
+            return ParquetHead(
                 _without_field_ids(with_int96_as(parquet.schema_arrow, metadata, unit)),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
@@ -143,7 +251,7 @@ def _without_field_id(field: pa.Field) -> pa.Field:
     )
 
 
-def _runs(footer: Footer, target_bytes: int) -> list[tuple[int, int]]:
+def _runs(footer: ParquetHead, target_bytes: int) -> list[tuple[int, int]]:
     """Cut row groups into runs of about `target_bytes`; a run starts where a multiple of it is passed."""
     if not sum(footer.rows):
         return []

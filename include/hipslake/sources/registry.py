@@ -1,14 +1,14 @@
 """The one place where formats are registered: a new one is a class in a module of its own, and a line here.
 
-Its options are a model in `hipslake.specs.source`, so that specs are validated without loading any reader.
+Its options are a model in `hipslake.specs.source_spec`: specs are validated without loading any reader.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from hipslake.sources.reader import Source
-from hipslake.specs.source import SourceSpec
+from hipslake.sources.source_reader import Source
+from hipslake.specs.source_spec import SourceSpec
 
 READERS = {
     "parquet": "hipslake.sources.parquet.ParquetSource",

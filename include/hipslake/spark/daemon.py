@@ -35,7 +35,7 @@ def prepare() -> None:
     prefer_installed_pyspark()
     for module in IMPORTED:
         import_module(module)
-    import_module("hipslake.sphere.healpix").pixel_functions()
+    import_module("hipslake.sphere.pixels").pixel_functions()
     gc.freeze()  # the workers share these pages as long as nobody walks over them
 
 

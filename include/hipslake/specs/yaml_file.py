@@ -12,21 +12,20 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hipslake.errors import SpecError
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.compaction import CompactionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
-from hipslake.specs.cube import CubeSpec
-from hipslake.specs.equijoin import EquijoinSpec
-from hipslake.specs.one_name import (
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.plain_yaml import Document, YamlError
+from hipslake.specs.published_names import (
     check_catalog_name,
     check_materialised_name,
     check_table_place,
     remembering,
 )
-from hipslake.specs.plain_yaml import Document, YamlError
+from hipslake.specs.published_names import find_specs as find_specs
 from hipslake.specs.secrets import without
-from hipslake.specs.spec_files import find_specs as find_specs
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 
 MOST_BYTES = 256 << 10
 """A spec file may have: Airflow reads all of them in one process, within a time."""

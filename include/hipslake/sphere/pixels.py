@@ -5,13 +5,17 @@ Source: Gorski et al. 2005, ApJ 622, 759; the index column follows the HATS conv
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.sphere.healpix import pixel_functions
-
+_ALONE = f"{__name__}_alone"
 MAX_ORDER = 29
 HEALPIX_COLUMN = "_healpix_29"
 WHOLE_SKY = (0, 12 << (2 * MAX_ORDER))
@@ -19,6 +23,22 @@ WHOLE_SKY = (0, 12 << (2 * MAX_ORDER))
 _NSIDE = 1 << MAX_ORDER
 # healpy makes several temporary arrays: in pieces that stay in the cache, 1M rows take 45 ms instead of 70.
 _CACHED_ROWS = 1 << 15
+
+
+@cache
+def pixel_functions() -> Any:
+    """Return the module `healpy.pixelfunc`, without the rest of healpy.
+
+    `import healpy` loads matplotlib and astropy and takes over a second, in every process of a Spark job. The
+    module `healpy.pixelfunc` needs numpy only; it is loaded as part of a package whose `__init__` is empty.
+    """
+    found = find_spec("healpy")
+    if found is None or found.submodule_search_locations is None:
+        raise ModuleNotFoundError("healpy is not installed", name="healpy")
+    package = ModuleType(_ALONE)
+    package.__path__ = list(found.submodule_search_locations)
+    sys.modules[_ALONE] = package
+    return import_module(f"{_ALONE}.pixelfunc")
 
 
 class Pixel(NamedTuple):

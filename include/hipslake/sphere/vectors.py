@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.sphere.healpix import pixel_functions
+from hipslake.sphere.pixels import pixel_functions
 
 Vectors = NDArray[np.float64]  # [..., 3]
 

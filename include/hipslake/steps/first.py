@@ -12,7 +12,7 @@ from hipslake import __version__
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.ownership import check_owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write
 from hipslake.steps.report import Request

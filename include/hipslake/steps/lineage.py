@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
 from hipslake.steps.append.request import AppendReport
 from hipslake.steps.compact.request import CompactReport

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.specs.catalog import Mode
+from hipslake.specs.catalog_spec import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import head

@@ -17,10 +17,10 @@ from pydantic import AwareDatetime, ValidationError
 
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import SpecError, StepError
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec, Mode
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.signing import signed, verified
 from hipslake.storage.addresses import is_below, is_same_address
 from hipslake.storage.folder import Storage

@@ -12,7 +12,7 @@ from typing import Literal
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.cube.store.committing import read_version
 from hipslake.specs.base import Frozen
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.append.request import AppendReport
 from hipslake.steps.compact.request import CompactReport
 from hipslake.steps.compact_table.request import CompactTableReport

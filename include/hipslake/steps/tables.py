@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hipslake.storage.damage import damage_told
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import damage_told
 
 
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:

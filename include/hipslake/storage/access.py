@@ -1,4 +1,7 @@
-"""How an S3 store is reached: keys, endpoint, region; passed on through the environment."""
+"""Which stores a URI may name, and how an S3 store is reached: keys, endpoint, region, by the environment.
+
+fsspec knows many more schemes: some log in elsewhere, fetch through others, or open archives and notebooks.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,45 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from fsspec.registry import known_implementations, registry
+
+from hipslake.errors import PathError
+from hipslake.specs.secrets import secret_in
+
+STORES = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs", "http", "https", "memory")
 CONNECTION = "HIPSLAKE_STORAGE_CONN"
 """Names the connection that credentials come from; then they are the task's own, not the machine's."""
 
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 _PLACES = ("AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_S3")
 _PROFILE = "AWS_PROFILE"
+
+
+def check_protocol(protocol: str, uri: str) -> None:
+    """Refuse a scheme that is no store's; one that a program has registered with fsspec is its own affair.
+
+    Raises
+    ------
+    PathError
+    """
+    registered = protocol in registry and protocol not in known_implementations
+    if protocol not in STORES and not registered:
+        raise PathError(f"{uri!r}: {protocol!r} is no store that is read here; there are {', '.join(STORES)}")
+
+
+def refuse_secret(uri: str) -> None:
+    """Refuse an address with a password or the like, which would come to stand in reports and logs.
+
+    Raises
+    ------
+    PathError
+        It does not repeat the address.
+    """
+    if (secret := secret_in(uri)) is not None:
+        raise PathError(
+            f"an address holds {secret}; take it out, as credentials come from the environment or an Airflow "
+            "connection (HIPSLAKE_STORAGE_CONN)"
+        )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol
 _STAMPS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "updated", "mtime", "created")
 
 
-class Matches(NamedTuple):
+class GlobMatches(NamedTuple):
     """What matches a pattern: the files, and what was passed over: hidden files, folders, pipes, devices."""
 
     files: list[Entry]

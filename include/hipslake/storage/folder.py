@@ -18,15 +18,15 @@ from fsspec.core import split_protocol
 
 from hipslake.errors import NotWritableError, PathError
 from hipslake.storage import atomic
+from hipslake.storage.access import check_protocol, refuse_secret
 from hipslake.storage.addresses import is_same_address
 from hipslake.storage.atomic import is_unfinished
-from hipslake.storage.entry import Entry, Files, Matches
+from hipslake.storage.entry import Entry, Files, GlobMatches
 from hipslake.storage.failures import Doing, told
 from hipslake.storage.local import LocalFiles
 from hipslake.storage.objects import ObjectFiles
-from hipslake.storage.protocols import check_protocol, refuse_secret
 
-__all__ = ["Entry", "Matches", "Storage"]
+__all__ = ["Entry", "GlobMatches", "Storage"]
 
 _CHUNK_BYTES = 8 << 20
 _LOCAL = LocalFiles()
@@ -204,7 +204,7 @@ class Storage:
         """
         return self.matches(pattern).files
 
-    def matches(self, pattern: str) -> Matches:
+    def matches(self, pattern: str) -> GlobMatches:
         """What matches a pattern, as for `glob`, and what would if it were a file, and not hidden."""
         with self._told("", "read"):
             found = sorted(self._files.glob(self.root, pattern))
@@ -214,7 +214,9 @@ class Storage:
         folders = [entry for entry in shown if entry.is_dir and not any_name]
         special = [entry for entry in shown if entry.is_special]
         passed_over = sorted([*(entry for entry in hidden if not entry.is_dir), *folders, *special])
-        return Matches([entry for entry in shown if not entry.is_dir and not entry.is_special], passed_over)
+        return GlobMatches(
+            [entry for entry in shown if not entry.is_dir and not entry.is_special], passed_over
+        )
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.

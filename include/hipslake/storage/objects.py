@@ -5,6 +5,7 @@ An object is put in one piece, so it appears whole or not at all; there are no r
 
 from __future__ import annotations
 
+import errno
 import glob as globbing
 import io
 import re
@@ -21,13 +22,17 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 from fsspec.utils import glob_translate
 
-from hipslake.errors import NotWritableError
+from hipslake.errors import NotReadableError, NotWritableError
 from hipslake.storage.access import client_options
 from hipslake.storage.entry import Entry, time_in
 from hipslake.storage.failures import store_code, told
-from hipslake.storage.ranges import RangedFile, RangedHandler, read_untold
 from hipslake.storage.waiting import WaitingFiles, waiting_options
 
+MOST_UNTOLD = 1 << 30
+"""Bytes that are taken from a server which does not say how many there are: its answer may have no end."""
+
+_PIECE = 1 << 20
+_MOST_AT_ONCE = 64 << 20  # bytes of one request, which has to end in time; longer reads are several
 _TAKEN = {"PreconditionFailed", "412"}  # the answers of stores to If-None-Match on a name that exists
 _UNDECIDED = {"ConditionalRequestConflict", "409"}  # the answer of S3 while others ask for the same name
 _MARKING = ("s3", "s3a")  # stores that keep a few words with an object
@@ -40,6 +45,123 @@ _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a p
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
 _AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
+
+
+def read_untold(fs: Any, uri: str) -> bytes:
+    """The content of an object whose size its server does not tell.
+
+    Raises
+    ------
+    NotReadableError
+        It has no end so soon.
+    """
+    pieces, size = [], 0
+    with fs.open(uri, "rb", block_size=0) as stream:
+        while piece := stream.read(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_UNTOLD:
+                raise NotReadableError(
+                    f"{uri}: the server does not say how long it is, and sends more than "
+                    f"{MOST_UNTOLD >> 20} MiB; have it tell Content-Length, or copy the file"
+                )
+    return b"".join(pieces)
+
+
+class RangedFile(io.RawIOBase):
+    """An object of a store, opened for reading: every read is a request for exactly its range.
+
+    Of more than 64 MiB it is several.
+
+    Parquet readers know what they need, and use it as it is; who reads on and on puts a buffer before it. A
+    server that knows no ranges sends the whole object, which is then kept.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    uri : str
+    size : int, optional
+        Its size in bytes, where that is known; else the server is asked. If it has another by now, reading it
+        is an error.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such object; where its size was given, the first read says so.
+    """
+
+    def __init__(self, fs: Any, uri: str, size: int | None = None) -> None:
+        super().__init__()
+        self._fs, self._uri, self._at = fs, uri, 0
+        self._whole: bytes | None = None
+        self._size = self._ask_size() if size is None else size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, start + offset)
+        return self._at
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        stop = self._size if size is None or size < 0 else min(self._at + size, self._size)
+        data = self._range(self._at, stop) if stop > self._at else b""
+        self._at += len(data)
+        return data
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def _ask_size(self) -> int:
+        with told(self._uri, "read", foreign=True):
+            info = self._fs.info(self._uri)
+            if info["type"] == "directory":
+                raise FileNotFoundError(errno.ENOENT, "a folder, not a file", self._uri)
+            if info["size"] is not None:
+                return int(info["size"])
+            self._whole = read_untold(self._fs, self._uri)  # a web server makes the answer up as it goes
+            return len(self._whole)
+
+    def _range(self, start: int, stop: int) -> bytes:
+        if stop - start > _MOST_AT_ONCE and self._whole is None:
+            starts = range(start, stop, _MOST_AT_ONCE)
+            return b"".join(self._range(at, min(at + _MOST_AT_ONCE, stop)) for at in starts)
+        if self._whole is None:
+            with told(self._uri, "read", foreign=True):
+                data = bytes(self._fs.cat_file(self._uri, start=start, end=stop))
+                if len(data) == stop - start:
+                    return data
+                if len(data) != self._size:
+                    raise OSError(
+                        f"bytes {start} to {stop} of {self._size} were asked for, and {len(data)} came: it "
+                        "was replaced meanwhile, or the answer was cut off"
+                    )
+            self._whole = data
+        return self._whole[start:stop]
+
+
+class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
+    """fsspec for pyarrow, which reads files by ranges of its own choice."""
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        with told(self.fs.unstrip_protocol(paths[0]) if paths else "", "read", foreign=True):
+            return list(super().get_file_info(paths))
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        return pa.PythonFile(RangedFile(self.fs, self.fs.unstrip_protocol(path)), mode="r")
+
+    def open_input_stream(self, path: str) -> pa.PythonFile:
+        return self.open_input_file(path)
 
 
 class ObjectFiles:

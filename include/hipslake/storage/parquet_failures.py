@@ -1,4 +1,4 @@
-"""What pyarrow raises about a Parquet file, as our errors."""
+"""What pyarrow raises about a Parquet file or a table in memory, as errors of hipslake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
+from hipslake.errors import CatalogFormatError, CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.storage.parquet_footer import FooterError
 
 _ENCRYPTED = ("encrypt", "decrypt", "PARE")
@@ -53,3 +53,16 @@ def _told(where: str, text: str, error: BaseException) -> HipslakeError:
     if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "errno", None) is not None:
         return StorageError(f"{where} cannot be read: {text}; the run will try again")
     return CorruptFileError(f"{where} is damaged, or is no Parquet file: {text}; replace it")
+
+
+@contextmanager
+def damage_told(where: str) -> Iterator[None]:
+    """Turn what pyarrow raises about the bytes of a table into our error; `where` names the file.
+
+    To be put around reads from memory: of those from a store, an `OSError` may mean the store.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
+        told = str(error).strip().partition("\n")[0].rstrip(". ")
+        raise CatalogFormatError(f"{where}: is damaged ({told}); restore it, or make it anew") from error

@@ -20,7 +20,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, SQLAlchemyError
 from hipslake.errors import SpecError, StorageError, StoreTimeoutError
 from hipslake.specs.environment import expand
 from hipslake.specs.secrets import is_ambiguous, secrets_of, without
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.storage.timeouts import timeouts
 from hipslake.tables.metadata_failures import metadata_failures
 from hipslake.tables.rest_catalog import LimitedRestCatalog

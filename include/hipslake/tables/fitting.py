@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError
 
 from hipslake.errors import ConflictError
-from hipslake.specs.table import TableSpec
+from hipslake.specs.table_spec import TableSpec
 from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import (
     check_writable,

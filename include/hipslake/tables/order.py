@@ -8,10 +8,10 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.specs.base import Frozen
-from hipslake.specs.source import SourceSpec
-from hipslake.specs.table import TableSpec
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.table_spec import TableSpec
 
 
 class CatalogRows(Frozen):

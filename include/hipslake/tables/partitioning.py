@@ -12,8 +12,8 @@ from pyiceberg.table.sorting import SortField as IcebergSortField
 from pyiceberg.transforms import parse_transform
 
 from hipslake.errors import SchemaMismatchError, SpecError
-from hipslake.specs.partitioning import PartitionField, SortField
-from hipslake.specs.table import TableSpec
+from hipslake.specs.partition_fields import PartitionField, SortField
+from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.standing_fields import partition_fields
 from hipslake.tables.transforms import result_type
 

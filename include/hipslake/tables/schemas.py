@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema, index_by_id
 
 from hipslake.errors import ConflictError, InputError, SchemaMismatchError
 from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
-from hipslake.specs.partitioning import PartitionField, TransformName
+from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.tables.transforms import partition_values, result_type
 
 _PLAIN: dict[pa.DataType, pa.DataType] = {

@@ -15,7 +15,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 
 TASK_BYTES = 128 << 20
 """Encoded bytes that a task writes, about, unless one file is larger."""

@@ -11,8 +11,8 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
+from hipslake.predicates.predicate_tree import And, Compare, Predicate, TextLiteral
 from hipslake.predicates.pruning import KnownValues, may_pass, surely_passes
-from hipslake.predicates.tree import And, Compare, Predicate, TextLiteral
 from hipslake.tables.data_files import arrow_internal, bounds, null_count
 
 _KINDS = {

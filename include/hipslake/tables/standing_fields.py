@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder, SortDirection
 
 from hipslake.errors import SpecError
-from hipslake.specs.partitioning import PartitionField, SortField
+from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.tables.schemas import arrow_schema
 from hipslake.tables.transforms import result_type
 

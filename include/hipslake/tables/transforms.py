@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SpecError
-from hipslake.specs.partitioning import PartitionField, TransformName
+from hipslake.specs.partition_fields import PartitionField, TransformName
 from hipslake.sphere.pixels import MAX_ORDER
 from hipslake.tables.murmur import murmur3_bytes, murmur3_int64
 from hipslake.tables.wide import big_endian, minus, remainder, to_decimals, unscaled

@@ -22,7 +22,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from hipslake.errors import ConflictError, StorageError
 from hipslake.specs.base import Frozen
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
 from hipslake.tables.attempts import announce_attempt, retract_attempt

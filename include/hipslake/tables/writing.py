@@ -31,7 +31,7 @@ from pyiceberg.table import Table
 from pyiceberg.types import DateType, TimestampType, TimestamptzType, TimeType
 
 from hipslake.engine.reordering import in_order
-from hipslake.specs.partitioning import SortField
+from hipslake.specs.partition_fields import SortField
 from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.tables.data_files import WrittenFile, encoded_partition, partition_types

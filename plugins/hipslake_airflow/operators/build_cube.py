@@ -17,7 +17,7 @@ from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import SpecOperator, StepOperator
 
 if TYPE_CHECKING:
-    from hipslake.specs.cube import CubeSpec
+    from hipslake.specs.cube_spec import CubeSpec
     from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
     from hipslake.steps.cube.materialise import MaterialiseReport
     from hipslake.steps.cube.resolve_cube import ResolveCubeReport

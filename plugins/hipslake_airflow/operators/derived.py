@@ -13,7 +13,7 @@ from hipslake_airflow.operators.step import StepOperator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hipslake.specs.margin import MarginSpec
+    from hipslake.specs.margin_spec import MarginSpec
     from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
     from hipslake.steps.margin.request import MarginReport, MarginRequest
     from hipslake.steps.report import Report

@@ -8,7 +8,7 @@ from hipslake_airflow.hooks.iceberg import use_iceberg_connection
 from hipslake_airflow.operators.step import SpecOperator
 
 if TYPE_CHECKING:
-    from hipslake.specs.table import TableSpec
+    from hipslake.specs.table_spec import TableSpec
 
 
 class TableSpecOperator(SpecOperator):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-from hipslake.specs.catalog import CatalogSpec, Layout, Mode
-from hipslake.specs.margin import MAX_ARCSEC, MIN_ARCSEC
-from hipslake.specs.vacuum import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
+from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
+from hipslake.specs.margin_spec import MAX_ARCSEC, MIN_ARCSEC
+from hipslake.specs.vacuum_spec import MAX_KEEP_DAYS, MAX_KEEP_VERSIONS, VacuumSpec
 
 from hipslake_airflow.params.fields import force_field, threshold_field, wait_field, window_fields
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from airflow.sdk import Param
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 
 from hipslake_airflow.params.fields import text_field
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 
 _MODES = {
     "align": "align: add what is missing, read again what has changed",

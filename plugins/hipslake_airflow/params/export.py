@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 
 from hipslake_airflow.params.fields import region_field, text_field
 

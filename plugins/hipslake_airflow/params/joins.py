@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-from hipslake.specs.crossmatch import MAX_RADIUS_ARCSEC, CrossmatchSpec
-from hipslake.specs.join import JoinSpec
+from hipslake.specs.join_specs import MAX_RADIUS_ARCSEC, CrossmatchSpec, JoinSpec
 
 from hipslake_airflow.params.fields import force_field, region_field, threshold_field
 

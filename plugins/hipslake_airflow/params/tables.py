@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow.sdk import Param
-from hipslake.specs.compaction import CompactionMode, CompactionSpec
-from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
+from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
 from hipslake_airflow.params.fields import moment_field, wait_field, window_fields
 

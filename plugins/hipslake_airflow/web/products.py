@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hipslake.errors import HipslakeError, StoreTimeoutError
 from hipslake.specs.base import Frozen
-from hipslake.specs.compaction import COMPACTION
+from hipslake.specs.compaction_spec import COMPACTION
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake.storage.folder import Storage
 

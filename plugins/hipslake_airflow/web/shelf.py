@@ -9,8 +9,8 @@ from hipslake.catalog.footprint import footprint, increment_footprint
 from hipslake.catalog.history import VersionSummary, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
-from hipslake.sphere.cells import Cells, Footprint, gather
 from hipslake.sphere.pixels import Pixel
+from hipslake.sphere.sky_cells import Cells, Footprint, gather
 from hipslake.steps.run import CATALOGS, catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path

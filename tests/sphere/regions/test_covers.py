@@ -6,7 +6,7 @@ import healpy
 import numpy as np
 import pytest
 from hipslake.sphere.regions import Box, Cone, Moc, PixelList, Polygon, Region, parse_region
-from hipslake.sphere.regions.model import _reach
+from hipslake.sphere.regions.region import _reach
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

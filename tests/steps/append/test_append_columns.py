@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import ReservedColumnError
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 
 from tests.steps.nights import SPEC, Survey, night_rows

@@ -30,7 +30,7 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
-from hipslake.exports.folder import MANIFEST, UNFINISHED
+from hipslake.exports.export_folder import MANIFEST, UNFINISHED
 from hipslake.steps.cube import query_cube
 from hipslake.steps.cube.query_request import FATES, CubeQueryReport, CubeQueryRequest, bytes_to_read
 from hipslake.steps.report import perform

@@ -24,7 +24,7 @@ from hipslake.errors import (
     StorageError,
     VersionNotFoundError,
 )
-from hipslake.exports.parquet import ParquetTables
+from hipslake.exports.writers import ParquetTables
 from hipslake.steps.export import request as export_request
 from hipslake.steps.export import run as by_tasks
 from hipslake.steps.export.request import ExportReport, ExportRequest

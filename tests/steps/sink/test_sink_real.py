@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import live_files

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hipslake.errors import VersionNotFoundError
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep import hats_view
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage.folder import Storage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from hipslake.catalog.describe import describe_group
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.upkeep.pointers import checksums
 
 from tests.catalog.publishing import SHAPES, publish

@@ -14,7 +14,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.layouts import tree_marker
 from hipslake.errors import TreeNotFoundError
-from hipslake.specs.catalog import Unchanged
+from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep import hats_view
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.steps.upkeep.pointers import point_at_newest, pointers_of

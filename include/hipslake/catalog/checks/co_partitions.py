@@ -23,7 +23,7 @@ from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.errors import HipslakeError, VersionNotFoundError
-from hipslake.joins.keys import key_codes, plain_keys
+from hipslake.joins.key_codes import key_codes, plain_keys
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog

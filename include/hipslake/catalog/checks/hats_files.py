@@ -21,7 +21,7 @@ from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.tree import writes_of_pointers
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage

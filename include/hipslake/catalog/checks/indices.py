@@ -23,9 +23,9 @@ from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Engine
 from hipslake.errors import HipslakeError
-from hipslake.joins.keys import key_codes, mixed_bits, plain_keys
+from hipslake.joins.key_codes import key_codes, mixed_bits, plain_keys
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage.folder import Storage
 
 _TASKS_PER_CORE = 4

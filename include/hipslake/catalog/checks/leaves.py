@@ -19,7 +19,7 @@ from hipslake.catalog.row_sets import RowBitmap
 from hipslake.catalog.schema import ROW_COLUMN, schema_of_text
 from hipslake.errors import CatalogFormatError, StorageError
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage.column_chunks import ColumnChunks

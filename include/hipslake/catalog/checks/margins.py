@@ -23,7 +23,7 @@ from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.margins import border_of, margin_pairs, rows_within, tiles_near
+from hipslake.sphere.margin_geometry import border_of, margin_pairs, rows_within, tiles_near
 from hipslake.sphere.pixels import HEALPIX_COLUMN, Pixel
 from hipslake.storage.folder import Storage
 

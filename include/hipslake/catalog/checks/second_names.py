@@ -15,7 +15,7 @@ from hipslake.catalog.checks.version_files import text_of
 from hipslake.catalog.layouts import tree_marker
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.tree import lies_in_own_write, marker_text
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 

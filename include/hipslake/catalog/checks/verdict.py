@@ -31,7 +31,7 @@ from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment,
 from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest_of_range, row_text
 from hipslake.catalog.schema import ICRS_COLUMNS, ROW_COLUMN
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 
 MAX_BITMAP_BYTES = 1 << 30  # of all groups together: 4 billion rows in two groups

@@ -13,7 +13,7 @@ from hipslake.catalog.layouts import HATS, HATS_FOLDERS
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.margin import text_of
+from hipslake.specs.margin_spec import text_of
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 

@@ -20,9 +20,8 @@ from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.specs.threshold import Threshold, ThresholdUnit
-from hipslake.sphere.healpix import pixel_functions
-from hipslake.sphere.pixels import MAX_ORDER, order29
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.pixel_tree import PixelTree
+from hipslake.sphere.pixels import MAX_ORDER, order29, pixel_functions
 from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:

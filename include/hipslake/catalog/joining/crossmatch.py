@@ -27,11 +27,10 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import SpecError
-from hipslake.joins.alignment import near
-from hipslake.joins.columns import MatchColumns, match_columns
-from hipslake.joins.crossmatch import matched, merged
-from hipslake.specs.crossmatch import MatchOptions, check_epoch
-from hipslake.specs.join import MotionColumns
+from hipslake.joins.match_columns import MatchColumns, match_columns
+from hipslake.joins.matching import matched, merged
+from hipslake.joins.tree_alignment import near
+from hipslake.specs.join_specs import MatchOptions, MotionColumns, check_epoch
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Region

@@ -16,9 +16,9 @@ from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import SchemaMismatchError, SpecError
-from hipslake.joins.alignment import overlaps
-from hipslake.joins.columns import MatchColumns
-from hipslake.joins.equijoin import JoinKind, equijoin_columns, equijoined, suffixes_of
+from hipslake.joins.key_joins import JoinKind, equijoin_columns, equijoined, suffixes_of
+from hipslake.joins.match_columns import MatchColumns
+from hipslake.joins.tree_alignment import overlaps
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from hipslake.catalog.joining.stretch_plan import StretchPlan
-from hipslake.joins.columns import MatchColumns
+from hipslake.joins.match_columns import MatchColumns
 
 
 class CatalogJoin(ABC):

@@ -13,8 +13,8 @@ from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
-from hipslake.joins.keys import key_kind
-from hipslake.predicates.tree import Predicate
+from hipslake.joins.key_codes import key_kind
+from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 

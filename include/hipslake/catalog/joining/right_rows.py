@@ -22,12 +22,12 @@ from hipslake.catalog.metadata import Margin
 from hipslake.catalog.partitions import curve_sorted, pixels_in
 from hipslake.catalog.rows_by_identity import RowsByIdentity
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.joins.alignment import Homes, homes
-from hipslake.joins.grid import Positions
+from hipslake.joins.pair_grid import SkyPositions
+from hipslake.joins.tree_alignment import Homes, homes
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts
-from hipslake.sphere.tree import PixelTree
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NearRows:
     ----------
     rows : pyarrow.Table
         With `_healpix_29`, and `_row` where more is to be fetched.
-    positions : Positions
+    positions : SkyPositions
         Of these rows, at the epoch of the match.
     kept : tuple of str
         The columns that the outcome keeps.
@@ -47,7 +47,7 @@ class NearRows:
     """
 
     rows: pa.Table
-    positions: Positions
+    positions: SkyPositions
     kept: tuple[str, ...]
     others: RowsByIdentity | None
 

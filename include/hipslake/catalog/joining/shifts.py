@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_rows import told
 from hipslake.joins.motion import AU_KM_YR_PER_S, MAS, largest_shift
-from hipslake.specs.join import MotionColumns
+from hipslake.specs.join_specs import MotionColumns
 from hipslake.sphere.coordinates import positions
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage

@@ -17,11 +17,11 @@ from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
-from hipslake.joins.grid import Positions
 from hipslake.joins.motion import Motion, propagate
-from hipslake.predicates.tree import Predicate
-from hipslake.specs.catalog import PositionSpec
-from hipslake.specs.join import MotionColumns
+from hipslake.joins.pair_grid import SkyPositions
+from hipslake.predicates.predicate_tree import Predicate
+from hipslake.specs.catalog_spec import PositionSpec
+from hipslake.specs.join_specs import MotionColumns
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
@@ -143,11 +143,11 @@ class Side:
         lon, lat = positions(rows[self.position.ra], rows[self.position.dec])
         return to_icrs_degrees(lon, lat, unit=self.position.unit, frame=self.position.frame)
 
-    def positions(self, rows: pa.Table) -> Positions:
+    def positions(self, rows: pa.Table) -> SkyPositions:
         """Where rows stand at the epoch of the match."""
         ra, dec = self.degrees(rows)
         if self.motion is None or self.years == 0.0:
-            return Positions(ra, dec, rows[HEALPIX_COLUMN].to_numpy())
+            return SkyPositions(ra, dec, rows[HEALPIX_COLUMN].to_numpy())
         pmra, pmdec = positions(rows[self.motion.pmra], rows[self.motion.pmdec])
         more = [
             None if name is None else positions(rows[name], rows[name])[0]

@@ -12,7 +12,7 @@ from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
-from hipslake.predicates.tree import Predicate
+from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
 from hipslake.storage.folder import Storage

@@ -16,8 +16,8 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
-from hipslake.joins.columns import MatchColumns
-from hipslake.joins.time_series import check_nested_name, nested, nested_field
+from hipslake.joins.key_joins import check_nested_name, nested, nested_field
+from hipslake.joins.match_columns import MatchColumns
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 

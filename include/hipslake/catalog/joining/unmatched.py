@@ -20,11 +20,11 @@ from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.region_cut import RegionCut
 from hipslake.errors import VerificationError
-from hipslake.joins.alignment import overlaps
 from hipslake.joins.matching import match
-from hipslake.specs.crossmatch import MatchOptions
+from hipslake.joins.tree_alignment import overlaps
+from hipslake.specs.join_specs import MatchOptions
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.margins import surroundings
+from hipslake.sphere.margin_geometry import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 

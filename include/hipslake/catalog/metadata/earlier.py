@@ -16,8 +16,8 @@ from pydantic import Field, ValidationError
 from hipslake.catalog.metadata.increments import Increment
 from hipslake.catalog.partitions import Sidecar, read_sidecar, write_sidecar
 from hipslake.errors import CatalogFormatError
-from hipslake.storage.damage import damage_told
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import damage_told
 
 MOST_LISTED = 32
 """Most increments that metadata.json lists."""

@@ -17,7 +17,7 @@ from hipslake.catalog.partitions import (
 )
 from hipslake.catalog.schema import schema_of_text
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import ParquetSpec
+from hipslake.specs.catalog_spec import ParquetSpec
 from hipslake.specs.threshold import Threshold
 from hipslake.storage.folder import Storage
 

@@ -22,7 +22,7 @@ from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.digest import UNSIGNED, signed

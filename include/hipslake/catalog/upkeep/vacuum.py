@@ -24,7 +24,7 @@ from hipslake.catalog.upkeep.leftovers import Removed, Size, delete_unfinished, 
 from hipslake.catalog.upkeep.needed_files import NeededFiles, needed_files
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.base import Frozen
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live, stale_seconds
 from hipslake.versions.log import VersionLog

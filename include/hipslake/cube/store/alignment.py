@@ -18,8 +18,8 @@ from hipslake.cube.store.files import PATH, ROWS, encoded
 from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeAlignment, CubeMetadata, FilesTable
 from hipslake.errors import CatalogFormatError, CubeError
-from hipslake.storage.damage import damage_told
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import damage_told
 
 _NAME = "_alignment"  # no dataset is called so
 

@@ -26,7 +26,7 @@ from hipslake.cube.store.verification import verify_written
 from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
 from hipslake.errors import CubeRowsError, NotWritableError, VersionNotFoundError
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning

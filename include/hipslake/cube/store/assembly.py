@@ -17,7 +17,7 @@ from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, Cube
 from hipslake.cube.store.offers import Offer, offer
 from hipslake.cube.store.sources import opened
 from hipslake.errors import CubeError
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 
 
 class BuildMode(StrEnum):

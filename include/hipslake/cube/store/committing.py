@@ -11,7 +11,7 @@ from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog

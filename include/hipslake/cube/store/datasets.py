@@ -24,7 +24,7 @@ from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeColumn, CubeDatasetMetadata, CubeIndex, CubeSource
 from hipslake.cube.store.offers import Offer
 from hipslake.cube.store.writing import COLUMN, FILE, INDEX, KIND, REMOVED
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 from hipslake.versions.write_id import is_write_id
 

@@ -18,8 +18,8 @@ from hipslake.errors import CatalogFormatError
 from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.pruning import pushed_down
 from hipslake.storage.column_chunks import check_chunks
-from hipslake.storage.damage import damage_told
 from hipslake.storage.folder import Storage
+from hipslake.storage.parquet_failures import damage_told
 
 PATH, ROWS, BYTES, SHA256 = "__path", "__rows", "__bytes", "__sha256"
 ABOUT_FILES = [

@@ -12,7 +12,7 @@ from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import source_now
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.storage.folder import Storage
 
 

@@ -16,7 +16,7 @@ from hipslake.catalog.schema import schema_of_text
 from hipslake.cube.dataset import listed
 from hipslake.errors import CatalogFormatError, CubeError
 from hipslake.specs.base import Frozen
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.plain_json import plain_json
 
 

@@ -20,7 +20,7 @@ from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
 from hipslake.predicates.evaluation import passing
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.sources.widening import without_dictionaries
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
 
 
@@ -121,7 +121,7 @@ def offer(
     name : str
     source : RowSource
     partition_columns, columns, rename, filters
-        As in `hipslake.specs.cube.CubeDatasetSpec`.
+        As in `hipslake.specs.cube_spec.CubeDatasetSpec`.
     like : pyarrow.Schema, optional
         The schema that the dataset has already; the rows must have its columns.
     taken : CubeSource, optional

@@ -22,7 +22,7 @@ from hipslake.cube.store.writing import write_offers
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeError
-from hipslake.specs.cube import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
 FILE_ROWS = 4_000_000

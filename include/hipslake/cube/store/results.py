@@ -24,9 +24,9 @@ from hipslake.cube.store.layout import value_folders, value_text
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.partition_tasks import Shares, joined_together, together
 from hipslake.errors import CubeError
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import write_export
-from hipslake.specs.export import ExportFormat
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import write_export
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.storage.folder import Storage
 
 _LONGEST_FOLDER = 255  # bytes of a name, on most file systems
@@ -53,7 +53,7 @@ class ResultTasks:
     target : Storage
         The folder that the files go to.
     kind : ExportFormat
-    origin : Origin
+    origin : Provenance
     """
 
     cube: Storage
@@ -62,7 +62,7 @@ class ResultTasks:
     keys: tuple[dict[str, Any], ...]
     target: Storage
     kind: ExportFormat
-    origin: Origin
+    origin: Provenance
 
     @property
     def schema(self) -> pa.Schema:

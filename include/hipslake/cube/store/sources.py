@@ -17,7 +17,7 @@ from hipslake.cube.store.row_sources import ParquetRows, RowSource
 from hipslake.cube.store.table_rows import IcebergRows, snapshot_in
 from hipslake.errors import CubeRowsError, SourceNotFoundError
 from hipslake.specs.base import Frozen
-from hipslake.specs.cube import CubeDatasetSpec
+from hipslake.specs.cube_spec import CubeDatasetSpec
 from hipslake.specs.environment import expand
 from hipslake.storage.entry import Entry
 from hipslake.tables.catalogs import find_table, open_catalog

@@ -11,7 +11,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.errors import VersionNotFoundError
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.tables.catalogs import open_catalog, open_table
 from hipslake.tables.data_files import check_no_delete_files, live_files
 from hipslake.tables.old_rows import StoredFile, read_data_file

@@ -23,7 +23,7 @@ from hipslake.cube.store.layout import index_path, moved
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError, VerificationError
 from hipslake.specs.base import Frozen
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 

@@ -7,9 +7,9 @@ import re
 from typing import BinaryIO, NamedTuple
 
 from hipslake.errors import CorruptFileError, SchemaMismatchError
-from hipslake.sources.csv.blocks import row_ends
+from hipslake.sources.csv.text_blocks import row_ends
 from hipslake.sources.names import check_distinct
-from hipslake.specs.source import CsvOptions
+from hipslake.specs.source_spec import CsvOptions
 
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from hipslake.errors import CorruptFileError, HipslakeError, SchemaMismatchError
-from hipslake.sources.csv.blocks import Block, row_ends
 from hipslake.sources.csv.header import CsvHeader
-from hipslake.specs.source import CsvOptions
+from hipslake.sources.csv.text_blocks import TextBlock, row_ends
+from hipslake.specs.source_spec import CsvOptions
 
 Types = Mapping[str, pa.DataType]
 
@@ -75,7 +75,7 @@ class CsvParser:
             )
 
     def parse(
-        self, block: Block, columns: Sequence[str], types: Mapping[str, pa.DataType]
+        self, block: TextBlock, columns: Sequence[str], types: Mapping[str, pa.DataType]
     ) -> pa.Table | None:
         """Return these columns of a block's rows; types that are not given are inferred. None: no rows.
 
@@ -91,7 +91,7 @@ class CsvParser:
         except (pa.ArrowInvalid, QuoteError) as error:
             raise self._explained(block, columns, types, error) from None
 
-    def probe(self, block: Block, column: str, kind: pa.DataType) -> pa.ChunkedArray | None:
+    def probe(self, block: TextBlock, column: str, kind: pa.DataType) -> pa.ChunkedArray | None:
         """Return a column of a block as another type, or None where a value does not fit."""
         try:
             table = self._parse(block.data, [column], {column: kind})
@@ -158,7 +158,7 @@ class CsvParser:
         return np.stack((begins, ends), axis=1)[~blank]
 
     def _explained(
-        self, block: Block, columns: Sequence[str], types: Types, error: Exception
+        self, block: TextBlock, columns: Sequence[str], types: Types, error: Exception
     ) -> HipslakeError:
         """Find the first line that cannot be read, by bisection, and say what is wrong with it."""
         ends = row_ends(block.data, None).tolist()

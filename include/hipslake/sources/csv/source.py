@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -10,19 +11,38 @@ from typing import ClassVar, cast
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
-from hipslake.sources.arrow_types import arrow_type
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.blocks import Block
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv.parsing import CsvParser
-from hipslake.sources.files import check_unchanged
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, HEADER_THREADS, selected
-from hipslake.sources.text import TextSource
+from hipslake.sources.csv.text_blocks import TextBlock
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_ROWS, HEADER_THREADS, selected
+from hipslake.sources.text_source import TextSource
 from hipslake.sources.unification import unify
-from hipslake.specs.source import Compression, CsvOptions, SourceSpec
+from hipslake.specs.source_spec import Compression, CsvOptions, SourceSpec
+
+_TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
+_DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """Return the type that a text names; `hipslake.specs.source_spec` has checked the text.
+
+    Examples
+    --------
+    >>> arrow_type("timestamp[us, tz=UTC]")
+    TimestampType(timestamp[us, tz=UTC])
+    >>> arrow_type("decimal128(10, 2)")
+    Decimal128Type(decimal128(10, 2))
+    """
+    if match := _TIMESTAMP.fullmatch(text):
+        return pa.timestamp(match[1], match[2])
+    if match := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    return pa.type_for_alias(text)
 
 
 class CsvSource(TextSource):
@@ -116,7 +136,7 @@ class CsvSource(TextSource):
         return CsvParser(header, self._options, file.uri, lambda offset: self.lines_before(file, offset))
 
 
-def _narrow(held: dict[str, frozenset[str]], block: Block, parser: CsvParser) -> None:
+def _narrow(held: dict[str, frozenset[str]], block: TextBlock, parser: CsvParser) -> None:
     """Drop the types that do not hold every value of a block."""
     table = parser.parse(block, list(held), {})
     if table is None:

@@ -15,7 +15,7 @@ from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.fixed_arrays import is_too_large
 from hipslake.specs.plain_yaml import Document, PlainLoader
-from hipslake.specs.source import CsvOptions
+from hipslake.specs.source_spec import CsvOptions
 
 _TYPES = {
     "bool": pa.bool_(),

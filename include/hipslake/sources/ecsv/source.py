@@ -1,28 +1,113 @@
-"""ECSV sources, plain or compressed: types, units and descriptions from the header, rows as CSV."""
+"""ECSV sources, plain or compressed: types, units and descriptions from the header, rows as CSV.
+
+Columns whose values are arrays are written as JSON.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, cast
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, cast
 
+import numpy as np
 import pyarrow as pa
 
+from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.parsing import CsvParser, Mends
-from hipslake.sources.described import Columns, DescribedSource
-from hipslake.sources.ecsv.arrays import with_arrays
 from hipslake.sources.ecsv.header import EcsvHeader, read_ecsv_header
-from hipslake.sources.files import check_unchanged
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, selected
-from hipslake.sources.text import TextSource
-from hipslake.specs.source import Compression, EcsvOptions, SourceSpec
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.fixed_arrays import MOST_VALUES, pieces, values_in
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_ROWS, Columns, DescribedSource, selected
+from hipslake.sources.text_source import TextSource
+from hipslake.specs.source_spec import Compression, EcsvOptions, SourceSpec
 
+_NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
 _MENDS = Mends(
     counts="mend the line, or set source.options.newlines_in_values: true if values hold line ends",
     values="mend the line, or the datatype in the file's header",
 )
+
+
+def with_arrays(batch: pa.RecordBatch, fields: list[pa.Field], uri: str) -> Iterator[pa.RecordBatch]:
+    """Turn the columns whose values are written as JSON into arrays; a few rows at a time if they are large.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        With these columns as texts.
+    fields : list of pyarrow.Field
+        What they are to be.
+    uri : str
+        The file, for messages.
+
+    Raises
+    ------
+    CorruptFileError
+        For a text that is no such array, or that would fill the memory.
+    """
+    columns = [_Cells(batch[field.name], field, uri) for field in fields]
+    values = sum((cells.values for cells in columns), np.zeros(batch.num_rows, np.int64))
+    for rows in pieces(values):
+        piece = batch.slice(rows.start, rows.stop - rows.start)
+        for cells in columns:
+            at = batch.schema.get_field_index(cells.field.name)
+            piece = piece.set_column(at, cells.field, cells.arrays(rows))
+        yield piece
+
+
+class _Cells:
+    """The cells of a column."""
+
+    def __init__(self, texts: pa.Array, field: pa.Field, uri: str) -> None:
+        self.field, self._uri = field, uri
+        self._texts = ["null" if text is None else text for text in texts.to_pylist()]
+        self._told = self._decoded()
+        self.values = values_in(self._told, field.type)
+        lengths = np.array([len(text) for text in self._texts], np.int64)
+        if np.any(self.values > np.maximum(lengths, MOST_VALUES)):
+            raise CorruptFileError(
+                f"{uri}: column {field.name!r}: so many null in one value of {field.type} would fill the "
+                "memory; mend the value, or the subtype"
+            )
+
+    def arrays(self, rows: slice) -> pa.Array:
+        """Some of the rows as Arrow has them."""
+        kind = self.field.type
+        try:
+            return pa.array(self._told[rows], kind)
+        except MemoryError:  # which is no fault of the file
+            raise
+        except _NO_ARRAYS:
+            raise self._no_array(self._told[rows], rows, lambda told: pa.array([told], kind)) from None
+
+    def _decoded(self) -> list[Any]:
+        try:
+            told: list[Any] = json.loads(f"[{','.join(self._texts)}]")
+            if len(told) == len(self._texts):
+                return told
+        except _NO_ARRAYS:
+            pass
+        raise self._no_array(self._texts, slice(None), json.loads)
+
+    def _no_array(self, cells: list[Any], rows: slice, read: Callable[[Any], object]) -> CorruptFileError:
+        bad, reason = next(_unreadable(cells, self._texts[rows], read))
+        return CorruptFileError(
+            f"{self._uri}: column {self.field.name!r}: {bad!r} is no {self.field.type}: {reason}; mend the "
+            "value"
+        )
+
+
+def _unreadable(
+    cells: list[Any], texts: list[str], read: Callable[[Any], object]
+) -> Iterator[tuple[str, Exception]]:
+    for cell, text in zip(cells, texts, strict=True):
+        try:
+            read(cell)
+        except _NO_ARRAYS as error:
+            yield text, error
 
 
 class EcsvSource(TextSource, DescribedSource[Columns]):

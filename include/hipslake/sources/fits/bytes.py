@@ -9,9 +9,9 @@ from typing import BinaryIO, Protocol, cast
 
 from hipslake.sources.compression import compression_of, decompressed
 from hipslake.sources.expansion import UNPACKED_RATIO, check_expansion
-from hipslake.sources.files import located
-from hipslake.sources.model import SourceFile
-from hipslake.specs.source import Compression
+from hipslake.sources.file_listing import located
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.source_spec import Compression
 
 _AHEAD_BYTES = 64 << 10  # read with the first block of a header, since more of it mostly follow
 _SKIP_BYTES = 8 << 20

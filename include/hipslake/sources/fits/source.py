@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.described import DescribedSource
 from hipslake.sources.expansion import VALUES_RATIO, check_expansion
-from hipslake.sources.files import check_unchanged
+from hipslake.sources.file_listing import check_unchanged
+from hipslake.sources.fits.binary_columns import FitsColumn
+from hipslake.sources.fits.binary_table import FitsTable, find_table
 from hipslake.sources.fits.bytes import FitsBytes, opened
-from hipslake.sources.fits.columns import FitsColumn
-from hipslake.sources.fits.heap import Pointers
-from hipslake.sources.fits.tables import FitsTable, find_table
-from hipslake.sources.fits.values import Reading, decode
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, selected
-from hipslake.specs.source import FitsOptions, SourceSpec
+from hipslake.sources.fits.decoding import ArrayDescriptors, Reading, decode
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
+from hipslake.specs.source_spec import FitsOptions, SourceSpec
 
 
 class Extent(NamedTuple):
@@ -98,7 +96,7 @@ class FitsSource(DescribedSource[Extent]):
         columns: Sequence[FitsColumn],
         rows: NDArray[np.uint8],
         part: slice,
-        pointers: dict[FitsColumn, Pointers],
+        pointers: dict[FitsColumn, ArrayDescriptors],
         first_row: int,
         uri: str,
     ) -> pa.RecordBatch:
@@ -111,7 +109,7 @@ class FitsSource(DescribedSource[Extent]):
             pointed = None
             if column in pointers:
                 counts, offsets = pointers[column]
-                pointed = Pointers(counts[part], offsets[part]).read(data, column, table, uri)
+                pointed = ArrayDescriptors(counts[part], offsets[part]).read(data, column, table, uri)
             arrays[column.name] = decode(rows[part], column, reading, pointed)
         return pa.RecordBatch.from_pydict(arrays)
 
@@ -148,16 +146,16 @@ def _batch_rows(table: FitsTable, columns: Sequence[FitsColumn]) -> int:
 
 def _pointers(
     rows: NDArray[np.uint8], table: FitsTable, columns: Sequence[FitsColumn], *, first_row: int, uri: str
-) -> dict[FitsColumn, Pointers]:
+) -> dict[FitsColumn, ArrayDescriptors]:
     """Return where in the heap the cells of columns stand that point there."""
     return {
-        column: Pointers.of(rows, column, table, first_row=first_row, uri=uri)
+        column: ArrayDescriptors.of(rows, column, table, first_row=first_row, uri=uri)
         for column in columns
         if column.pointer and column.repeat
     }
 
 
-def _pointed_bytes(pointers: dict[FitsColumn, Pointers], rows: int) -> NDArray[np.int64]:
+def _pointed_bytes(pointers: dict[FitsColumn, ArrayDescriptors], rows: int) -> NDArray[np.int64]:
     """Return how many bytes of the heap each row points to."""
     sizes = (each.counts * column.element_bytes for column, each in pointers.items())
     return sum(sizes, np.zeros(rows, np.int64))

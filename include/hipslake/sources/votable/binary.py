@@ -11,8 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.errors import CorruptFileError
-from hipslake.sources.votable.cells import cells, with_nulls
-from hipslake.sources.votable.fields import VotableField
+from hipslake.sources.votable.fields import VotableField, cells, with_nulls
 
 _LENGTH = struct.Struct(">i")
 _TRUE, _FALSE, _UNKNOWN = b"Tt1", b"Ff0", b"? \0"

@@ -10,17 +10,16 @@ import pyarrow as pa
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.csv.blocks import LONGEST_ROW
-from hipslake.sources.described import Columns, DescribedSource
-from hipslake.sources.files import check_unchanged
+from hipslake.sources.csv.text_blocks import LONGEST_ROW
+from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fixed_arrays import rows_at_once
-from hipslake.sources.model import SourceFile, Split
-from hipslake.sources.reader import BATCH_ROWS, SPLIT_BYTES, selected
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES, Columns, DescribedSource, selected
 from hipslake.sources.votable.binary import cut_rows, decode_binary
 from hipslake.sources.votable.fields import VotableField
-from hipslake.sources.votable.text import decode_text
+from hipslake.sources.votable.tabledata import decode_text
 from hipslake.sources.votable.xml import VotableParser
-from hipslake.specs.source import SourceSpec, VotableOptions
+from hipslake.specs.source_spec import SourceSpec, VotableOptions
 
 _HEADER_BYTES = 64 << 10
 _CHUNK_BYTES = 4 << 20

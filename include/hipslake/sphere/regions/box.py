@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hipslake.errors import RegionError
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.regions.checks import checked_dec, checked_ra, written
-from hipslake.sphere.regions.model import Cover, cover_of
+from hipslake.sphere.regions.region import Cover, checked_dec, checked_ra, cover_of, written
 from hipslake.sphere.vectors import Vectors, angles, unit_vectors
 
 

@@ -8,8 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.regions.checks import checked, checked_dec, checked_ra, written
-from hipslake.sphere.regions.model import TOLERANCE, Cover, cover_of
+from hipslake.sphere.regions.region import (
+    TOLERANCE,
+    Cover,
+    checked,
+    checked_dec,
+    checked_ra,
+    cover_of,
+    written,
+)
 from hipslake.sphere.vectors import Vectors, angles, unit_vectors
 
 

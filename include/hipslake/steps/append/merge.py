@@ -20,9 +20,9 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import VerificationError
-from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import bytes_per_task
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.append.context import AppendRun
 from hipslake.steps.append.increment_draft import describe_increment
 from hipslake.steps.append.request import ORDINAL, ClaimedOrdinal

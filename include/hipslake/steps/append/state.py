@@ -14,15 +14,15 @@ from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.catalog.standing import Standing
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.regions import Regions, plan_regions
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import open_source
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import starts, stops
-from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable

@@ -17,8 +17,8 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Block, Counter, Routed
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel
-from hipslake.sphere.tree import PixelTree
 from hipslake.steps.append.state import AppendState, load_append_state
 from hipslake.steps.ingest.split_rows import runs_of_splits
 from hipslake.steps.ingest.write_state import GroupPlan

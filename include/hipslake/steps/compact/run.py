@@ -21,7 +21,7 @@ from hipslake.catalog.standing import Standing
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.compact.request import COMPACTIONS, CompactReport, CompactRequest, files_to_compact
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.report import Report, Request
 
 PICTURE = "compact_table/boxes.png"

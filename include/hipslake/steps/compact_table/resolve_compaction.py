@@ -9,7 +9,7 @@ from pydantic import AwareDatetime
 
 from hipslake import __version__
 from hipslake.specs.base import Frozen
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.yaml_file import load_compaction_spec
 from hipslake.steps.compact_table.request import CompactTableRequest
 from hipslake.steps.first import check_free_space

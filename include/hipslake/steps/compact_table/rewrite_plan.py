@@ -23,7 +23,7 @@ from hipslake.compaction.parquet_folder import ParquetFolder
 from hipslake.errors import SpecError
 from hipslake.predicates.evaluation import truth
 from hipslake.predicates.filter_text import parse_filter
-from hipslake.specs.compaction import CompactionMode, CompactionSpec
+from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
 

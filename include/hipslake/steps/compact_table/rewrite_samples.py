@@ -12,7 +12,7 @@ from hipslake.clustering.planning import RewriteGroup
 from hipslake.clustering.ranges import RangeBounds
 from hipslake.compaction.model import CompactedTable, FileAccess
 from hipslake.engine.model import Counter, Engine
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
 from hipslake.steps.compact_table.rewrite_reads import Parts, parts_of, read_rows
 

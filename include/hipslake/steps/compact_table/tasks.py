@@ -17,7 +17,7 @@ from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
-from hipslake.specs.compaction import CompactionSpec
+from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
 from hipslake.steps.compact_table.rewrite_reads import Parts, gathered, parts_of, read_rows

@@ -15,7 +15,7 @@ from hipslake.cube.store.difference import DatasetDifference
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.specs.base import Frozen
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.steps.cube.cube_report import CubeReport
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder

@@ -21,10 +21,10 @@ from hipslake.cube.store.layout import JOINED_FILES
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import catalog_place
 from hipslake.errors import StepError
-from hipslake.sources.model import SourceFile
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
-from hipslake.specs.cube import CubeSpec, MaterialiseSpec
-from hipslake.specs.source import SourceSpec
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
+from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.cube.build_request import FrozenCube
 from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.published import version_made_of

@@ -17,12 +17,12 @@ from hipslake.cube.fates import partition_fates
 from hipslake.cube.plan import QueryPlan
 from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
 from hipslake.errors import SpecError
-from hipslake.exports.folder import NewFolder
-from hipslake.exports.model import Origin
-from hipslake.exports.writing import check_format
+from hipslake.exports.export_folder import NewFolder
+from hipslake.exports.provenance import Provenance
+from hipslake.exports.writers import check_format
 from hipslake.predicates.condition_text import MAX_LENGTH
 from hipslake.specs.base import Frozen
-from hipslake.specs.export import ExportFormat
+from hipslake.specs.export_formats import ExportFormat
 from hipslake.steps.cube.cube_place import cube_root
 from hipslake.steps.export.outputs import output_uri, refuse_published
 from hipslake.steps.report import Report, Request
@@ -144,9 +144,9 @@ def folder_of(request: CubeQueryRequest) -> NewFolder:
     return NewFolder(request.output_uri, request.run_uri)
 
 
-def origin_of(request: CubeQueryRequest, cube: Cube) -> Origin:
+def origin_of(request: CubeQueryRequest, cube: Cube) -> Provenance:
     """Return what the files say of where they are from."""
-    return Origin(
+    return Provenance(
         catalog=cube.metadata.cube,
         version=cube.version,
         description="outcome of a query of a cube",

@@ -21,7 +21,7 @@ from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.predicates.condition_text import check_conditions
-from hipslake.specs.cube import CubeSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec
 from hipslake.steps.cube.build_request import FrozenCube
 from hipslake.steps.first import check_free_space

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.exports.writing import Exported
+from hipslake.exports.writers import Exported
 from hipslake.specs.base import NAME_PATTERN
 from hipslake.steps.export.outputs import output_uri, refuse_published
 from hipslake.steps.given_files import check_region

@@ -21,7 +21,7 @@ from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, VerificationError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.steps.attempts import FrozenState, attempts_of, note_attempt
 from hipslake.steps.index.request import INDEX_ATTEMPTS, BuildIndexReport, BuildIndexRequest, BuiltIndices

@@ -18,8 +18,8 @@ from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, encode_index, index_file_path
 from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Block, Counter, Routed
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN
-from hipslake.sphere.tree import PixelTree
 from hipslake.storage.folder import Storage
 
 SAMPLE = pa.schema([("rows", pa.binary())])

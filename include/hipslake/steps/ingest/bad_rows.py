@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hipslake.catalog.placement import NULL_OBJECT, REASONS
 from hipslake.errors import BadRowsError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.ingest.histogram_tasks import SplitCount
 from hipslake.steps.ingest.split_table import SplitTable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow.compute as pc
 
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
-from hipslake.planning.histogram import CELL_COLUMNS
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.planning.pixel_histogram import CELL_COLUMNS
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 

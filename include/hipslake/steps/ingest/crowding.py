@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.planning.histogram import Histogram
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.splits import crowded_cells
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 
 DEEPER_BY = 5  # orders per pass: a crowded pixel becomes up to 1024 cells

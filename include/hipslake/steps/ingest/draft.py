@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from hipslake.catalog.describe import describe_group
 from hipslake.catalog.metadata import CatalogMetadata, Index, Margin, Rejects
 from hipslake.catalog.schema import check_columns
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.index.request import BuiltIndices
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.version_metadata import assembled, check_total, increment_of, marks_of_run

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.object_pixels import ObjectPixels
 from hipslake.errors import CatalogNotFoundError, SpecError
-from hipslake.joins.keys import KeyKind, key_kind
+from hipslake.joins.key_codes import KeyKind, key_kind
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.run import FrozenObjects, FrozenRun, RunFolder, catalog_uri
 
 

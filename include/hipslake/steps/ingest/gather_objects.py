@@ -25,7 +25,7 @@ from hipslake.catalog.object_pixels import (
 from hipslake.catalog.placement import Placer
 from hipslake.engine.model import Block, Engine, Routed
 from hipslake.errors import InputError, VersionNotFoundError
-from hipslake.joins.keys import KeyKind, key_codes, key_kind, plain_keys
+from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source, Split
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_rows import runs_of_splits

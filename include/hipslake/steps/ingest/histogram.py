@@ -19,9 +19,9 @@ from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError
-from hipslake.planning.histogram import Histogram, coarser_orders
+from hipslake.planning.pixel_histogram import Histogram, coarser_orders
 from hipslake.sources import Source, check_names, open_source
-from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.ingest.bad_rows import check_bad_rows, examples, rejected_by_reason
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
 from hipslake.steps.ingest.gather_objects import gather_object_pixels

@@ -16,7 +16,7 @@ from hipslake.engine.model import Counter
 from hipslake.sources import Source, Split
 from hipslake.sources.csv.inference import held_types
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import coarsen
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
 from hipslake.steps.ingest.split_rows import Chunk, chunks

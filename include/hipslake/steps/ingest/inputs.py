@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
-from hipslake.sources.model import SourceFile
+from hipslake.sources.source_file import SourceFile
 from hipslake.sources.table_formats import check_plain_files
-from hipslake.specs.catalog import CatalogSpec, Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder

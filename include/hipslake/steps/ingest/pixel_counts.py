@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.planning.histogram import count_pixels, pixel_numbers
+from hipslake.planning.pixel_histogram import count_pixels, pixel_numbers
 from hipslake.storage.folder import Storage
 
 _MERGE_CELLS = 1 << 23

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hipslake.errors import PlanError, VerificationError
-from hipslake.planning.histogram import CELL_COLUMNS, Histogram
+from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import plan_leaves
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest, RowBytes
 from hipslake.steps.ingest.plan_table import plan_of_group

@@ -12,7 +12,7 @@ from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import VerificationError
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.ingest.coverage import coverage_of
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.report import Phases, Report, Request

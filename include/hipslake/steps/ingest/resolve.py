@@ -11,7 +11,7 @@ from hipslake.catalog.committing import newest_version
 from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
-from hipslake.specs.catalog import Mode
+from hipslake.specs.catalog_spec import Mode
 from hipslake.specs.yaml_file import load_catalog_spec
 from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects

@@ -12,7 +12,7 @@ from hipslake.catalog.placement import place
 from hipslake.catalog.rows import in_curve_order
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import Source, SourceFile, Split
-from hipslake.specs.catalog import CatalogSpec, ParquetSpec
+from hipslake.specs.catalog_spec import CatalogSpec, ParquetSpec
 from hipslake.steps.ingest.histogram_request import RowBytes
 
 SAMPLE_ROWS = 16_384

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.sources.model import SourceFile, Split
+from hipslake.sources.source_file import SourceFile, Split
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 

@@ -25,7 +25,7 @@ from hipslake.catalog.metadata import (
 from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
 from hipslake.catalog.partitions import write_sidecar
 from hipslake.errors import VerificationError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.ingest.coverage import coverage_of
 from hipslake.steps.ingest.histogram_request import HistogramReport
 from hipslake.steps.ingest.split_table import SplitTable

@@ -14,7 +14,7 @@ from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable

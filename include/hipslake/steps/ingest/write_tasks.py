@@ -17,7 +17,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.rows import in_curve_order
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hipslake.steps.ingest.rejected_rows import write_rejects

@@ -7,7 +7,7 @@ from typing import ClassVar
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.specs.base import Frozen
-from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.sphere.regions import parse_region
 from hipslake.steps.join.request import FrozenSide, JoinReport, JoinRequest
 

@@ -8,7 +8,7 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.steps.join.request import FrozenSide, JoinReport, JoinRequest
 
 

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.errors import EmptySourceError
-from hipslake.planning.histogram import Histogram, coarser_orders
-from hipslake.sources.model import Split
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.planning.pixel_histogram import Histogram, coarser_orders
+from hipslake.sources.source_file import Split
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order

@@ -9,8 +9,8 @@ from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
-from hipslake.specs.catalog import PositionSpec
-from hipslake.specs.crossmatch import CrossmatchSpec
+from hipslake.specs.catalog_spec import PositionSpec
+from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.crossmatch_request import FrozenCrossmatch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hipslake.api.catalog import Catalog
 from hipslake.catalog.placement import icrs_position
-from hipslake.specs.equijoin import EquijoinSpec
+from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import load_equijoin_spec
 from hipslake.steps.join.equijoin_request import FrozenEquijoin, join_of
 from hipslake.steps.join.request import FrozenSide

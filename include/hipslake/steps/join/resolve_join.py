@@ -14,11 +14,11 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
-from hipslake.sources.model import SourceFile
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
+from hipslake.sources.source_file import SourceFile
+from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
-from hipslake.specs.join import JoinSpec, SideSpec
-from hipslake.specs.source import SourceSpec
+from hipslake.specs.join_specs import JoinSpec, SideSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.first import FirstRequest, check_free_space, swept_orphans
 from hipslake.steps.join.crossmatch_request import FrozenCrossmatch
 from hipslake.steps.join.equijoin_request import FrozenEquijoin

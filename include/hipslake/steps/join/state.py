@@ -12,7 +12,7 @@ from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.stretch_plan import StretchPlan
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import bytes_per_task
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.write_state import GroupPlan
 from hipslake.steps.join.frozen_join import frozen_join

@@ -11,7 +11,7 @@ from hipslake.catalog.merging import keys_of
 from hipslake.catalog.placement import icrs_and_index, place
 from hipslake.catalog.schema import ICRS_COLUMNS, check_columns
 from hipslake.engine.model import Counter
-from hipslake.specs.catalog import CatalogSpec
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest.pixel_counts import PixelCounts, write_parts
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA, LeafWriter

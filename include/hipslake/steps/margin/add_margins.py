@@ -14,8 +14,8 @@ from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.placement import stored_position
 from hipslake.engine.model import Engine
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
-from hipslake.specs.catalog import CatalogSpec
-from hipslake.specs.margin import distances_text
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.margin_spec import distances_text
 from hipslake.steps.ingest.write_request import DEFAULT_TARGET_BYTES, MAX_BLOCK_BYTES
 from hipslake.steps.margin.build_margins import build_margins
 from hipslake.steps.margin.request import missing_margins

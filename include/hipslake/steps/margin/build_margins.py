@@ -16,8 +16,8 @@ from hipslake.catalog.layouts import margin_work
 from hipslake.catalog.partitions import summed_by_leaf
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
-from hipslake.sphere.margins import radians_of
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.margin_geometry import radians_of
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.margin.request import FILES_SCHEMA
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import RESULT_SCHEMA, MarginTask

@@ -8,8 +8,8 @@ from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Margin
 from hipslake.errors import ConflictError
-from hipslake.specs.margin import margin_name
-from hipslake.sphere.tree import PixelTree
+from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.margin.request import margin_files
 from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.storage.folder import Storage

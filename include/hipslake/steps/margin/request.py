@@ -19,7 +19,7 @@ from hipslake.catalog.committing import newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.errors import StepError
-from hipslake.specs.margin import Distances
+from hipslake.specs.margin_spec import Distances
 from hipslake.steps.ingest.write_request import (
     DEFAULT_TARGET_BYTES,
     MAX_BLOCK_BYTES,

@@ -20,9 +20,9 @@ from hipslake.catalog.placement import stored_position
 from hipslake.catalog.standing import Standing
 from hipslake.planning.splits import assign_targets, bytes_per_task
 from hipslake.specs.base import Frozen
-from hipslake.specs.catalog import CatalogSpec, PositionSpec
-from hipslake.specs.margin import margin_name
-from hipslake.sphere.tree import PixelTree
+from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
+from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 

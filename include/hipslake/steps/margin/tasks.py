@@ -17,7 +17,7 @@ from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.margins import MarginPairs, border_of, margin_pairs, rows_within
+from hipslake.sphere.margin_geometry import MarginPairs, border_of, margin_pairs, rows_within
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.steps.ingest.write_tasks import LeafWriter
 from hipslake.steps.margin.state import MarginWork, load_work

@@ -19,8 +19,8 @@ from hipslake.catalog.margin_change import MarginChange
 from hipslake.catalog.metadata import GroupMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.engine.model import Engine
-from hipslake.sphere.margins import tiles_near
-from hipslake.sphere.tree import PixelTree
+from hipslake.sphere.margin_geometry import tiles_near
+from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.margin.build_margins import run_tasks
 from hipslake.steps.margin.state import MEMORY_PER_BYTE, MarginOrder, Wanted, store_work
 from hipslake.steps.margin.tasks import ADDED, REMOVED

@@ -10,8 +10,8 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 
 from hipslake.engine.model import Engine
-from hipslake.specs.partitioning import PartitionField
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.new_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.tables.old_rows import StoredFile

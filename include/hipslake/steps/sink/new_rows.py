@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from hipslake.engine.model import Counter, Engine
 from hipslake.errors import InputError
-from hipslake.specs.partitioning import PartitionField
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.sink_rows import Interval, NewRows, without
 from hipslake.tables.keys import KeyFilter, key_hashes
 from hipslake.tables.order import SinkOrder

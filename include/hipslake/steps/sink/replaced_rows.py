@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import ConflictError
-from hipslake.specs.table import TableMode
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.new_rows import Counted
 from hipslake.steps.sink.sink_rows import Interval, NewRows
 from hipslake.steps.sink.taking_out import follow_sink

@@ -15,8 +15,8 @@ from typing import ClassVar
 from pydantic import AwareDatetime
 
 from hipslake.specs.base import Frozen
-from hipslake.specs.source import SourceSpec
-from hipslake.specs.table import FileRowsSpec, TableSpec
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder, Window
 from hipslake.tables.order import SinkOrder

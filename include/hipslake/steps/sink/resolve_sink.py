@@ -20,7 +20,7 @@ from hipslake.api.catalog import Catalog
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import SpecError
 from hipslake.specs.environment import expand
-from hipslake.specs.table import CatalogRowsSpec, TableMode, TableSpec
+from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases, Report, Request

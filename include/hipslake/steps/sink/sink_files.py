@@ -9,7 +9,7 @@ from typing import ClassVar
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.table_formats import check_plain_files
-from hipslake.specs.table import FileRowsSpec, TableMode
+from hipslake.specs.table_spec import FileRowsSpec, TableMode
 from hipslake.steps.ingest.inputs import MOST_NAMED
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder

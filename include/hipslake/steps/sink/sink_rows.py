@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.predicates.evaluation import truth
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.tables.order import SinkOrder
 from hipslake.tables.rows import Rows
 from hipslake.tables.schemas import conformed

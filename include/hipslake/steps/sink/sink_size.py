@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import HipslakeError
-from hipslake.specs.table import TableMode
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.new_rows import extremes
 from hipslake.steps.sink.request import FrozenOrders
 from hipslake.steps.sink.sink_rows import Interval, NewRows

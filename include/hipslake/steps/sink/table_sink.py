@@ -19,8 +19,8 @@ from pyiceberg.table import Table
 from hipslake.catalog.committing import wait_for_others
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, PlanError, SpecError
-from hipslake.specs.partitioning import PartitionField, TransformName
-from hipslake.specs.table import TableMode
+from hipslake.specs.partition_fields import PartitionField, TransformName
+from hipslake.specs.table_spec import TableMode
 from hipslake.steps.report import Phases
 from hipslake.steps.sink.file_plan import plan_sink
 from hipslake.steps.sink.new_rows import Counted, count_rows

@@ -24,7 +24,7 @@ from hipslake.errors import (
     VerificationError,
     VersionNotFoundError,
 )
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.steps.sink.following import Followed, follow_rows
 from hipslake.steps.sink.resembling import resembling
 from hipslake.steps.sink.sink_rows import NewRows, without

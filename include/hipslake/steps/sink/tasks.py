@@ -15,7 +15,7 @@ from hipslake.engine.model import Block, Counter, Engine, Routed
 from hipslake.engine.reordering import in_order
 from hipslake.engine.scratch import block_bytes, blocks_in_folder
 from hipslake.errors import VerificationError
-from hipslake.specs.partitioning import PartitionField
+from hipslake.specs.partition_fields import PartitionField
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.sink.file_plan import OldFile
 from hipslake.steps.sink.sink_rows import NewRows, runs_of, without

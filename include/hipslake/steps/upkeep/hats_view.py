@@ -22,7 +22,7 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
-from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.upkeep.pointers import newest_with_tree, point_at_newest
 from hipslake.storage.folder import Storage

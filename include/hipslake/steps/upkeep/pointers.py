@@ -12,7 +12,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import sha256_sums
 from hipslake.catalog.tree import has_tree
 from hipslake.errors import CatalogFormatError, VersionNotFoundError
-from hipslake.specs.catalog import Layout, Unchanged
+from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
 from hipslake.versions.log import Pointers, VersionLog

@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field
 
 from hipslake.catalog.upkeep.leftovers import Removed
 from hipslake.catalog.upkeep.vacuum import VacuumOutcome
-from hipslake.specs.vacuum import Retention
+from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.report import Report, Request
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import resting_seconds

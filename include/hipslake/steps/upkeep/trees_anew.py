@@ -11,7 +11,7 @@ from hipslake.catalog.hats.skymap import write_skymap
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.tree import marker_text
-from hipslake.specs.catalog import Layout
+from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.upkeep.hats_view import point_map_of, second_name
 from hipslake.steps.upkeep.pointers import unchanged_of
 from hipslake.storage.folder import Storage

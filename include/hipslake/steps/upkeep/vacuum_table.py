@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import ClassVar
 
-from hipslake.specs.table import IcebergSpec
+from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.steps.upkeep.retention import RetentionRequest

@@ -1,0 +1,33 @@
+"""What an export says of its origin, and what the writers of its formats answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO, NamedTuple, Protocol
+
+import pyarrow as pa
+
+
+class Provenance(NamedTuple):
+    """What an exported file says of where it is from."""
+
+    catalog: str
+    version: int
+    description: str = ""
+    attribution: str = ""
+    region: str = ""
+    filters: str = ""
+
+    def told(self) -> dict[str, str]:
+        """What there is to say, by name."""
+        return {name: str(value) for name, value in self._asdict().items() if value}
+
+
+class TableWriter(Protocol):
+    """Writes tables of one schema to one file."""
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise `SchemaMismatchError` where the format has no form for a column; the message names it."""
+
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
+        """Write all rows; returns how many. Holds a few tables at a time."""

@@ -1,0 +1,161 @@
+"""Exports to Parquet, CSV or FITS files: checked first, then written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+
+from hipslake.errors import NotWritableError, SchemaMismatchError
+from hipslake.exports.fits import FitsTables
+from hipslake.exports.provenance import Provenance, TableWriter
+from hipslake.specs.export_formats import ExportFormat
+from hipslake.storage.folder import Storage
+
+ROW_GROUP_ROWS = 100_000
+_ROW_GROUP_BYTES = 128 << 20
+
+
+class ParquetTables:
+    """Writes Parquet, zstd, with types, units and descriptions as they are in the catalog.
+
+    The origin is in the file's key-value metadata, as `hipslake.<name>`.
+    """
+
+    def check(self, schema: pa.Schema) -> None:
+        """Every column of a catalog came from Parquet, and fits."""
+
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
+        told = {f"hipslake.{name}": text for name, text in origin.told().items()}
+        rows = 0
+        with pq.ParquetWriter(file, schema.with_metadata(told), compression="zstd") as writer:
+            for table in _gathered(tables):
+                writer.write_table(table.replace_schema_metadata(told), row_group_size=ROW_GROUP_ROWS)
+                rows += table.num_rows
+        return rows
+
+
+def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Tables large enough for a row group: leaves of few rows would make a long footer."""
+    waiting: list[pa.Table] = []
+    rows = size = 0
+    for table in tables:
+        waiting.append(table)
+        rows, size = rows + table.num_rows, size + table.nbytes
+        if rows >= ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(waiting)
+
+
+class CsvTables:
+    """Writes CSV: a header, UTF-8, texts in quotes; null is nothing at all, the empty text is `""`.
+
+    It has no place for units, descriptions and the origin.
+    """
+
+    def check(self, schema: pa.Schema) -> None:
+        formless = [
+            field.name
+            for field in schema
+            if pa.types.is_nested(field.type) or isinstance(field.type, pa.BaseExtensionType)
+        ]
+        if formless:
+            raise SchemaMismatchError(
+                f"export: CSV has no form for {_listed(schema, formless)}; leave it out, or take parquet"
+            )
+
+    def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
+        rows = 0
+        with pacsv.CSVWriter(file, schema) as writer:
+            for table in tables:
+                writer.write_table(table)
+                rows += table.num_rows
+        return rows
+
+
+def _listed(schema: pa.Schema, names: list[str]) -> str:
+    return ", ".join(f"{name!r} ({schema.field(name).type})" for name in names)
+
+
+_WRITERS: dict[ExportFormat, type[TableWriter]] = {
+    ExportFormat.PARQUET: ParquetTables,
+    ExportFormat.CSV: CsvTables,
+    ExportFormat.FITS: FitsTables,
+}
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    uri: str
+    rows: int
+    bytes: int
+
+
+def check_export(uri: str, schema: pa.Schema, kind: ExportFormat, *, overwrite: bool) -> None:
+    """Look whether an export can be written, before any row is read.
+
+    Raises
+    ------
+    NotWritableError
+        Something lies there already, and is not to be overwritten; or it is behind a web server.
+    SchemaMismatchError
+        The format has no form for a column.
+    """
+    check_format(schema, kind)
+    folder, name = Storage.of_file(uri)
+    folder.refuse_web_server(name)
+    if not overwrite and folder.exists(name):
+        raise NotWritableError(f"{folder.uri(name)} exists; give another URI, or overwrite it")
+
+
+def check_format(schema: pa.Schema, kind: ExportFormat) -> None:
+    """Raise `SchemaMismatchError` where a format has no form for a column."""
+    _WRITERS[kind]().check(schema)
+
+
+def write_export(
+    uri: str,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    kind: ExportFormat,
+    origin: Provenance,
+    *,
+    overwrite: bool = True,
+    note: Callable[[str], None] = lambda mark: None,
+) -> Exported:
+    """Write tables to one file, which appears when all of it is there.
+
+    Parameters
+    ----------
+    uri : str
+        The file: a local path, or a URI that fsspec knows.
+    schema : pyarrow.Schema
+        Of all tables. Field metadata says units and descriptions.
+    tables : iterable of pyarrow.Table
+        Taken one by one.
+    kind : ExportFormat
+    origin : Provenance
+    overwrite : bool
+        Whether what stands there is replaced; else of all who write there at once, one does.
+    note : callable
+        As for `Storage.creating`; not called where it may overwrite.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The format has no form for a column or for a value in it.
+    NotWritableError
+        Something was put there meanwhile, and is not to be overwritten.
+    StorageError
+        The place cannot be written.
+    """
+    folder, name = Storage.of_file(uri)
+    with folder.open(name, "wb") if overwrite else folder.creating(name, note) as file:
+        rows = _WRITERS[kind]().write(file, schema, tables, origin)
+    return Exported(folder.uri(name), rows, folder.entry(name).size)

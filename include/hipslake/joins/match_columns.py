@@ -1,0 +1,127 @@
+"""The columns of a match: those of both sides under names that tell them apart, and what the match adds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hipslake.errors import SpecError
+from hipslake.specs.join_specs import MatchOptions
+from hipslake.sphere.pixels import HEALPIX_COLUMN
+
+
+@dataclass(frozen=True)
+class MatchColumns:
+    """Where every column of the outcome comes from.
+
+    Attributes
+    ----------
+    left, right : dict of str to str
+        From a column of that side to its name in the outcome, in order.
+    schema : pyarrow.Schema
+        The columns of the left side, of the right side, and those that the match adds.
+    """
+
+    left: dict[str, str]
+    right: dict[str, str]
+    schema: pa.Schema
+
+    @property
+    def outcome(self) -> pa.Schema:
+        """What the join gives: `_healpix_29` of the left row, then these columns."""
+        return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *self.schema])
+
+
+def match_columns(
+    left: pa.Schema,
+    right: pa.Schema,
+    options: MatchOptions,
+    *,
+    right_name: str,
+    own: Collection[str] = (HEALPIX_COLUMN,),
+) -> MatchColumns:
+    """Name the columns of a match.
+
+    A name that both sides have, or the outcome itself, gets the suffix of its side. An anti-match has the
+    columns of the left side alone.
+
+    Parameters
+    ----------
+    left, right : pyarrow.Schema
+        The columns that are kept of each side.
+    options : MatchOptions
+    right_name : str
+        Name of the right catalog, for the suffix where none is given.
+    own : collection of str
+        Columns that the outcome may have itself.
+
+    Raises
+    ------
+    SpecError
+        Two columns of the outcome would have one name (upper and lower case are the same); the message names
+        them, and what to change.
+    """
+    if options.how == "anti":
+        return MatchColumns({name: name for name in left.names}, {}, left)
+    suffixes = options.suffixes or ("", f"_{right_name}")
+    taken = {name.casefold() for name in left.names} & {name.casefold() for name in right.names}
+    taken |= set(own)
+    mine, others = (
+        {name: name + suffix if name.casefold() in taken else name for name in side.names}
+        for side, suffix in zip((left, right), suffixes, strict=True)
+    )
+    fields = [field.with_name(mine[field.name]) for field in left]
+    if options.how == "outer":
+        fields = [field.with_nullable(True) for field in fields]
+    fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
+    fields += _added(options)
+    _refuse_twins([field.name for field in fields], suffixes)
+    return MatchColumns(mine, others, pa.schema(fields))
+
+
+def _added(options: MatchOptions) -> list[pa.Field]:
+    """Where a row of an outer match lies, and what the match itself says of a pair."""
+    added = [
+        pa.field(
+            name,
+            pa.float64(),
+            metadata={
+                "unit": "deg",
+                "description": f"ICRS {axis} of the left row, or of the right one where there is no left",
+            },
+        )
+        for name, axis in zip(options.placed_by or (), ("right ascension", "declination"), strict=False)
+    ]
+    added += [
+        pa.field(
+            options.separation,
+            pa.float64(),
+            metadata={"unit": "arcsec", "description": "distance along the great circle"},
+        ),
+        pa.field(
+            options.position_angle,
+            pa.float64(),
+            metadata={
+                "unit": "deg",
+                "description": "direction from the left to the right position, from north over east",
+            },
+        ),
+    ]
+    if options.rank is not None:
+        nearness = {"description": "1 for the nearest row of the right side"}
+        added.append(pa.field(options.rank, pa.int32(), metadata=nearness))
+    return added
+
+
+def _refuse_twins(names: Sequence[str], suffixes: tuple[str, str]) -> None:
+    counts = Counter(name.casefold() for name in names)
+    twins = sorted(name for name in names if counts[name.casefold()] > 1)
+    if twins:
+        raise SpecError(
+            f"columns {', '.join(map(repr, twins))} of the match would share their names, with suffixes "
+            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes, other names for separation, "
+            "position, position_angle or rank, or fewer columns"
+        )

@@ -1,0 +1,104 @@
+"""CSV text cut into blocks of whole rows, by byte ranges that any task can find alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+from hipslake.errors import CorruptFileError
+
+BLOCK_BYTES = 8 << 20
+LONGEST_ROW = 64 << 20
+_LF = 10
+
+
+class TextBlock(NamedTuple):
+    """Whole rows of a file."""
+
+    data: bytes
+    offset: int  # of the first byte, in the uncompressed file
+
+
+def cut_blocks(
+    text: BinaryIO, start: int, stop: int | None, *, first: int, uri: str, block_bytes: int = BLOCK_BYTES
+) -> Iterator[TextBlock]:
+    """Yield the lines that start in [start, stop), whole, also where the last one ends behind `stop`.
+
+    Cut at any offsets, the ranges of a file give each of its lines once, in order.
+
+    Parameters
+    ----------
+    text
+        A file that can seek.
+    start, stop
+        Bytes; None: to the end.
+    first
+        Where the first row starts; what stands before it belongs to no range.
+    """
+    # A line starts where the byte before it is a line end, so begin to look at that byte.
+    position = first if start <= first else start - 1
+    text.seek(position)
+    skipping = start > first
+    carry = b""
+    while data := text.read(block_bytes):
+        buffer = carry + data if carry else data
+        if skipping:
+            begin = buffer.find(b"\n") + 1
+            if begin == 0:
+                position += len(buffer)
+                continue
+            skipping, buffer, position = False, buffer[begin:], position + begin
+        if stop is not None and position >= stop:
+            return
+        end = 0 if stop is None else buffer.find(b"\n", max(stop - 1 - position, 0)) + 1
+        if end:
+            yield TextBlock(buffer[:end], position)
+            return
+        end = buffer.rfind(b"\n") + 1
+        if end:
+            yield TextBlock(buffer[:end], position)
+        carry, position = buffer[end:], position + end
+        _check_length(carry, position, uri, "line")
+    if carry and not skipping:
+        yield TextBlock(carry, position)
+
+
+def cut_quoted_blocks(
+    text: BinaryIO, *, first: int, quote: bytes, uri: str, block_bytes: int = BLOCK_BYTES
+) -> Iterator[TextBlock]:
+    """Yield all rows of a file whose quoted values may hold line ends.
+
+    A row ends at a line end before which the number of quotes is even, since quotes within values are doubled
+    (RFC 4180).
+    """
+    text.seek(first)
+    position, carry = first, b""
+    while data := text.read(block_bytes):
+        buffer = carry + data if carry else data
+        ends = row_ends(buffer, quote)
+        end = int(ends[-1]) if len(ends) else 0
+        if end:
+            yield TextBlock(buffer[:end], position)
+        carry, position = buffer[end:], position + end
+        _check_length(carry, position, uri, "row outside quotes")
+    if carry:
+        yield TextBlock(carry, position)
+
+
+def row_ends(data: bytes, quote: bytes | None) -> np.ndarray:
+    """Return the offsets behind each line end, int64[n]; with `quote`, without those between quotes."""
+    text = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(text == _LF) + 1
+    if quote is None or quote not in data:
+        return ends
+    quotes = np.flatnonzero(text == quote[0])
+    return ends[np.searchsorted(quotes, ends) % 2 == 0]
+
+
+def _check_length(carry: bytes, position: int, uri: str, what: str) -> None:
+    if len(carry) > LONGEST_ROW:
+        raise CorruptFileError(
+            f"{uri}: from byte {position} on, no end of a {what} in {LONGEST_ROW >> 20} MiB"
+        )

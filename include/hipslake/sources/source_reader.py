@@ -1,0 +1,204 @@
+"""What every reader does: list files, cut them into splits, find the schema, read a split.
+
+`DescribedSource` is the base of formats whose files hold a schema, in a header or a footer.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+
+from hipslake.sources.file_listing import FileListing, list_files
+from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.unification import unify
+from hipslake.specs.source_spec import SourceSpec
+
+SPLIT_BYTES = 256 << 20
+BATCH_BYTES = 64 << 20
+BATCH_ROWS = 1 << 20
+HEADER_THREADS = 16  # files whose headers are read at once
+
+
+class Source(ABC):
+    """A set of files of one format, read as one table whose rows have an order.
+
+    The order is: files by URI, rows as they stand in the file. It does not depend on how the files are split.
+    A reader is picklable, so that it can be sent to the tasks that read the splits.
+
+    Parameters
+    ----------
+    spec
+        The source of a catalog spec.
+    """
+
+    format: ClassVar[str]
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self.spec = spec
+
+    def listing(self) -> FileListing:
+        """Return the files that match the spec's glob, sorted by URI, and what matches it and is not read.
+
+        Raises
+        ------
+        SourceNotFoundError
+            When there is none.
+        """
+        return list_files(self.spec.uri)
+
+    def list_files(self) -> list[SourceFile]:
+        """Return the files of `listing`."""
+        return self.listing().files
+
+    @abstractmethod
+    def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
+        """Cut files into parts that hold about `target_bytes`, so that one big file uses every core.
+
+        Files without rows give no split.
+
+        Parameters
+        ----------
+        files
+            As `list_files` gave them.
+        target_bytes
+            Uncompressed size of a split, in bytes.
+
+        Raises
+        ------
+        CorruptFileError
+            When a file is damaged where its size is looked up.
+        """
+
+    @abstractmethod
+    def schema(self, files: Sequence[SourceFile]) -> pa.Schema | None:
+        """Return the schema that all files have together; None when only the data tell: see `infer`.
+
+        Raises
+        ------
+        SchemaMismatchError
+            When the files do not fit together; the message names file and column.
+        EmptySourceError
+            When no file has a schema, since all are empty.
+        """
+
+    @abstractmethod
+    def infer(self, split: Split) -> pa.Schema:
+        """Return the schema of one split, found from all of its data; pass those of all splits to `unify`."""
+
+    def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+        """Return the schema that holds the data of all splits.
+
+        Parameters
+        ----------
+        found
+            For every split its file's URI and what `infer` said of it, in the order of the splits.
+
+        Raises
+        ------
+        SchemaMismatchError, EmptySourceError
+            As for `schema`.
+        """
+        return unify(found, self.spec.missing_columns, source=self.spec.uri)
+
+    @abstractmethod
+    def read(
+        self,
+        split: Split,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split, in source order.
+
+        Parameters
+        ----------
+        split
+            One of `splits`.
+        schema
+            The unified schema: columns are cast to it, and come in its order; what the file lacks is null.
+        columns
+            Names of the columns that are wanted; None: all.
+        batch_rows
+            Most rows of a batch, where the format leaves a choice: who needs few rows asks for few.
+
+        Yields
+        ------
+        pa.RecordBatch
+            At most about 64 MB or a million rows each.
+
+        Raises
+        ------
+        CorruptFileError
+            When the file is damaged; the message names the file and where in it.
+        SchemaMismatchError
+            When a value does not fit the schema's type.
+        InputError
+            When the file is not the one that was listed.
+        """
+
+
+def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    """Return the schema of the wanted columns, in the order of the schema."""
+    if columns is None:
+        return schema.remove_metadata()
+    wanted = set(columns)
+    if unknown := wanted - set(schema.names):
+        raise KeyError(f"no column {', '.join(sorted(unknown))}; there are {', '.join(schema.names)}")
+    return pa.schema([field for field in schema if field.name in wanted])
+
+
+class Described(Protocol):
+    """What a file says of itself, as small as tens of thousands of files need it."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns; none if it is empty."""
+
+
+class Columns(NamedTuple):
+    """What a file says of itself where that is its columns and no more."""
+
+    schema: pa.Schema
+
+
+HeadT = TypeVar("HeadT", bound=Described)
+
+
+class DescribedSource(Source, Generic[HeadT]):
+    """Files that describe themselves; each is asked once."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        super().__init__(spec)
+        self._known: dict[SourceFile, HeadT] = {}
+
+    @abstractmethod
+    def read_head(self, file: SourceFile) -> HeadT:
+        """Read what a file says of itself.
+
+        Raises
+        ------
+        CorruptFileError
+            When the file is damaged there.
+        """
+
+    def heads(self, files: Sequence[SourceFile]) -> list[HeadT]:
+        """Return what each of the files says of itself."""
+        unknown = [file for file in files if file not in self._known]
+        if len(unknown) == 1:
+            self._known[unknown[0]] = self.read_head(unknown[0])
+        elif unknown:
+            with ThreadPoolExecutor(HEADER_THREADS) as pool:
+                self._known.update(zip(unknown, pool.map(self.read_head, unknown), strict=True))
+        return [self._known[file] for file in files]
+
+    def schema(self, files: Sequence[SourceFile]) -> pa.Schema:
+        heads = self.heads(files)
+        return self.unify([(file.uri, head.schema) for file, head in zip(files, heads, strict=True)])
+
+    def infer(self, split: Split) -> pa.Schema:
+        return self.heads([split.file])[0].schema

@@ -1,0 +1,256 @@
+"""The table spec: what a user writes in `include/specs/tables/<name>.yaml`, as a frozen model."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
+
+from hipslake.specs.base import Frozen, NamedSpec
+from hipslake.specs.partition_fields import PartitionField, SortField
+from hipslake.specs.schedule import Following
+from hipslake.specs.secrets import is_secret_name, secret_in
+from hipslake.specs.source_spec import SourceSpec
+from hipslake.specs.template import is_templated
+from hipslake.specs.text_form import TextForm
+from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.vacuum_spec import VacuumSpec
+
+MIN_FILE_BYTES = 1 << 10
+_TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
+_LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
+
+Column = Annotated[str, Field(min_length=1)]
+
+
+class TableMode(StrEnum):
+    """What a sink does with its rows."""
+
+    APPEND = "append"  # adds them, once per interval
+    UPSERT = "upsert"  # replaces rows of the same key, adds the others
+    OVERWRITE_INTERVAL = "overwrite-interval"  # replaces all rows whose time lies in the interval
+
+
+class Duplicates(TextForm):
+    """What several rows of one key in a batch are: an error, or all but the last are left out.
+
+    Read from and printed as text: `error`, `last by updated_at`. Among rows of the same value, the last in
+    source order stays; a null counts as the smallest value.
+    """
+
+    about: ClassVar[str] = "What several rows of one key in a batch are."
+    examples: ClassVar[tuple[str, ...]] = ("error", "last by updated_at")
+
+    last_by: Column | None = None  # None: an error
+
+    @classmethod
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return the column that a text names, if it names one."""
+        if text.strip().lower() == "error":
+            return {"last_by": None}
+        match = _LAST_BY.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is neither 'error' nor 'last by <column>'")
+        return {"last_by": match["column"].strip()}
+
+    def __str__(self) -> str:
+        return "error" if self.last_by is None else f"last by {self.last_by}"
+
+
+class CatalogRowsSpec(Frozen):
+    """Rows of a catalog of the warehouse: of a version, or of the increment of a run's interval."""
+
+    catalog: str = Field(min_length=1)  # a name, or a URI
+    version: int | None = Field(default=None, ge=1)  # None: the newest
+    rows: Literal["all", "increment"] = "all"
+    columns: tuple[Column, ...] | None = None  # None: all, but for `_row`
+    filters: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _fits(self) -> CatalogRowsSpec:
+        if self.rows == "increment" and self.version is not None:
+            raise ValueError(
+                "version: an increment is taken from the newest version that holds it; leave it out"
+            )
+        if self.columns is not None and not self.columns:
+            raise ValueError("columns: is empty; leave it out for all")
+        return self
+
+
+class FileRowsSpec(Frozen):
+    """Rows of files; a `uri` with the interval in braces takes those of a run's interval."""
+
+    files: SourceSpec
+    columns: tuple[Column, ...] | None = None  # None: all
+
+
+def _kind_of_rows(given: Any) -> str | None:
+    """Choose by the key that only one kind has, so that mistakes are told about that kind alone."""
+    if isinstance(given, CatalogRowsSpec | FileRowsSpec):
+        return _OF_CATALOG if isinstance(given, CatalogRowsSpec) else _OF_FILES
+    if not isinstance(given, dict) or ("catalog" in given) == ("files" in given):
+        return None
+    return _OF_CATALOG if "catalog" in given else _OF_FILES
+
+
+_OF_CATALOG, _OF_FILES = "rows of a catalog", "rows of files"
+RowsSpec = Annotated[
+    Annotated[CatalogRowsSpec, Tag(_OF_CATALOG)] | Annotated[FileRowsSpec, Tag(_OF_FILES)],
+    Discriminator(
+        _kind_of_rows,
+        custom_error_type="kind_of_rows",
+        custom_error_message="give either 'catalog' (its rows) or 'files' (with uri and format)",
+    ),
+]
+
+
+class IcebergSpec(Frozen):
+    """The Iceberg catalog that a table stands in.
+
+    By default an SQL catalog on SQLite, in the state folder (`HIPSLAKE_STATE`); SQLite is for warehouses on
+    disks, and for writers on one machine. Secrets do not stand here: pyiceberg takes them from the
+    environment
+    (`PYICEBERG_CATALOG__<NAME>__TOKEN`, `..__CREDENTIAL`, `..__URI`), where an Airflow connection puts them.
+    """
+
+    type: Literal["sql", "rest"] = "sql"
+    name: str = Field(default="hipslake", pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
+    uri: str | None = Field(default=None, min_length=1)  # None: SQLite in the state folder, or by connection
+    warehouse: str | None = Field(
+        default=None, min_length=1
+    )  # where new tables lie; None: `<warehouse>/tables`
+    connection: str | None = Field(
+        default=None, min_length=1
+    )  # id of the Airflow connection with address and keys
+    properties: dict[str, str] = Field(default_factory=dict)  # further ones, as pyiceberg knows them
+
+    @model_validator(mode="after")
+    def _fits(self) -> IcebergSpec:
+        if self.type == "rest" and self.uri is None and self.connection is None:
+            raise ValueError("uri: a REST catalog has an address; give uri, or connection")
+        if self.type == "sql" and self.uri is not None and self.connection is not None:
+            raise ValueError("uri: the connection holds the address of the database; leave one of them out")
+        addresses = {"uri": self.uri or "", "warehouse": self.warehouse or "", **self.properties}
+        for name, address in addresses.items():
+            if secret_in(address) is not None:
+                place = name if name in ("uri", "warehouse") else f"properties: {name}"
+                raise ValueError(
+                    f"{place}: holds {secret_in(address)}; put it into an Airflow connection and name that"
+                )
+        if secret := sorted(name for name in self.properties if is_secret_name(name)):
+            variable = f"PYICEBERG_CATALOG__{self.name}__{secret[0].replace('.', '__').replace('-', '_')}"
+            raise ValueError(
+                f"properties: {', '.join(secret)} is a secret, and would stand in run folders; set "
+                f"{variable.upper()} in the environment, or put it into an Airflow connection and name that"
+            )
+        return self
+
+
+class TableSpec(NamedSpec):
+    """One table: where its rows come from, how it is partitioned, and how rows are added."""
+
+    of_no_outcome = frozenset({"schedule", "vacuum"})
+
+    source: RowsSpec
+    iceberg: IcebergSpec = IcebergSpec()
+    table: str  # namespace.table
+    partition: tuple[PartitionField, ...] = ()
+    sort: tuple[SortField, ...] = ()
+    mode: TableMode = TableMode.APPEND
+    key: tuple[Column, ...] = ()  # mode upsert
+    duplicates: Duplicates = Duplicates()  # mode upsert
+    interval: Column | None = None  # mode overwrite-interval: the column of the time
+    target_file_size: Threshold = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
+    schedule: Following = None  # None: when the catalog that it is fed from is published
+    vacuum: VacuumSpec = VacuumSpec()  # of its snapshots
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    @field_validator("table")
+    @classmethod
+    def _identifier(cls, given: str) -> str:
+        if not _TABLE.fullmatch(given):
+            raise ValueError(f"{given!r} is no table; write namespace.table, with letters, digits, _ and -")
+        return given
+
+    @field_validator("target_file_size")
+    @classmethod
+    def _in_bytes(cls, given: Threshold) -> Threshold:
+        if given.unit is not ThresholdUnit.BYTES:
+            raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
+        if given.value < MIN_FILE_BYTES:
+            raise ValueError(f"{given} is less than a file needs at least; take 1 KiB or more")
+        return given
+
+    @model_validator(mode="after")
+    def _mode_fits(self) -> TableSpec:
+        if self.mode is TableMode.UPSERT and not self.key:
+            raise ValueError("key: mode upsert replaces rows of the same key; name its columns")
+        if self.mode is not TableMode.UPSERT and self.key:
+            raise ValueError(
+                f"key: mode {self.mode} does not look at it; leave it out, or write 'mode: upsert'"
+            )
+        if self.duplicates.last_by is not None and self.mode is not TableMode.UPSERT:
+            raise ValueError("duplicates: only mode upsert has a key that could stand twice; leave it out")
+        if (self.mode is TableMode.OVERWRITE_INTERVAL) is not (self.interval is not None):
+            raise ValueError(
+                "interval: mode overwrite-interval, and no other, needs the column whose time lies in "
+                "the interval"
+            )
+        if self.needs_interval is False and self.mode is TableMode.OVERWRITE_INTERVAL:
+            raise ValueError(
+                "source: mode overwrite-interval needs rows of an interval: 'rows: increment' of a "
+                "catalog, or files with the interval in their uri, such as night={{ night }}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fields_fit(self) -> TableSpec:
+        if self.properties.get("format-version", "2") not in ("1", "2"):
+            raise ValueError(
+                "properties: tables of format-version 1 and 2 can be written; leave it out for 2"
+            )
+        for what, names in (
+            ("partition", [field.name for field in self.partition]),
+            ("sort", [str(field.field) for field in self.sort]),
+            ("key", list(self.key)),
+        ):
+            if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+                raise ValueError(f"{what}: {', '.join(twice)} stands twice")
+        times = Counter(field.source for field in self.partition if field.transform.is_time)
+        if twice := sorted(name for name, count in times.items() if count > 1):
+            raise ValueError(
+                f"partition: {', '.join(twice)} is divided by two periods; the finer one holds the "
+                "coarser, keep it"
+            )
+        return self
+
+    @property
+    def needs_interval(self) -> bool:
+        """Whether a run takes the rows of an interval, not all there are."""
+        if isinstance(self.source, CatalogRowsSpec):
+            return self.source.rows == "increment"
+        return is_templated(self.source.files.uri)
+
+    @property
+    def takes_what_is_missing(self) -> bool:
+        """Whether a run sinks all that the table lacks: a catalog says what it has, files do not."""
+        return isinstance(self.source, CatalogRowsSpec)
+
+    @property
+    def is_range_only(self) -> bool:
+        """Whether every partition field is a period of time, or void; so too where there is none."""
+        return all(field.transform.is_range_only for field in self.partition)
