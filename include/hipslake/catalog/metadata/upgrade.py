@@ -50,12 +50,12 @@ def upgraded(document: Any, of: Literal["catalog", "cube"], where: str) -> dict[
             "hipslake"
         )
     try:
-        told = _cube(document) if of == "cube" else _catalog(document)
+        current = _cube(document) if of == "cube" else _catalog(document)
     except (AttributeError, LookupError, TypeError) as error:
         raise CatalogFormatError(
             f"{where}: is damaged, and cannot be upgraded from format version 1 ({error!r}); restore the file"
         ) from error
-    return {**told, "format_version": FORMAT_VERSION}
+    return {**current, "format_version": FORMAT_VERSION}
 
 
 def _cube(document: dict[str, Any]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _cube(document: dict[str, Any]) -> dict[str, Any]:
 def _catalog(document: dict[str, Any]) -> dict[str, Any]:
     if "sources" not in document:
         return document
-    told = {key: value for key, value in document.items() if key not in ("sources", "rejects", "margins")}
+    kept = {key: value for key, value in document.items() if key not in ("sources", "rejects", "margins")}
     increment = {
         "ordinal": 0,
         # The start of its run's window, where there was one, was noted; but it is no night.
@@ -78,7 +78,7 @@ def _catalog(document: dict[str, Any]) -> dict[str, Any]:
         **_coverage(document["groups"][0]),
     }
     return {
-        **told,
+        **kept,
         "groups": [_group(group, document["write_id"]) for group in document["groups"]],
         "co_partitioned": [{"column": name} for name in document.get("co_partitioned", ())],
         "increments": [increment],
@@ -87,11 +87,11 @@ def _catalog(document: dict[str, Any]) -> dict[str, Any]:
 
 def _group(group: dict[str, Any], write_id: str) -> dict[str, Any]:
     """A column group: one file per leaf, and one sidecar for all of them."""
-    told = {key: value for key, value in group.items() if key != "sidecar"}
+    kept = {key: value for key, value in group.items() if key != "sidecar"}
     if (sidecar := group.get("sidecar")) is not None:
         start, stop = WHOLE_SKY
-        told["sidecars"] = [{**sidecar, "start": start, "stop": stop, "writes": [write_id]}]
-    return {**told, "files": group["leaves"]}
+        kept["sidecars"] = [{**sidecar, "start": start, "stop": stop, "writes": [write_id]}]
+    return {**kept, "files": group["leaves"]}
 
 
 def _coverage(primary: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from hipslake.catalog.metadata import (
     Margin,
     Rejects,
 )
-from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
+from hipslake.catalog.metadata.increments import LISTED_AGAIN, MOST_LISTED, set_aside
 from hipslake.catalog.partitions import write_sidecar
 from hipslake.errors import VerificationError
 from hipslake.specs.catalog_spec import CatalogSpec
