@@ -86,17 +86,17 @@ def server_figures() -> list[Figure]:
         Figure("their rows, bytes and partitions", "exact" if exact else "wrong", "exact", exact),
         _below(f"seconds to gather {partitions}", seconds, 0.5, "{:.3f}"),
     ]
-    from hipslake_airflow.web.shelf import Layer, Shelf
+    from hipslake_airflow.web.catalog_store import CatalogStore, Layer
 
     with tempfile.TemporaryDirectory() as folder:
         publish_large(Path(folder) / "catalogs", sky)
-        shelf, layer = Shelf(folder), Layer("group", "main")
+        catalogs, layer = CatalogStore(folder), Layer("group", "main")
         begin = time.perf_counter()
-        shelf.cells("large", 1, layer)
+        catalogs.cells("large", 1, layer)
         first = time.perf_counter() - begin
-        again = best(lambda: gzip.compress(shelf.cells("large", 1, layer), 5), 3)
+        again = best(lambda: gzip.compress(catalogs.cells("large", 1, layer), 5), 3)
         numbers = iter(range(12 << 8))
-        tile = best(lambda: gzip.compress(shelf.cells("large", 1, layer, Pixel(4, next(numbers))), 5), 20)
+        tile = best(lambda: gzip.compress(catalogs.cells("large", 1, layer, Pixel(4, next(numbers))), 5), 20)
     figures.append(Figure("seconds for the map, when it is asked for first", f"{first:.2f}", "", True))
     for what, found in (("the map", again), ("a tile not seen before", tile)):
         figures.append(

@@ -1,4 +1,4 @@
-"""Processes that go on in the background: remembered in a file, and found and ended with all they started."""
+"""Process supervision: background processes, recorded in a file, and ended together with all they started."""
 
 from __future__ import annotations
 
@@ -29,22 +29,32 @@ class Background:
     Parameters
     ----------
     folder : Path
-        Where it is remembered (`process.json`) and what it prints goes to (`log`).
+        Where its record and its log lie.
     mark : str
         Tells it from all others on this machine; in the environment of every process of it.
+    record, log : str
+        Names of the files in the folder.
     """
 
-    def __init__(self, folder: Path, mark: str) -> None:
+    def __init__(self, folder: Path, mark: str, *, record: str = "process.json", log: str = "log") -> None:
         self.folder = folder
         self.mark = mark
+        self.record = folder / record
+        self.log = folder / log  # what it has printed; starts are appended
 
-    @property
-    def log(self) -> Path:
-        """What it has printed since it was made; starts are appended."""
-        return self.folder / "log"
+    def start(
+        self, command: Sequence[str], environment: Mapping[str, str], cwd: Path, **noted: str
+    ) -> subprocess.Popen[bytes]:
+        """Start it; what an earlier start left behind is killed first.
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path) -> None:
-        """Start it; what an earlier start left behind is killed first."""
+        Parameters
+        ----------
+        command : sequence of str
+        environment : mapping of str to str
+        cwd : Path
+        **noted : str
+            Goes into its record.
+        """
         with self._alone():
             self._kill(self._remembered())
             with os.fdopen(
@@ -60,10 +70,17 @@ class Background:
                     start_new_session=True,
                     umask=UMASK,
                 )
-            entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time()}
-            fresh = self.folder / "process.json.new"
+            entry = {"pid": process.pid, "started": psutil.Process(process.pid).create_time(), **noted}
+            fresh = self.record.with_name(f"{self.record.name}.new")
             fresh.write_text(json.dumps(entry))
-            fresh.replace(self.folder / "process.json")
+            fresh.replace(self.record)
+        return process
+
+    def noted(self, name: str) -> str:
+        """Return what its record says under a name; empty, if nothing."""
+        with contextlib.suppress(OSError, ValueError):
+            return str(json.loads(self.record.read_text()).get(name, ""))
+        return ""
 
     @property
     def pid(self) -> int | None:
@@ -77,7 +94,7 @@ class Background:
     def _remembered(self) -> int | None:
         """Return its process id, also after its end, as long as no other process has it."""
         try:
-            entry = json.loads((self.folder / "process.json").read_text())
+            entry = json.loads(self.record.read_text())
             pid, started = int(entry["pid"]), float(entry["started"])
         except (OSError, ValueError, KeyError):
             return None
@@ -89,7 +106,7 @@ class Background:
     @property
     def was_started(self) -> bool:
         """Whether it is meant to run: it was started, and not stopped since."""
-        return (self.folder / "process.json").exists()
+        return self.record.exists()
 
     def family(self) -> list[psutil.Process]:
         """Return the processes that run: those of its session, those with its mark, and their descendants.
@@ -115,18 +132,39 @@ class Background:
         except (psutil.Error, OSError):
             return False
 
-    def stop(self, *, seconds: float = 10.0, sign: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end, and kill what is left after some seconds; how many processes that were."""
+    def stop(
+        self, *, seconds: float = 10.0, sign: signal.Signals = signal.SIGTERM, term_seconds: float = 0.0
+    ) -> int:
+        """Ask it to end; end what is left after some seconds, and return how many processes that were.
+
+        Parameters
+        ----------
+        seconds : float
+            How long it has after the signal to its first process.
+        sign : signal.Signals
+        term_seconds : float
+            How long all that is left has after SIGTERM, before SIGKILL; 0: no SIGTERM.
+        """
         with self._alone():
             leader = self._remembered()
-            (self.folder / "process.json").unlink(missing_ok=True)  # from here on nobody starts it again
+            self.record.unlink(missing_ok=True)  # from here on nobody starts it again
             if leader is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(leader, sign)
-                end = time.monotonic() + seconds
-                while self._family(leader) and time.monotonic() < end:
-                    time.sleep(_LOOK_SECONDS)
-            return self._kill(leader)
+                self._wait(leader, seconds)
+            left = self._family(leader)
+            if left and term_seconds:
+                for process in left:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.terminate()
+                self._wait(leader, term_seconds)
+            self._kill(leader)
+            return len(left)
+
+    def _wait(self, leader: int | None, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while self._family(leader) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
 
     def kill(self) -> int:
         """Kill all of it with SIGKILL, as when a container is killed; how many processes that were."""
@@ -151,7 +189,7 @@ class Background:
     def _alone(self) -> Iterator[None]:
         """Have others who start or end it wait: nothing may start before all that was killed is gone."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
+        with self.record.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 

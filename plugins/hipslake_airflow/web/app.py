@@ -24,10 +24,10 @@ from hipslake_airflow.spec_folders import SPECS
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import SEES_PLUGINS, Reader, ReaderDep
 from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
+from hipslake_airflow.web.catalog_store import CatalogStore, Layer, LayerKind
 from hipslake_airflow.web.lines import lines
 from hipslake_airflow.web.products import Product, cubes, tables
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
-from hipslake_airflow.web.shelf import Layer, LayerKind, Shelf
 from hipslake_airflow.web.shown import shown
 from hipslake_airflow.web.store import AskingDep
 
@@ -70,57 +70,57 @@ def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:
         openapi_url=None,
         dependencies=[SEES_PLUGINS],
     )
-    shelf = Shelf(expand(warehouse))
-    app.state.shelf = shelf
+    catalogs = CatalogStore(expand(warehouse))
+    app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
     app.add_exception_handler(HipslakeError, _told)
     app.middleware("http")(_with_headers)
-    _add_lists(app, shelf, specs)
-    _add_catalogs(app, shelf)
-    _add_runs(app, shelf)
+    _add_lists(app, catalogs, specs)
+    _add_catalogs(app, catalogs)
+    _add_runs(app, catalogs)
     return app
 
 
-def _add_lists(app: FastAPI, shelf: Shelf, specs: FilePath) -> None:
+def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: FilePath) -> None:
     @app.get("/api/catalogs")
     async def list_catalogs(reader: ReaderDep, ask: AskingDep) -> list[Listed]:
-        folders = await ask(lambda: _folders(shelf, specs))
+        folders = await ask(lambda: _folders(catalogs, specs))
         last = await run_in_threadpool(_last_readable, sorted(folders), reader)
-        return await ask(lambda: [_listed(shelf, folders[name], run) for name, run in last.items()])
+        return await ask(lambda: [_listed(catalogs, folders[name], run) for name, run in last.items()])
 
     @app.get("/api/tables")
     async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(tables(specs / "tables", shelf.warehouse)))
+        found = await ask(lambda: list(tables(specs / "tables", catalogs.warehouse)))
         return await run_in_threadpool(_products, found, pipelines.MAKE_TABLE, reader)
 
     @app.get("/api/cubes")
     async def list_cubes(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(cubes(shelf.warehouse)))
+        found = await ask(lambda: list(cubes(catalogs.warehouse)))
         return await run_in_threadpool(_products, found, pipelines.MAKE_CUBE, reader)
 
 
-def _add_catalogs(app: FastAPI, shelf: Shelf) -> None:
+def _add_catalogs(app: FastAPI, catalogs: CatalogStore) -> None:
     readable = [Depends(_may_read_catalog)]
 
     @app.get("/api/catalogs/{name}", dependencies=readable)
     async def show_catalog(
         name: Name, reader: ReaderDep, ask: AskingDep, version: Number | None = None
     ) -> CatalogAnswer:
-        newest, metadata, increments = await ask(lambda: _described(shelf, name, version))
+        newest, metadata, increments = await ask(lambda: _described(catalogs, name, version))
         does, ordered = await run_in_threadpool(_pipelines_of, name, reader)
-        uri = shelf.uri(name)
+        uri = catalogs.uri(name)
         return catalog_answer(
             uri, metadata, increments, newest.version, lines(uri, newest), does, tuple(ordered)
         )
 
     @app.get("/api/catalogs/{name}/versions", dependencies=readable)
     async def list_versions(name: Name, ask: AskingDep, before: Number | None = None) -> list[VersionSummary]:
-        return await ask(lambda: shelf.history(name, before, _MOST_VERSIONS))
+        return await ask(lambda: catalogs.history(name, before, _MOST_VERSIONS))
 
     @app.get("/api/catalogs/{name}/diff", dependencies=readable)
     async def show_diff(name: Name, old: Number, new: Number, ask: AskingDep) -> VersionDiff:
-        return await ask(lambda: shelf.diff(name, old, new))
+        return await ask(lambda: catalogs.diff(name, old, new))
 
     @app.get("/api/catalogs/{name}/cells", dependencies=readable)
     async def show_cells(
@@ -131,7 +131,7 @@ def _add_catalogs(app: FastAPI, shelf: Shelf) -> None:
         of: Annotated[str, Query(max_length=200)] = "main",
         since: Number | None = None,
     ) -> Response:
-        return _json(await ask(lambda: shelf.cells(name, version, Layer(layer, of, since))))
+        return _json(await ask(lambda: catalogs.cells(name, version, Layer(layer, of, since))))
 
     @app.get("/api/catalogs/{name}/tiles/{order}/{npix}", dependencies=readable)
     async def show_tile(
@@ -147,10 +147,10 @@ def _add_catalogs(app: FastAPI, shelf: Shelf) -> None:
         if npix >= 12 << 2 * order:
             raise HTTPException(status.HTTP_404_NOT_FOUND, f"there is no pixel {npix} of order {order}")
         shown_layer = Layer(layer, of, since)
-        return _json(await ask(lambda: shelf.cells(name, version, shown_layer, Pixel(order, npix))))
+        return _json(await ask(lambda: catalogs.cells(name, version, shown_layer, Pixel(order, npix))))
 
 
-def _add_runs(app: FastAPI, shelf: Shelf) -> None:
+def _add_runs(app: FastAPI, catalogs: CatalogStore) -> None:
     @app.get("/api/catalogs/{name}/runs", dependencies=[Depends(_may_read_catalog)])
     def list_runs(name: Name, reader: ReaderDep) -> list[RunSummary]:
         dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
@@ -165,7 +165,7 @@ def _add_runs(app: FastAPI, shelf: Shelf) -> None:
         ask: AskingDep,
     ) -> list[StepReport]:
         await run_in_threadpool(_require_run, dag_id, run_id, reader)
-        return await ask(lambda: reports(shelf.warehouse, dag_id, run_id))
+        return await ask(lambda: reports(catalogs.warehouse, dag_id, run_id))
 
 
 def _queried(query: Callable[..., Result], *given: Any) -> Result:
@@ -189,9 +189,9 @@ def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
 
 
-def _folders(shelf: Shelf, specs: FilePath) -> dict[str, str]:
+def _folders(catalogs: CatalogStore, specs: FilePath) -> dict[str, str]:
     """The folders of all catalogs that lie in the warehouse or have a spec, by the name that is shown."""
-    given = {*shelf.names(), *(path.stem for path in find_specs(specs / "catalogs"))}
+    given = {*catalogs.names(), *(path.stem for path in find_specs(specs / "catalogs"))}
     return {shown(name): name for name in given}
 
 
@@ -208,12 +208,12 @@ def _owners(names: Sequence[str], made_by: tuple[str, ...], session: Session) ->
 
 
 def _described(
-    shelf: Shelf, name: str, version: int | None
+    catalogs: CatalogStore, name: str, version: int | None
 ) -> tuple[CatalogMetadata, CatalogMetadata, tuple[Increment, ...]]:
     """The metadata of the newest version and of the one asked for, and the increments of that."""
-    newest = shelf.metadata(name)
-    metadata = newest if version is None else shelf.metadata(name, version)
-    return newest, metadata, shelf.increments(name, metadata.version)
+    newest = catalogs.metadata(name)
+    metadata = newest if version is None else catalogs.metadata(name, version)
+    return newest, metadata, catalogs.increments(name, metadata.version)
 
 
 def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:
@@ -225,11 +225,11 @@ def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSu
     return {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}, ordered
 
 
-def _listed(shelf: Shelf, folder: str, last_run: RunSummary | None) -> Listed:
+def _listed(catalogs: CatalogStore, folder: str, last_run: RunSummary | None) -> Listed:
     """What there is to say of a catalog; what cannot be read is told, so that the list goes on."""
     name = shown(folder)
     try:
-        metadata = shelf.metadata(folder)
+        metadata = catalogs.metadata(folder)
     except CatalogNotFoundError:
         return Listed(name=name, last_run=last_run, problem="not published yet")
     except (HipslakeError, OSError, ValueError) as error:

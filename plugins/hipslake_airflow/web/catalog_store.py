@@ -16,9 +16,9 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
 from pydantic_core import to_json
 
-from hipslake_airflow.web.kept import Kept
+from hipslake_airflow.web.cache import SizedCache
 
-KEPT_BYTES = 384 << 20
+CACHE_BYTES = 384 << 20
 TILE_CELLS = 4096
 _PARSED = 6  # bytes that a parsed metadata.json takes, for each that it is long
 _OF_INCREMENT = 6 << 10  # bytes that one takes, with a few source files
@@ -42,7 +42,7 @@ class Stand(NamedTuple):
     stamp: str  # who deletes a catalog and makes it anew begins at version 1 again
 
 
-class Shelf:
+class CatalogStore:
     """The catalogs of a warehouse.
 
     Parameters
@@ -53,7 +53,7 @@ class Shelf:
 
     def __init__(self, warehouse: str) -> None:
         self.warehouse = warehouse
-        self._kept = Kept(KEPT_BYTES)
+        self._cache = SizedCache(CACHE_BYTES)
 
     def names(self) -> list[str]:
         """Names of all folders in which catalogs lie."""
@@ -96,7 +96,7 @@ class Shelf:
                 raise _no_version(name, stand.version, "was vacuumed")
             return CatalogMetadata.from_json(data, where=f"{stand.uri}/{path}"), len(data)
 
-        return self._kept.get(("metadata", stand), read, lambda value: _PARSED * value[1])[0]
+        return self._cache.get(("metadata", stand), read, lambda value: _PARSED * value[1])[0]
 
     def increments(self, name: str, version: int | None = None) -> tuple[Increment, ...]:
         """All increments of a version, ascending by ordinal."""
@@ -105,7 +105,7 @@ class Shelf:
         def read() -> tuple[Increment, ...]:
             return self.metadata(name, stand.version).all_increments(Storage.at(stand.uri))
 
-        return self._kept.get(("increments", stand), read, lambda found: _OF_INCREMENT * len(found))
+        return self._cache.get(("increments", stand), read, lambda found: _OF_INCREMENT * len(found))
 
     def history(self, name: str, before: int | None, most: int) -> list[VersionSummary]:
         """What the newest versions brought, newest first; those before a version, if one is given."""
@@ -120,7 +120,7 @@ class Shelf:
         def make() -> VersionDiff:
             return compare(storage, self.metadata(name, old), self.metadata(name, new))
 
-        return self._kept.get(("diff", *stands), make, lambda value: len(value.model_dump_json()))
+        return self._cache.get(("diff", *stands), make, lambda value: len(value.model_dump_json()))
 
     def cells(self, name: str, version: int, layer: Layer, pixel: Pixel | None = None) -> bytes:
         """The cells of a layer, as JSON: columns, and the sums of all of it.
@@ -139,12 +139,12 @@ class Shelf:
                 return _cells_json(gather(leaves))
             return _cells_json(gather(leaves.inside(pixel), TILE_CELLS))
 
-        return self._kept.get(("cells", stand, layer, pixel), make, len)
+        return self._cache.get(("cells", stand, layer, pixel), make, len)
 
     def footprint(self, name: str, version: int, layer: Layer) -> Footprint:
         """The files of a layer along the curve."""
         stand = self._stand(name, version)
-        return self._kept.get(
+        return self._cache.get(
             ("footprint", stand, layer),
             lambda: self._read_footprint(name, version, layer),
             lambda leaves: sum(column.nbytes for column in leaves),
@@ -182,7 +182,7 @@ class Shelf:
                     parent = None
             return summarize(Storage.at(stand.uri), metadata, parent)
 
-        return self._kept.get(("summary", stand), make, lambda value: len(value.model_dump_json()))
+        return self._cache.get(("summary", stand), make, lambda value: len(value.model_dump_json()))
 
     def _stand(self, name: str, version: int | None) -> Stand:
         number = self.newest(name) if version is None else version
