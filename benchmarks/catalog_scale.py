@@ -30,7 +30,7 @@ from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import Pixel, starts, stops
-from hipslake.steps.ingest.version_metadata import with_increment
+from hipslake.steps.ingest.draft import with_increment
 from hipslake.storage.folder import Storage
 
 from benchmarks.plan_scale import ROWS_PER_LEAF, simulate

@@ -4,4 +4,4 @@ from hipslake.spark.jobs import run_job
 from hipslake.steps.join.crossmatch_request import CrossmatchRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.join.run_crossmatch", CrossmatchRequest)
+    run_job("hipslake.steps.join.run", CrossmatchRequest)

@@ -4,4 +4,4 @@ from hipslake.spark.jobs import run_job
 from hipslake.steps.join.equijoin_request import EquijoinRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.join.run_equijoin", EquijoinRequest)
+    run_job("hipslake.steps.join.run", EquijoinRequest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,29 @@ PARSED = sorted(
     for path in [*AIRFLOW_SIDE.rglob("*.py"), *(PROJECT / "dags").glob("*.py")]
     if WEB not in path.parents
 )
+LAYERS = (  # a package may import those after it
+    "api",
+    "spark",
+    "steps",
+    "cube",
+    "compaction",
+    "tables",
+    "catalog",
+    "engine",
+    "versions",
+    "exports",
+    "sources",
+    "joins",
+    "storage",
+    "specs",
+    "planning",
+    "clustering",
+    "predicates",
+    "sphere",
+    "errors",
+    "library_version",
+)
+WITHOUT_PYSPARK = {"settings": "operators read it to write the command line of spark-submit"}
 PURE = ("sphere", "planning", "joins", "clustering", "predicates")
 PURE_OF_TABLES = ("murmur", "wide", "transforms", "shuffle", "values", "keys", "skipping", "schemas")
 IO = {
@@ -32,8 +55,12 @@ IO = {
 }
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Every module that a file imports, anywhere in it; imports for type checkers only are left out."""
+def imports(path: Path, *, names: bool = False) -> Iterator[str]:
+    """Every module that a file imports, anywhere in it; imports for type checkers only are left out.
+
+    With `names`, instead of a module that names are imported from: each of these names, dotted, and the
+    module where one of them is not a module of its own.
+    """
     todo: list[ast.AST] = [ast.parse(path.read_text())]
     while todo:
         node = todo.pop()
@@ -44,8 +71,21 @@ def imports(path: Path) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            yield node.module or ""
+            module = node.module or ""
+            if names:
+                yield from (_module_of(module, alias.name) for alias in node.names)
+            else:
+                yield module
         todo.extend(ast.iter_child_nodes(node))
+
+
+def _module_of(module: str, name: str) -> str:
+    """What `from module import name` imports: the module `module.name` if there is one, else `module`."""
+    for root in (LIBRARY, AIRFLOW_SIDE):
+        path = root.parent.joinpath(*module.split("."), name)
+        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+            return f"{module}.{name}"
+    return module
 
 
 def at_module_level(path: Path) -> Iterator[str]:
@@ -57,11 +97,54 @@ def at_module_level(path: Path) -> Iterator[str]:
             yield node.module or ""
 
 
+def modules(*roots: Path) -> dict[str, Path]:
+    """All modules below some folders of sources, by their dotted names."""
+    found = {}
+    for root in roots:
+        for path in root.rglob("*.py"):
+            parts = path.relative_to(root.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_modules(path: Path, known: Collection[str]) -> set[str]:
+    """The modules of ours that a file imports: a name imported from a package may be a module of it."""
+    return {name for name in imports(path, names=True) if name in known}
+
+
+def circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Modules that import each other, however far around: the strongly connected components (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    waiting: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        waiting.append(node)
+        for other in sorted(edges[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in waiting:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            at = waiting.index(node)
+            if len(waiting) - at > 1:
+                found.append(sorted(waiting[at:]))
+            del waiting[at:]
+
+    for node in edges:
+        if node not in index:
+            visit(node)
+    return found
+
+
 def under(name: str, *packages: str) -> bool:
     return any(name == package or name.startswith(package + ".") for package in packages)
 
 
-def offenders(paths: Iterator[Path], *forbidden: str) -> list[str]:
+def offenders(paths: Iterable[Path], *forbidden: str) -> list[str]:
     return [
         f"{path.relative_to(PROJECT)}: {name}"
         for path in sorted(paths)
@@ -89,6 +172,43 @@ def test_the_airflow_side_never_imports_pyspark() -> None:
 
 def test_spark_jobs_import_the_library_only() -> None:
     assert offenders((PROJECT / "spark_jobs").glob("*.py"), "airflow", "hipslake_airflow") == []
+
+
+def test_packages_import_only_what_lies_below_them() -> None:
+    packages = {
+        path.stem for path in LIBRARY.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert packages - {"__init__"} <= set(LAYERS)
+    found = []
+    for at, package in enumerate(LAYERS):
+        above = [f"hipslake.{name}" for name in LAYERS[:at]]
+        root = LIBRARY / package
+        found += offenders(root.rglob("*.py") if root.is_dir() else [root.with_suffix(".py")], *above)
+    assert [line for line in found if not line.endswith(": hipslake.api.cube")] == []
+
+
+def test_nothing_below_the_root_imports_the_root() -> None:
+    inside = (path for path in LIBRARY.rglob("*.py") if path != LIBRARY / "__init__.py")
+    assert [str(path) for path in inside if "hipslake" in imports(path, names=True)] == []
+
+
+def test_the_spark_package_holds_what_needs_pyspark_and_what_only_that_imports() -> None:
+    known = modules(LIBRARY, AIRFLOW_SIDE)
+    others = {
+        name: imported_modules(path, known)
+        for name, path in known.items()
+        if not under(name, "hipslake.spark")
+    }
+    for path in (LIBRARY / "spark").glob("[!_]*.py"):
+        if path.stem in WITHOUT_PYSPARK or any(under(name, "pyspark") for name in imports(path)):
+            continue
+        name = f"hipslake.spark.{path.stem}"
+        assert [other for other, imported in others.items() if name in imported] == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    known = modules(LIBRARY, AIRFLOW_SIDE)
+    assert circles({name: imported_modules(path, known) for name, path in known.items()}) == []
 
 
 @pytest.mark.parametrize("package", PURE)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hipslake.library_version import __version__
+
 if TYPE_CHECKING:
     from hipslake.api.catalog import Catalog
     from hipslake.api.cube import Cube
     from hipslake.predicates.conditions import C
 
-__version__ = "0.1.0"
 __all__ = ["C", "Catalog", "Cube", "__version__"]
 
 

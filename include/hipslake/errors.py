@@ -9,7 +9,7 @@ Callers do different things about different branches, and about `retryable`:
 
 from __future__ import annotations
 
-_MOST_LETTERS = 8000
+_MOST_CHARACTERS = 8000
 
 
 class HipslakeError(Exception):
@@ -162,11 +162,9 @@ class StepError(HipslakeError):
 
 def _printable(text: str) -> str:
     """A text without control characters, other than line ends, and of a length that can be read."""
-    if len(text) > _MOST_LETTERS:
-        half = _MOST_LETTERS // 2
-        text = f"{text[:half]} [... {len(text) - 2 * half} letters ...] {text[-half:]}"
+    if len(text) > _MOST_CHARACTERS:
+        half = _MOST_CHARACTERS // 2
+        text = f"{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}"
     if text.replace("\n", "").isprintable():
         return text
-    return "".join(
-        letter if letter == "\n" or letter.isprintable() else ascii(letter)[1:-1] for letter in text
-    )
+    return "".join(each if each == "\n" or each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -13,10 +13,10 @@ import pytest
 from hipslake.catalog.change import changed_group, changed_margin
 from hipslake.catalog.describe import describe_group, describe_margin, describe_sources
 from hipslake.engine.this_process import ThisProcess
-from hipslake.steps.append.increment_draft import describe_increment
+from hipslake.steps.append.next_version import describe_increment
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
-from hipslake.steps.ingest import version_metadata
+from hipslake.steps.ingest import draft
 from hipslake.steps.report import perform
 
 from tests.catalog.vacuuming import show, vacuum
@@ -70,10 +70,10 @@ def little_inline() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for function in (describe_group, changed_group, describe_margin, changed_margin):
             patch.setitem(function.__kwdefaults__, "max_inline", 3)
-        for function in (describe_sources, describe_increment, version_metadata.increment_of):
+        for function in (describe_sources, describe_increment, draft.increment_of):
             patch.setitem(function.__kwdefaults__, "max_inline", 1)
-        patch.setattr(version_metadata, "MOST_LISTED", 2)
-        patch.setattr(version_metadata, "LISTED_AGAIN", 1)
+        patch.setattr(draft, "MOST_LISTED", 2)
+        patch.setattr(draft, "LISTED_AGAIN", 1)
         yield
 
 

@@ -24,9 +24,9 @@ import sys
 import numpy as np
 from hipslake import Catalog
 from hipslake.catalog.border_rows import border_rows
-from hipslake.catalog.joining.shifts import largest_shift_in
-from hipslake.catalog.joining.stretch_plan import plan_stretches
-from hipslake.catalog.rows_by_identity import RowsByIdentity
+from hipslake.catalog.joining.sides import largest_shift_in
+from hipslake.catalog.joining.stretches import plan_stretches
+from hipslake.catalog.joining.right_rows import RowsByIdentity
 from hipslake.cube.store.files import read_rows
 from hipslake.errors import VerificationError
 from hipslake.predicates.conditions import C, Conjunction

@@ -13,7 +13,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog import leaf_rows
 from hipslake.catalog.joining.crossmatch import Crossmatch
-from hipslake.catalog.joining.stretch_plan import plan_stretches
+from hipslake.catalog.joining.stretches import plan_stretches
 from hipslake.errors import RegionError, SchemaMismatchError, SpecError
 from hipslake.joins.motion import Motion, propagate
 from hipslake.specs.join_specs import MatchOptions

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.catalog import rows_by_identity
+from hipslake.catalog.joining import right_rows
 from hipslake.errors import SpecError, VerificationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -286,7 +286,7 @@ def damage_row_groups_without(path: Path, near: np.ndarray) -> int:
 
 def test_a_row_that_another_group_lacks_is_told(tmp_path: Path, tables: tuple[pa.Table, pa.Table]) -> None:
     b = grouped(tmp_path, "b", tables[1])
-    rows = rows_by_identity.RowsByIdentity(b.storage, b.metadata, ["kind", "flux"])
+    rows = right_rows.RowsByIdentity(b.storage, b.metadata, ["kind", "flux"])
     known = b.read(["_healpix_29", "_row", "kind", "flux"])
     keys, numbers = (known[name].to_numpy() for name in ("_healpix_29", "_row"))
     mixed = np.random.default_rng(0).permutation(len(known))[:200]

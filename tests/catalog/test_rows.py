@@ -6,8 +6,7 @@ import healpy
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.catalog.placement import place
-from hipslake.catalog.rows import in_curve_order
+from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.specs.catalog_spec import CatalogSpec
 

@@ -16,7 +16,7 @@ from tests.steps.cubes import cube_in, everything
 Load = Callable[[], dict[str, Any]]
 FIELDS = [
     "cube",
-    "version",
+    "library_version",
     "columns",
     "conditions",
     "partition_by",

@@ -12,7 +12,7 @@ from typing import Any
 
 from hipslake.errors import HipslakeError
 
-MOST_LETTERS = 10_000
+MOST_CHARACTERS = 10_000
 """No message is longer: it goes into reports, logs and the page."""
 _STARVED = re.compile(r"\b(m|re)alloc of size|Unable to allocate|Cannot allocate")
 
@@ -93,7 +93,7 @@ class Target:
         said, kind = str(refusal), type(refusal).__name__
         assert said.strip(), f"{kind} says nothing"
         assert not _STARVED.search(said), f"{kind} blames the input for the memory: {said[:200]}"
-        assert len(said) <= MOST_LETTERS, f"{kind} says {len(said)} letters: {said[:200]}"
+        assert len(said) <= MOST_CHARACTERS, f"{kind} says {len(said)} characters: {said[:200]}"
         assert said.replace("\n", "").isprintable(), f"{kind} is not printable: {said[:2000]!r}"
         return "refused"
 

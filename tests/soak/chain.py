@@ -35,7 +35,8 @@ from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
 from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
-from hipslake.steps.join import resolve_crossmatch, run_crossmatch
+from hipslake.steps.join import resolve_crossmatch
+from hipslake.steps.join import run as join_run
 from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
 from hipslake.steps.margin import run as margin_run
 from hipslake.steps.margin.request import MarginReport, MarginRequest
@@ -234,7 +235,7 @@ class Chain:
     def _match(self) -> None:
         models = resolve_crossmatch.ResolveCrossmatchRequest, resolve_crossmatch.ResolveCrossmatchReport
         run = self._resolved("catalog_crossmatch", "joins/stars_x_bright", resolve_crossmatch.run, *models)
-        self._on_engine(run_crossmatch, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
+        self._on_engine(join_run, CrossmatchRequest(run_uri=run.uri), CrossmatchReport)
         self._publish(run)
 
     def _align(self) -> None:

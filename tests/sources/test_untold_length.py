@@ -110,7 +110,7 @@ def test_a_file_without_a_byte_is_empty(server: str, tmp_path: Path) -> None:
 
 
 def test_an_answer_without_an_end_is_not_waited_for(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "MOST_UNTOLD", 1 << 20)
+    monkeypatch.setattr(objects, "MOST_UNSIZED", 1 << 20)
     storage = Storage.at(server)
     for look in (storage.entry, storage.open):
         with pytest.raises((NotReadableError, StorageError), match="does not say how long it is"):

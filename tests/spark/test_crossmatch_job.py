@@ -9,7 +9,7 @@ from hipslake import Catalog
 from hipslake.spark.engine import SparkEngine
 from hipslake.steps.index import run as index_run
 from hipslake.steps.index.request import BuildIndexReport, BuildIndexRequest
-from hipslake.steps.join import run_crossmatch
+from hipslake.steps.join import run as join_run
 from hipslake.steps.join.crossmatch_request import CrossmatchReport, CrossmatchRequest
 from hipslake.steps.margin import run as margin_run
 from hipslake.steps.margin.request import MarginReport, MarginRequest
@@ -34,7 +34,7 @@ def test_spark_makes_the_matches_of_one_process(
     folder = in_process.start_match(lake, file, f"spark {how}", force=True)
     engine, uri = SparkEngine(spark), folder.uri
     asked = CrossmatchRequest(run_uri=uri, task_rows=200)
-    perform(lambda request: run_crossmatch.run(request, engine), asked, CrossmatchReport)
+    perform(lambda request: join_run.run(request, engine), asked, CrossmatchReport)
     perform(lambda request: margin_run.run(request, engine), MarginRequest(run_uri=uri), MarginReport)
     perform(lambda request: index_run.run(request, engine), BuildIndexRequest(run_uri=uri), BuildIndexReport)
     in_process.check(folder)

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.engine.blocks import cut
-from hipslake.engine.model import Block
+from hipslake.engine.model import Block, cut
 from hipslake.errors import CorruptFileError
 from hipslake.spark import exchange as engine
 from hipslake.spark.transport import ThroughFiles, ThroughShuffle

@@ -16,7 +16,7 @@ SIGNED = [
 HARMLESS = [
     "sslmode",
     "region",
-    "version",
+    "library_version",
     "monkey",
     "keyspace",
     "format",

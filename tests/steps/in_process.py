@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.placement import place
-from hipslake.catalog.rows import in_curve_order
+from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
 from hipslake.planning.pixel_histogram import Histogram, coarser_orders, count_pixels
@@ -27,7 +26,7 @@ from hipslake.steps.ingest import histogram as histogram_work
 from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write, write_request
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join import crossmatch_request, resolve_crossmatch
-from hipslake.steps.join import run_crossmatch as crossmatch_work
+from hipslake.steps.join import run as crossmatch_work
 from hipslake.steps.margin import request as margin_step
 from hipslake.steps.margin import run as margin_work
 from hipslake.steps.report import Report, perform

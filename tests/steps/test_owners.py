@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 import yaml
 from hipslake import Catalog
+from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
-from hipslake.catalog.ownership import check_owner
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import SpecError
 from hipslake.steps.join import equijoin_request, resolve_equijoin
-from hipslake.steps.join import run_equijoin as equijoin_work
+from hipslake.steps.join import run as equijoin_work
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.storage.folder import Storage

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hipslake.steps.ingest import version_metadata
+from hipslake.steps.ingest import draft
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
@@ -20,8 +20,8 @@ def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     """
     survey = Survey(tmp_path_factory.mktemp("survey"), more="margin: {arcsec: [600]}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(version_metadata, "MOST_LISTED", 2)
-        patch.setattr(version_metadata, "LISTED_AGAIN", 1)
+        patch.setattr(draft, "MOST_LISTED", 2)
+        patch.setattr(draft, "LISTED_AGAIN", 1)
         for number in (0, 1, 2):
             survey.land(number, night_rows(number))
             survey.append(number)

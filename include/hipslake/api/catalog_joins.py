@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.opened import OpenedCatalog
 from hipslake.errors import SpecError
 from hipslake.sphere.regions import Region
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from hipslake.specs.join_specs import MotionColumns
 
 
-class CatalogJoins(OpenedCatalog):
+class CatalogJoins(CatalogReader):
     """Joins by position, by key, and of objects with their sources."""
 
     def crossmatch(
         self,
-        other: OpenedCatalog,
+        other: CatalogReader,
         *,
         radius_arcsec: float,
         min_radius_arcsec: float = 0.0,
@@ -112,7 +112,7 @@ class CatalogJoins(OpenedCatalog):
 
     def join(
         self,
-        other: OpenedCatalog,
+        other: CatalogReader,
         on: str | tuple[str, str],
         how: Literal["inner", "left", "anti"] = "inner",
         *,
@@ -190,7 +190,7 @@ class CatalogJoins(OpenedCatalog):
 
     def time_series(
         self,
-        sources: OpenedCatalog,
+        sources: CatalogReader,
         on: str | tuple[str, str],
         time: str,
         *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from hipslake.catalog.opened import OpenedCatalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import SpecError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hipslake.steps.upkeep.repair import RepairOutcome
 
 
-class CatalogUpkeep(OpenedCatalog):
+class CatalogUpkeep(CatalogReader):
     """Looks after a catalog; whatever changes it comes as a new version."""
 
     def verify(self, *, all: bool = False, workers: int | None = None) -> VerificationReport:
@@ -93,7 +93,7 @@ class CatalogUpkeep(OpenedCatalog):
         """
         from hipslake.engine.this_process import ThisProcess
         from hipslake.specs.margin_spec import check_distances
-        from hipslake.steps.margin.add_margins import add_margins
+        from hipslake.steps.margin.run import add_margins
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import point_at_newest, unchanged_of
 

@@ -1,7 +1,9 @@
 """Changes: what a write takes from a version and adds to it, and the next version that comes of it.
 
 A change was worked out on one version, but may be applied to a later one, if nobody has touched the same sky
-in between: it names the files that it replaces, and the pixels of those that it adds.
+in between: it names the files that it replaces, and the pixels of those that it adds. A margin is local, too:
+the rows near a tile. But an append that divides a tile, or adds a leaf where none was, makes margins that
+others did not know of; so the change of a margin fits only to a version with the tiles that it counted on.
 """
 
 from __future__ import annotations
@@ -54,6 +56,52 @@ class GroupChange:
     def came(self) -> pa.Table:
         """All partitions that there were not before."""
         return pa.concat_tables([self.added, self.beside])
+
+
+@dataclass(frozen=True)
+class MarginChange:
+    """What a write changes in one margin.
+
+    Attributes
+    ----------
+    removed, added : pyarrow.Table
+        Margin files, as `PARTITION_SCHEMA`.
+    used : PixelTree
+        Tiles of the version that it was worked out on, whose margins went into it.
+    made : PixelTree
+        Tiles of the version to come, whose margins it says.
+    """
+
+    removed: pa.Table
+    added: pa.Table
+    used: PixelTree
+    made: PixelTree
+
+    def check_fits(self, margin: Margin, before: PixelTree, after: PixelTree, storage: Storage) -> None:
+        """Check that the change fits to a version that it was not worked out on.
+
+        Parameters
+        ----------
+        margin : Margin
+            In that version.
+        before, after : PixelTree
+            The tiles of that version, and those of the version to come.
+        storage : Storage
+            At the catalog's root.
+
+        Raises
+        ------
+        ConflictError
+            A tile has been divided or joined, or has a margin where it had none.
+        """
+        known = before.places_of(self.used.order, self.used.npix)
+        if (known < 0).any() or (after.places_of(self.made.order, self.made.npix) < 0).any():
+            raise ConflictError(f"margin {margin.name!r}: others have divided the same sky")
+        table = margin.table_near(storage, self.used.start, self.used.stop)
+        order, npix = table["order"].to_numpy(), table["npix"].to_numpy()
+        stands = self.used.places_of(order, npix) >= 0
+        if set(table.filter(pa.array(stands))["path"].to_pylist()) != set(self.removed["path"].to_pylist()):
+            raise ConflictError(f"margin {margin.name!r}: others have changed it around the same leaves")
 
 
 def changed_group(
@@ -110,7 +158,7 @@ def changed_group(
 
 def changed_margin(
     margin: Margin | None,
-    change: GroupChange,
+    change: MarginChange,
     *,
     name: str,
     group: str,
@@ -125,8 +173,7 @@ def changed_margin(
     ----------
     margin : Margin or None
         The margin in the version that the change is applied to; None if there is no version yet.
-    change : GroupChange
-        Nothing stands beside.
+    change : MarginChange
     name, group, arcsec
         As for `describe_margin`.
     storage, write_id, max_inline
@@ -135,15 +182,16 @@ def changed_margin(
     Raises
     ------
     ConflictError
-        As for `changed_group`. `hipslake.catalog.margin_change` knows of further conflicts.
+        As for `changed_group`. `MarginChange.check_fits` knows of further conflicts.
     """
+    files_change = GroupChange(change.removed, change.added, PARTITION_SCHEMA.empty_table())
     if margin is None or margin.sidecars is None:
         table = PARTITION_SCHEMA.empty_table() if margin is None else margin.table(storage)
-        partitions = _applied(table, change, name, None)
+        partitions = _applied(table, files_change, name, None)
         return describe_margin(
             name, group, arcsec, partitions, storage=storage, write_id=write_id, max_inline=max_inline
         )
-    files = _files_after(margin, change, name, None, storage, write_id, max_inline)
+    files = _files_after(margin, files_change, name, None, storage, write_id, max_inline)
     return margin.model_copy(update=files)
 
 

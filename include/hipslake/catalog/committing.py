@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.ownership import check_owner
-from hipslake.errors import ConflictError, VersionNotFoundError
+from hipslake.catalog.metadata import CatalogMetadata, Owner
+from hipslake.errors import CatalogFormatError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
+from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
+from hipslake.versions.writing import Write
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +93,26 @@ def commit_next(
     raise ConflictError(f"{catalog.uri()}: other runs committed first {_TRIES} times; try again later")
 
 
+def commit_where_it_fits(
+    catalog: Storage, write: Write, draft: Callable[[], CatalogMetadata]
+) -> CatalogMetadata | None:
+    """Commit what a write has made; None if others were first, and it does not fit to what they committed.
+
+    Parameters
+    ----------
+    catalog, draft
+        As for `commit_next`.
+    write : Write
+        With all its files; what task attempts that were killed have left of theirs is deleted.
+    """
+    delete_temporary_files(catalog, write.id, 0, recursive=True)
+    try:
+        return commit_next(catalog, write.heartbeat, draft)
+    except ConflictError as conflict:
+        log.info("Others have committed first: %s", conflict)
+        return None
+
+
 def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetadata | None:
     """Return the version that one of several writes has committed, or, if it was vacuumed, the newest one."""
     versions = VersionLog(catalog)
@@ -107,3 +128,42 @@ def committed_before(catalog: Storage, write_ids: Iterable[str]) -> CatalogMetad
 def wait_for_others(tries: int) -> None:
     """Let others finish, the longer the more often they were first; not everybody for the same time."""
     time.sleep(min(_FIRST_WAIT * 2 ** (tries - 1), _LONGEST_WAIT) * random.uniform(0.5, 1.5))
+
+
+def check_owner(catalog: Storage, owner: Owner, *, newest: int | None = None) -> None:
+    """Refuse a spec that a catalog is not of.
+
+    Of a catalog without versions, or whose every version is damaged, every spec is welcome.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    owner : Owner
+        The spec that is to publish.
+    newest : int, optional
+        The newest version, or 0, if it is known; then a store is asked for that one alone.
+
+    Raises
+    ------
+    SpecError
+        The newest version that can be read is of another spec.
+    """
+    log = VersionLog(catalog)
+    standing = _owners(log, (log.newest() or 0) if newest is None else newest)
+    if standing and owner not in standing:
+        raise SpecError(
+            f"{catalog.uri()} is published by the spec {standing[0]}, and {owner} would replace its rows by "
+            "others; give that one another name, or move the catalog away first"
+        )
+
+
+def _owners(log: VersionLog, newest: int) -> tuple[Owner, ...]:
+    if not newest:
+        return ()
+    with suppress(CatalogFormatError, VersionNotFoundError):
+        return CatalogMetadata.from_json(log.read(newest)).owners
+    for text in log.texts():  # the newest is damaged; the next version replaces it
+        with suppress(CatalogFormatError):
+            return CatalogMetadata.from_json(text).owners
+    return ()

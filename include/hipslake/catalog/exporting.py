@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.parts import Part, parts
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.reading import Part, parts, read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.provenance import Provenance
@@ -20,7 +19,7 @@ from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.regions import Region
 
 if TYPE_CHECKING:
-    from hipslake.catalog.opened import OpenedCatalog
+    from hipslake.catalog.catalog_reader import CatalogReader
 
 
 @dataclass(frozen=True)
@@ -29,14 +28,14 @@ class Export:
 
     Attributes
     ----------
-    catalog : OpenedCatalog
+    catalog : CatalogReader
     uri : str
     kind : ExportFormat
     selection : Selection
     origin : Provenance
     """
 
-    catalog: OpenedCatalog
+    catalog: CatalogReader
     uri: str
     kind: ExportFormat
     selection: Selection
@@ -45,7 +44,7 @@ class Export:
     @classmethod
     def of(
         cls,
-        catalog: OpenedCatalog,
+        catalog: CatalogReader,
         uri: str,
         *,
         region: Region | str | None = None,

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.errors import CatalogFormatError
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.catalog_spec import ParquetSpec
-from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 if TYPE_CHECKING:
     from hipslake.storage.folder import Storage
@@ -40,9 +39,9 @@ def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
     """
     leaves = _leaf_columns(schema)  # Parquet counts and names the leaves of nested columns
     encodings = {path: parquet.floats.upper() for path, physical in leaves if physical in _FLOATS}
-    encodings |= {path: "DELTA_BINARY_PACKED" for path, _ in leaves if path in (HEALPIX_COLUMN, ROW_COLUMN)}
+    encodings |= {path: "DELTA_BINARY_PACKED" for path, _ in leaves if path in ROW_IDENTITY}
     paths = [path for path, _ in leaves]
-    sorted_by = [paths.index(name) for name in (HEALPIX_COLUMN, ROW_COLUMN) if name in paths]
+    sorted_by = [paths.index(name) for name in ROW_IDENTITY if name in paths]
     level = LEVELS.get(parquet.compression) if parquet.level is None else parquet.level
     return {
         "version": "2.6",

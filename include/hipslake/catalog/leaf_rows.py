@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.merging import within
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.engine.reordering import in_sort_order
 from hipslake.errors import StorageError, VerificationError
 from hipslake.predicates.evaluation import passing
@@ -27,7 +27,7 @@ from hipslake.storage.folder import Storage
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
-ALONG = [(HEALPIX_COLUMN, "ascending"), (ROW_COLUMN, "ascending")]
+ALONG = [(name, "ascending") for name in ROW_IDENTITY]
 """The order of the rows of a catalog."""
 Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Takes the starts and stops of the row groups of a file, as order-29 pixels; says which are read."""

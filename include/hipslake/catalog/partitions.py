@@ -21,7 +21,7 @@ from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import damage_told
+from hipslake.storage.parquet_failures import damage_as_error
 
 PARTITION_SCHEMA = pa.schema(
     [
@@ -276,7 +276,7 @@ def read_sidecar(
         raise CatalogFormatError(
             f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore it or ingest again"
         )
-    with damage_told(storage.uri(sidecar.path)):
+    with damage_as_error(storage.uri(sidecar.path)):
         return _table_of_sidecar(data, storage.uri(sidecar.path), sidecar, schema, columns)
 
 

@@ -14,6 +14,9 @@ from hipslake.specs.catalog_spec import CatalogSpec, Layout, Mode
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 ROW_COLUMN = "_row"
+HEALPIX_FIELD, ROW_FIELD = pa.field(HEALPIX_COLUMN, pa.int64()), pa.field(ROW_COLUMN, pa.int64())
+ROW_IDENTITY = (HEALPIX_COLUMN, ROW_COLUMN)
+"""What identifies a row, and what the rows of every leaf file are sorted by; `_row` where it is stored."""
 ICRS_COLUMNS = ("ra_icrs", "dec_icrs")
 OBJECT_COLUMNS = ("ra_object", "dec_object")
 
@@ -123,12 +126,12 @@ def group_schema(spec: CatalogSpec, source_schema: pa.Schema, group: str) -> pa.
         The source already has a column that the catalog adds.
     """
     body = [source_schema.field(name) for name in group_columns(spec, source_schema, group)]
-    added = [pa.field(HEALPIX_COLUMN, pa.int64())]
+    added = [HEALPIX_FIELD]
     tail = []
     if (positions := added_positions(spec, source_schema)) is not None:
         tail += [_icrs_field(name, axis) for name, axis in zip(positions, _AXES, strict=True)]
     if stores_rows(spec):
-        tail.append(pa.field(ROW_COLUMN, pa.int64()))
+        tail.append(ROW_FIELD)
     _refuse_taken([field.name for field in added + tail], source_schema, spec)
     return pa.schema(added + body + tail)
 

@@ -7,13 +7,14 @@ leaves the same bytes with either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
+import pyarrow.compute
 
 MAX_BLOCK_BYTES = 32 << 20
 
@@ -130,3 +131,37 @@ class Engine(Protocol):
         HipslakeError
             What a task raised.
         """
+
+
+def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into slices of at most `block_bytes`, but one row at least; an empty one is one slice."""
+    rows = _own_dictionaries(rows)
+    size = rows.nbytes
+    if size <= block_bytes or rows.num_rows <= 1:
+        yield rows
+        return
+    half = rows.num_rows // 2
+    step = max(1, int(rows.num_rows * block_bytes / size)) if _fixed_width(rows.schema) else half
+    for start in range(0, rows.num_rows, step):
+        part = rows.slice(start, step)
+        if part.nbytes <= block_bytes:
+            yield part
+        else:
+            yield from cut(part, block_bytes)
+
+
+def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Leave out the words of dictionaries that no row uses: a slice still holds those of the whole file."""
+    for at, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type) and len(column.dictionary) > len(column):
+            words = column.indices.drop_null().unique()
+            indices = pa.compute.index_in(column.indices, words).cast(column.type.index_type)
+            own = pa.DictionaryArray.from_arrays(
+                indices, column.dictionary.take(words), ordered=column.type.ordered
+            )
+            rows = rows.set_column(at, rows.schema.field(at), own)
+    return rows
+
+
+def _fixed_width(schema: pa.Schema) -> bool:
+    return all(pa.types.is_primitive(field.type) for field in schema)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Scratch
 from hipslake.storage.folder import Storage
 
@@ -17,23 +16,24 @@ _GROWTH = 4  # blocks are not encoded as data files are
 
 
 @contextmanager
-def blocks_in_write(catalog: Storage, write_id: str, size: float) -> Iterator[Scratch | None]:
-    """A place for blocks in the folder of a write, where the catalog lies on disks of this machine.
+def blocks_in_write(root: Storage, path: str, size: float) -> Iterator[Scratch | None]:
+    """A place for blocks in the folder of a write, where it lies on disks of this machine.
 
     Parameters
     ----------
-    catalog : Storage
-        At the catalog's root.
-    write_id : str
+    root : Storage
+        What the write goes to.
+    path : str
+        For blocks, below the folder of the write.
     size : float
         Bytes of all blocks together, about.
     """
-    if not catalog.is_local:
+    if not root.is_local:
         yield None
         return
     # What a killed job leaves goes with the folder, at the retry or with the sweep of orphans.
     # A folder of its own for each attempt: one that was given up may still be running.
-    folder = Path(catalog.uri(exchange_root(write_id)), secrets.token_hex(4))
+    folder = Path(root.uri(path), secrets.token_hex(4))
     yield Scratch(folder, size)
     with suppress(OSError):  # another attempt's blocks lie there
         folder.parent.rmdir()

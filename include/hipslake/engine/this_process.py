@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 
 import pyarrow as pa
 
-from hipslake.engine.blocks import cut
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task, cut
 from hipslake.engine.progress import reported
 
 _SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it

@@ -22,14 +22,14 @@ class NewFolder:
 
     On a POSIX file system they are gathered beside it, in a folder whose name begins with a dot, which then
     gets the name. Object stores have no such move: the files are written where they are to lie, with
-    `_unfinished` beside them until all are there. Whoever begins again, as the same owner, does so anew.
+    `_unfinished` beside them until all are there. A repeated attempt of the same owner starts anew.
 
     Parameters
     ----------
     uri : str
         Of the folder.
     owner : str
-        Who writes: the run. Nobody else has the same.
+        Id of the writer (the run), unique among writers.
     """
 
     def __init__(self, uri: str, owner: str) -> None:
@@ -68,10 +68,10 @@ class NewFolder:
         if self._staged != self._name:
             self._parent.delete_tree(self._staged)
             return self.files
-        # Nothing is deleted before it is known that nobody else has begun since, or even ended.
+        # Nothing is deleted before it is certain that no other writer has begun or finished since.
         free = self.files.create(UNFINISHED, self._owner.encode())
         paths = [entry.path for entry in self.files.list(recursive=True) if entry.path != UNFINISHED]
-        if free and paths and self._told_owner() != self._owner:
+        if free and paths and self._owner_in_manifest() != self._owner:
             self.files.delete(UNFINISHED)
         self.check()
         for path in paths:  # of an earlier attempt
@@ -106,13 +106,13 @@ class NewFolder:
             return False
         folder = self._parent.sub(self._name)
         if folder.is_file(MANIFEST):
-            return self._told_owner() == self._owner
+            return self._owner_in_manifest() == self._owner
         return folder.is_file(UNFINISHED) and folder.read(UNFINISHED) == self._owner.encode()
 
-    def _told_owner(self) -> object:
+    def _owner_in_manifest(self) -> object:
         """The owner that the manifest names; None if it names none."""
         try:
-            told = plain_json(self._parent.sub(self._name).read(MANIFEST))
+            manifest = plain_json(self._parent.sub(self._name).read(MANIFEST))
         except (FileNotFoundError, ValueError):
             return None
-        return told.get("owner") if isinstance(told, dict) else None
+        return manifest.get("owner") if isinstance(manifest, dict) else None

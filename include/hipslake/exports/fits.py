@@ -22,16 +22,7 @@ from hipslake.errors import SchemaMismatchError
 from hipslake.exports.provenance import Provenance
 
 _FLOATS = {pa.float16(): "f4", pa.float32(): "f4", pa.float64(): "f8"}
-_INTEGERS = {
-    pa.uint8(): "u1",
-    pa.int8(): "i1",
-    pa.int16(): "i2",
-    pa.uint16(): "u2",
-    pa.int32(): "i4",
-    pa.uint32(): "u4",
-    pa.int64(): "i8",
-    pa.uint64(): "u8",
-}
+_INTEGERS = {pa.from_numpy_dtype(name): name for name in ("u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8")}
 _CODES = {"u1": "B", "i2": "I", "i4": "J", "i8": "K", "f4": "E", "f8": "D"}
 _WITH_ZERO = {"i1": "u1", "u2": "i2", "u4": "i4", "u8": "i8"}  # what FITS stores them as
 _NULLABLE = {
@@ -310,7 +301,7 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
     head["TFIELDS"] = len(columns)
     head["EXTNAME"] = origin.catalog
     for number, (column, each) in enumerate(zip(columns, schema, strict=True), 1):
-        told = {key.decode(): value.decode() for key, value in (each.metadata or {}).items()}
+        metadata = {key.decode(): value.decode() for key, value in (each.metadata or {}).items()}
         head[f"TTYPE{number}"] = column.name
         head[f"TFORM{number}"] = column.form
         for key, value in (("TNULL", column.null), ("TZERO", column.zero)):
@@ -318,11 +309,11 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
                 head[f"{key}{number}"] = value
         if column.zero is not None:
             head[f"TSCAL{number}"] = 1
-        if told.get("unit", "").isascii() and told.get("unit"):
-            head[f"TUNIT{number}"] = told["unit"]
-        if told.get("description"):
-            head[f"TCOMM{number}"] = _ascii(told["description"])
-    for name, text in origin.told().items():
+        if metadata.get("unit", "").isascii() and metadata.get("unit"):
+            head[f"TUNIT{number}"] = metadata["unit"]
+        if metadata.get("description"):
+            head[f"TCOMM{number}"] = _ascii(metadata["description"])
+    for name, text in origin.fields().items():
         head.add_history(_ascii(f"{name}: {text}"))
     primary = fits.PrimaryHDU().header
     return (primary.tostring() + head.tostring()).encode("ascii")
@@ -331,4 +322,4 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
 def _ascii(text: str) -> str:
     """Text as a header may hold it: in one line, with `?` for what is not ASCII."""
     plain = " ".join(text.split()).encode("ascii", "replace").decode()
-    return "".join(letter if letter.isprintable() else "?" for letter in plain)
+    return "".join(character if character.isprintable() else "?" for character in plain)

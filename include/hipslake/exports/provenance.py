@@ -18,7 +18,7 @@ class Provenance(NamedTuple):
     region: str = ""
     filters: str = ""
 
-    def told(self) -> dict[str, str]:
+    def fields(self) -> dict[str, str]:
         """What there is to say, by name."""
         return {name: str(value) for name, value in self._asdict().items() if value}
 

@@ -29,11 +29,11 @@ class ParquetTables:
         """Every column of a catalog came from Parquet, and fits."""
 
     def write(self, file: BinaryIO, schema: pa.Schema, tables: Iterable[pa.Table], origin: Provenance) -> int:
-        told = {f"hipslake.{name}": text for name, text in origin.told().items()}
+        entries = {f"hipslake.{name}": text for name, text in origin.fields().items()}
         rows = 0
-        with pq.ParquetWriter(file, schema.with_metadata(told), compression="zstd") as writer:
+        with pq.ParquetWriter(file, schema.with_metadata(entries), compression="zstd") as writer:
             for table in _gathered(tables):
-                writer.write_table(table.replace_schema_metadata(told), row_group_size=ROW_GROUP_ROWS)
+                writer.write_table(table.replace_schema_metadata(entries), row_group_size=ROW_GROUP_ROWS)
                 rows += table.num_rows
         return rows
 
@@ -142,7 +142,7 @@ def write_export(
     kind : ExportFormat
     origin : Provenance
     overwrite : bool
-        Whether what stands there is replaced; else of all who write there at once, one does.
+        Whether an existing file is replaced; else one of several concurrent writers succeeds.
     note : callable
         As for `Storage.creating`; not called where it may overwrite.
 

@@ -1,7 +1,7 @@
 """Keys as 64-bit codes: what tells rows of equal ids together, whatever their type.
 
 Integers of all widths that are equal have one code, and no two share one: the code is a bijection of 64 bits.
-Two texts may share a code, so who needs to be exact compares the texts of equal codes too. Codes are spread
+Two texts may share a code, so exact comparisons also compare the texts of equal codes. Codes are spread
 evenly over the 64 bits: a stretch of them is a fair share of the keys.
 """
 
@@ -81,11 +81,11 @@ def _digests(texts: pa.Array) -> NDArray[np.uint64]:
     offsets = np.frombuffer(raw_offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if not len(texts) or raw_bytes is None:
         return np.zeros(len(texts), np.uint64)
-    letters = np.frombuffer(raw_bytes, np.uint8)[offsets[0] : offsets[-1]]
+    characters = np.frombuffer(raw_bytes, np.uint8)[offsets[0] : offsets[-1]]
     start, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
     powers = np.full(int(lengths.max(initial=0)), _FACTOR, np.uint64).cumprod(dtype=np.uint64)
-    place = np.arange(len(letters)) - np.repeat(start, lengths)
-    terms = (letters.astype(np.uint64) + np.uint64(1)) * powers[place]
+    place = np.arange(len(characters)) - np.repeat(start, lengths)
+    terms = (characters.astype(np.uint64) + np.uint64(1)) * powers[place]
     sums = np.concatenate([np.zeros(1, np.uint64), terms.cumsum(dtype=np.uint64)])
     return sums[start + lengths] - sums[start]
 

@@ -5,7 +5,6 @@ The equi-join puts rows side by side; the time series nests the rows of one tabl
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import SpecError
 from hipslake.joins.key_codes import key_codes, plain_keys
-from hipslake.joins.match_columns import MatchColumns
+from hipslake.joins.match_columns import MatchColumns, refuse_twins
 from hipslake.joins.nested_forms import struct_of_lists
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -63,13 +62,7 @@ def equijoin_columns(
     fields += [right.field(name).with_name(given) for name, given in others.items()]
     if how == "left":
         fields[len(mine) :] = [field.with_nullable(True) for field in fields[len(mine) :]]
-    counts = Counter([HEALPIX_COLUMN, *(field.name.casefold() for field in fields)])
-    twins = sorted(field.name for field in fields if counts[field.name.casefold()] > 1)
-    if twins:
-        raise SpecError(
-            f"columns {', '.join(map(repr, twins))} of the join would share their names, with suffixes "
-            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes or fewer columns"
-        )
+    refuse_twins([HEALPIX_COLUMN, *(field.name for field in fields)], "join", suffixes, "")
     return MatchColumns(mine, others, pa.schema(fields))
 
 

@@ -78,50 +78,43 @@ def match_columns(
         fields = [field.with_nullable(True) for field in fields]
     fields += [field.with_name(others[field.name]).with_nullable(True) for field in right]
     fields += _added(options)
-    _refuse_twins([field.name for field in fields], suffixes)
+    others_to_choose = ", other names for separation, position, position_angle or rank,"
+    refuse_twins([field.name for field in fields], "match", suffixes, others_to_choose)
     return MatchColumns(mine, others, pa.schema(fields))
 
 
 def _added(options: MatchOptions) -> list[pa.Field]:
     """Where a row of an outer match lies, and what the match itself says of a pair."""
+    axes = zip(options.placed_by or (), ("right ascension", "declination"), strict=False)
     added = [
-        pa.field(
-            name,
-            pa.float64(),
-            metadata={
-                "unit": "deg",
-                "description": f"ICRS {axis} of the left row, or of the right one where there is no left",
-            },
-        )
-        for name, axis in zip(options.placed_by or (), ("right ascension", "declination"), strict=False)
+        _measured(name, "deg", f"ICRS {axis} of the left row, or of the right one where there is no left")
+        for name, axis in axes
     ]
-    added += [
-        pa.field(
-            options.separation,
-            pa.float64(),
-            metadata={"unit": "arcsec", "description": "distance along the great circle"},
-        ),
-        pa.field(
-            options.position_angle,
-            pa.float64(),
-            metadata={
-                "unit": "deg",
-                "description": "direction from the left to the right position, from north over east",
-            },
-        ),
-    ]
+    added.append(_measured(options.separation, "arcsec", "distance along the great circle"))
+    direction = "direction from the left to the right position, from north over east"
+    added.append(_measured(options.position_angle, "deg", direction))
     if options.rank is not None:
         nearness = {"description": "1 for the nearest row of the right side"}
         added.append(pa.field(options.rank, pa.int32(), metadata=nearness))
     return added
 
 
-def _refuse_twins(names: Sequence[str], suffixes: tuple[str, str]) -> None:
+def _measured(name: str, unit: str, description: str) -> pa.Field:
+    return pa.field(name, pa.float64(), metadata={"unit": unit, "description": description})
+
+
+def refuse_twins(names: Sequence[str], what: str, suffixes: tuple[str, str], mend: str) -> None:
+    """Refuse names that are equal but for upper and lower case.
+
+    Raises
+    ------
+    SpecError
+        `what` would have them; the message says how to `mend` it.
+    """
     counts = Counter(name.casefold() for name in names)
     twins = sorted(name for name in names if counts[name.casefold()] > 1)
     if twins:
         raise SpecError(
-            f"columns {', '.join(map(repr, twins))} of the match would share their names, with suffixes "
-            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes, other names for separation, "
-            "position, position_angle or rank, or fewer columns"
+            f"columns {', '.join(map(repr, twins))} of the {what} would share their names, with suffixes "
+            f"{suffixes[0]!r} and {suffixes[1]!r}; choose other suffixes{mend} or fewer columns"
         )

@@ -9,6 +9,7 @@ pixel, or a part of a leaf that the new rows alone split, or a cell of the histo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +78,8 @@ def plan_regions(
     Regions
         Every cell lies in exactly one of them. A leaf is covered by regions wholly or not at all.
     """
-    found: list[_Nodes] = []
-    nodes = _Nodes.none()
+    found: list[tuple[int, _Nodes]] = []
+    nodes = _NO_NODES
     present = cells.orders
     if not present:
         return _regions([])
@@ -87,57 +88,38 @@ def plan_regions(
         if order in present:
             nodes = nodes.joined(_Nodes.of_cells(cells, weights, order))
         if order == bottom:
-            found.append(nodes.select(~nodes.split))
+            found.append((order, nodes.select(~nodes.split)))
             break
         parents, of_parent = nodes.parents()
-        covered, holds_finer = _standing(leaves, parents)
-        parents.split |= (parents.weight > threshold) | holds_finer | ((order - 1 < lowest_order) & ~covered)
-        if order - 1 >= highest_order:
-            parents.split[:] = False
-        found.append(nodes.select(~nodes.split & parents.split[of_parent]))
-        found.append(_missing_children(parents.select(parents.split & covered), nodes))
+        covered, holds_finer = _standing(leaves, parents.npix, order - 1)
+        crowded = (parents.weight > threshold) | holds_finer | ((order - 1 < lowest_order) & ~covered)
+        parents = parents._replace(split=(parents.split | crowded) & (order - 1 < highest_order))
+        found.append((order, nodes.select(~nodes.split & parents.split[of_parent])))
+        found.append((order, _missing_children(parents.npix[parents.split & covered], nodes.npix)))
         nodes = parents
     return _regions(found)
 
 
-@dataclass
-class _Nodes:
+class _Nodes(NamedTuple):
     """Pixels of one order, ascending."""
 
-    order: int
     npix: NDArray[np.int64]
     rows: NDArray[np.int64]
     weight: NDArray[np.int64]
     split: NDArray[np.bool_]
 
     @classmethod
-    def none(cls) -> _Nodes:
-        empty = np.empty(0, np.int64)
-        return cls(0, empty, empty, empty, np.empty(0, bool))
-
-    @classmethod
     def of_cells(cls, cells: Histogram, weights: NDArray[np.int64], order: int) -> _Nodes:
         mine = np.flatnonzero(cells.order == order)
         npix = cells.npix[mine].astype(np.int64)
-        return cls(order, npix, cells.rows[mine], weights[mine], np.zeros(len(mine), bool))
+        return cls(npix, cells.rows[mine], weights[mine], np.zeros(len(mine), bool))
 
     def select(self, chosen: NDArray[np.bool_]) -> _Nodes:
-        return _Nodes(
-            self.order, self.npix[chosen], self.rows[chosen], self.weight[chosen], self.split[chosen]
-        )
+        return _Nodes._make(column[chosen] for column in self)
 
     def joined(self, other: _Nodes) -> _Nodes:
-        if not len(self.npix):
-            return other
-        npix = np.concatenate([self.npix, other.npix])
-        along = np.argsort(npix)
-        return _Nodes(
-            other.order,
-            npix[along],
-            np.concatenate([self.rows, other.rows])[along],
-            np.concatenate([self.weight, other.weight])[along],
-            np.concatenate([self.split, other.split])[along],
-        )
+        along = np.argsort(np.concatenate([self.npix, other.npix]))
+        return _Nodes._make(np.concatenate(both)[along] for both in zip(self, other, strict=True))
 
     def parents(self) -> tuple[_Nodes, NDArray[np.int64]]:
         """The pixels one order up, split where a child is; and the place of every node's parent."""
@@ -149,41 +131,40 @@ class _Nodes:
             return np.add.reduceat(values, first) if len(first) else values
 
         split = summed(self.split.astype(np.int64)) > 0
-        return (
-            _Nodes(self.order - 1, above[first], summed(self.rows), summed(self.weight), split),
-            of_parent,
-        )
+        return _Nodes(above[first], summed(self.rows), summed(self.weight), split), of_parent
 
 
-def _standing(leaves: PixelTree, nodes: _Nodes) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which nodes are a leaf or lie in one, and which hold leaves finer than themselves."""
+def _standing(
+    leaves: PixelTree, npix: NDArray[np.int64], order: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which pixels are a leaf or lie in one, and which hold leaves finer than themselves."""
     if not len(leaves):
-        none = np.zeros(len(nodes.npix), bool)
-        return none, none.copy()
-    start, stop = starts(nodes.order, nodes.npix), stops(nodes.order, nodes.npix)
+        none = np.zeros(len(npix), bool)
+        return none, none
+    start, stop = starts(order, npix), stops(order, npix)
     at = np.searchsorted(leaves.stop, start, side="right")  # the first leaf that ends behind the start
     inside = np.minimum(at, len(leaves) - 1)
     meets = (at < len(leaves)) & (leaves.start[inside] < stop)
-    coarser = leaves.order[inside] <= nodes.order
+    coarser = leaves.order[inside] <= order
     return meets & coarser, meets & ~coarser
 
 
-def _missing_children(parents: _Nodes, children: _Nodes) -> _Nodes:
-    """The children of some parents that are not among the nodes."""
-    npix = (parents.npix[:, None] * 4 + np.arange(4)).ravel()
-    npix = npix[~np.isin(npix, children.npix, assume_unique=True)]
+def _missing_children(parents: NDArray[np.int64], children: NDArray[np.int64]) -> _Nodes:
+    """The children of some pixels that are not among others."""
+    npix = (parents[:, None] * 4 + np.arange(4)).ravel()
+    npix = npix[~np.isin(npix, children, assume_unique=True)]
     nothing = np.zeros(len(npix), np.int64)
-    return _Nodes(children.order, npix, nothing, nothing, np.zeros(len(npix), bool))
+    return _Nodes(npix, nothing, nothing, np.zeros(len(npix), bool))
 
 
-def _regions(found: list[_Nodes]) -> Regions:
-    order = np.concatenate([np.full(len(nodes.npix), nodes.order, np.int64) for nodes in found] or [_NO])
-    npix = np.concatenate([nodes.npix for nodes in found] or [_NO])
-    rows = np.concatenate([nodes.rows for nodes in found] or [_NO])
-    start = starts(order, npix)
-    along = np.argsort(start)
+def _regions(found: list[tuple[int, _Nodes]]) -> Regions:
+    order = np.concatenate([_NO, *(np.full(len(nodes.npix), order, np.int64) for order, nodes in found)])
+    npix = np.concatenate([_NO, *(nodes.npix for _, nodes in found)])
+    rows = np.concatenate([_NO, *(nodes.rows for _, nodes in found)])
+    along = np.argsort(starts(order, npix))
     order, npix = order[along], npix[along]
-    return Regions(order, npix, start[along], stops(order, npix), rows[along])
+    return Regions(order, npix, starts(order, npix), stops(order, npix), rows[along])
 
 
 _NO = np.empty(0, np.int64)
+_NO_NODES = _Nodes(_NO, _NO, _NO, np.empty(0, bool))

@@ -56,7 +56,7 @@ def parse_conditions(text: str, schema: pa.Schema) -> Conjunction:
     old = _old_reading(text, schema)
     if not found.columns <= set(schema.names):
         if old is not None and old.columns <= set(schema.names):
-            return _told(text, old)
+            return _warn_of_old_form(text, old)
         return Conjunction.of_predicate(found)
     if old is not None and _meaning(old.predicate, schema) != _known_meaning(found, schema):
         raise ConditionError(
@@ -96,10 +96,10 @@ def _old(text: str, schema: pa.Schema, error: FilterError) -> Conjunction:
     except ConditionError as older:
         raise ConditionError(f"{error}. In the old form of conditions: {older}") from None
     found.on(schema.names).check(schema)
-    return _told(text, found)
+    return _warn_of_old_form(text, found)
 
 
-def _told(text: str, found: Conjunction) -> Conjunction:
+def _warn_of_old_form(text: str, found: Conjunction) -> Conjunction:
     said = f"The conditions {text!r} are in an old form that will not be read for ever; write: {found}"
     log.warning(said)
     warnings.warn(said, DeprecationWarning, stacklevel=3)

@@ -1,7 +1,7 @@
 """The values of a column as comparisons see them, and literals among them.
 
 Integers, decimals, dates and times are whole numbers of some step; a literal that lies between two steps is
-exact too: it is told by the step below it. So nothing is rounded, whatever the sizes, and a literal outside
+exact too: it is kept as the step below it. So nothing is rounded, whatever the sizes, and a literal outside
 of what the type can hold is only greater or less than every value. Dates and times that are written as text
 become exact numbers of seconds.
 """

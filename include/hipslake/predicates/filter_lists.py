@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from hipslake.predicates.domains import UnfitError
 from hipslake.predicates.predicate_tree import (
@@ -24,7 +23,7 @@ from hipslake.predicates.predicate_tree import (
     TruthLiteral,
     TypedLiteral,
 )
-from hipslake.predicates.typed_values import is_null
+from hipslake.predicates.typed_values import is_null, python_value
 
 _BEYOND = Decimal("1e400")  # every number of every type
 _OPERATORS = {"=": "=", "==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -79,10 +78,7 @@ def _test(given: Any) -> Predicate:
 
 
 def _literal(column: str, value: Any) -> Literal:
-    if isinstance(value, pa.Scalar):
-        value = value.as_py()
-    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
-        value = value.item()
+    value = python_value(value)
     if is_null(value):
         raise UnfitError(
             f"column {column!r} is compared with {value!r}, which nothing equals; ask for null in a text"

@@ -9,21 +9,22 @@ from __future__ import annotations
 import ast
 import datetime
 import io
+import operator
 import tokenize
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 from hipslake.errors import ConditionError
 from hipslake.predicates.conditions import C, Condition, Conjunction
-from hipslake.predicates.predicate_tree import TURNED
 
-_OPERATORS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "=",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+_OPERATORS: dict[type[ast.cmpop], Callable[[Any, Any], Condition]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 _NULLS = {"null", "Null", "NULL", "None"}
 _TRUTHS = {"true": True, "false": False}
@@ -86,42 +87,30 @@ def _compared(node: ast.Compare) -> list[Condition]:
     """The conditions of a comparison, which may be a chain: `9.0 <= mag < 12.0`."""
     if _is_column(node.left) and len(node.ops) == 1:
         return [_condition(node, _column(node.left), node.ops[0], node.comparators[0])]
-    operators = [_OPERATORS.get(type(each)) for each in node.ops]
+    operators = [_OPERATORS[type(each)] for each in node.ops if type(each) in _OPERATORS]
     middle = node.comparators[0]
-    if not _is_column(middle) or len(operators) > 2 or None in operators or _is_column(node.left):
+    if not _is_column(middle) or _is_column(node.left) or not len(operators) == len(node.ops) <= 2:
         raise ConditionError(
             f"{ast.unparse(node)!r} compares no column with a value; put each condition in parentheses where "
             f"they are joined by &, and {_HOW}"
         )
     name = _column(middle)
-    found: list[Condition] = [_comparison(name, TURNED[str(operators[0])], _value(node.left))]
+    found = [operators[0](_value(node.left), C(name))]  # Python turns it: `9 < C("mag")` is `C("mag") > 9`
     if len(operators) == 2:
-        found.append(_comparison(name, str(operators[1]), _value(node.comparators[1])))
+        found.append(operators[1](C(name), _value(node.comparators[1])))
     return found
 
 
-def _comparison(name: str, operator: str, value: Any) -> Condition:
-    compared = {
-        "=": C.__eq__,
-        "!=": C.__ne__,
-        "<": C.__lt__,
-        "<=": C.__le__,
-        ">": C.__gt__,
-        ">=": C.__ge__,
-    }
-    return compared[operator](C(name), value)
-
-
-def _condition(node: ast.Compare, name: str, operator: ast.cmpop, right: ast.expr) -> Condition:
-    if isinstance(operator, ast.Is | ast.IsNot):
+def _condition(node: ast.Compare, name: str, how: ast.cmpop, right: ast.expr) -> Condition:
+    if isinstance(how, ast.Is | ast.IsNot):
         if not (isinstance(right, ast.Name) and right.id in _NULLS) and not _is_none(right):
             raise ConditionError(f"{ast.unparse(node)!r}: a column is null or not null; use == for values")
-        return C(name).is_null() if isinstance(operator, ast.Is) else C(name).not_null()
-    if isinstance(operator, ast.In):
+        return C(name).is_null() if isinstance(how, ast.Is) else C(name).not_null()
+    if isinstance(how, ast.In):
         return C(name).isin(_values(right))
-    if type(operator) not in _OPERATORS:
+    if type(how) not in _OPERATORS:
         raise ConditionError(f"{ast.unparse(node)!r} is no condition; {_HOW}")
-    return _comparison(name, _OPERATORS[type(operator)], _value(right))
+    return _OPERATORS[type(how)](C(name), _value(right))
 
 
 def _called(node: ast.Call, method: ast.Attribute) -> Condition:

@@ -32,7 +32,7 @@ from hipslake.predicates.predicate_tree import (
     Predicate,
 )
 
-_FEW = 20  # values of a list that are told one by one
+_FEW = 20  # values of a list that are compared one by one
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 

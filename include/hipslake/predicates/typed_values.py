@@ -20,16 +20,20 @@ def plain(value: Any, column: str) -> Any:
     ConditionError
         It is null (None, NaN, NaT): no value equals it, and none is greater or less.
     """
-    if isinstance(value, pa.Scalar):
-        value = value.as_py()
-    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
-        value = value.item()
+    value = python_value(value)
     if is_null(value):
         raise ConditionError(
             f"column {column!r} cannot be compared with {value!r}, as null equals nothing; use "
             f"C({column!r}).is_null() or .not_null()"
         )
     return value
+
+
+def python_value(value: Any) -> Any:
+    """A scalar of numpy or Arrow as Python's; numpy's datetime64 stays, which may be finer."""
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
 
 
 def is_null(value: Any) -> bool:

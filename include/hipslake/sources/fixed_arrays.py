@@ -1,4 +1,4 @@
-"""Arrays of a fixed size: a null takes as much memory as any value, though a text has few letters for it."""
+"""Memory limits of fixed-size arrays: a null takes as much memory as any value, though little in a text."""
 
 from __future__ import annotations
 

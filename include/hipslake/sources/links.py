@@ -1,7 +1,7 @@
-"""Links among source files: none leads out of where who brings files may put them.
+"""Symbolic links among source files: none may lead out of the folders that input files may lie in.
 
-Whoever writes the landing decides what is in the catalogs, but not which other files of the machine are read:
-a link there would have a task, with its own rights, publish them, or quote them in an error.
+A user who writes to the landing decides what is in the catalogs, but not which other files of the machine are
+read: a link there would have a task, with its own rights, publish them, or quote them in an error.
 """
 
 from __future__ import annotations

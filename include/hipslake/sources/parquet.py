@@ -21,9 +21,8 @@ import pyarrow.parquet as pq
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
-from hipslake.sources.expansion import VALUES_RATIO, check_expansion, most_bytes
 from hipslake.sources.file_listing import check_unchanged, located
-from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion, most_bytes
 from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks

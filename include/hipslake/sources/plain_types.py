@@ -1,4 +1,4 @@
-"""Tables of anybody brought to types that Parquet stores and Arrow can gather, sort and compare."""
+"""Casts of foreign tables to types that Parquet stores and that Arrow gathers, sorts and compares."""
 
 from __future__ import annotations
 

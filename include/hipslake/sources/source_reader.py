@@ -124,7 +124,7 @@ class Source(ABC):
         columns
             Names of the columns that are wanted; None: all.
         batch_rows
-            Most rows of a batch, where the format leaves a choice: who needs few rows asks for few.
+            Most rows of a batch, where the format leaves a choice.
 
         Yields
         ------

@@ -1,4 +1,4 @@
-"""Folders that belong to a table format: which of their files are live, only its log knows.
+"""Folders that belong to a table format, and the live files of those, which only its log lists.
 
 Read as plain files, deleted rows come back and rewritten ones come twice.
 """
@@ -85,9 +85,9 @@ def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
     found = _in_files(files) or next(_above(where), None)
     if found is not None:
         place, known = found
-        told = place if _is_uri(place) else f"{where.rstrip('/')}/{place}".rstrip("/")
+        given = place if _is_uri(place) else f"{where.rstrip('/')}/{place}".rstrip("/")
         raise SpecError(
-            f"folder {where}: {told} is {known.name} (it has {known.folder}/), whose log says "
+            f"folder {where}: {given} is {known.name} (it has {known.folder}/), whose log says "
             f"which files are live; its files are not compacted as plain ones: {known.compact}"
         )
 

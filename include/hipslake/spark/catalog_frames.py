@@ -16,10 +16,9 @@ from pyspark.sql.types import StructType
 from hipslake.catalog.leaf import read_footer
 from hipslake.catalog.leaf_rows import told
 from hipslake.catalog.moc_files import region_of
-from hipslake.catalog.parts import parts
-from hipslake.catalog.region_cut import RegionCut
+from hipslake.catalog.reading import parts
 from hipslake.catalog.schema import ROW_COLUMN
-from hipslake.catalog.selection import select
+from hipslake.catalog.selection import RegionCut, select
 from hipslake.sphere.intervals import Intervals, PixelLike
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.sphere.regions import Region
@@ -27,7 +26,7 @@ from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
-    from hipslake.catalog.opened import OpenedCatalog
+    from hipslake.catalog.catalog_reader import CatalogReader
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ _MOST_RANGES = 50  # of `_healpix_29` that are written into the plan of a query
 
 
 def read_spark(
-    catalog: OpenedCatalog,
+    catalog: CatalogReader,
     spark: SparkSession,
     *,
     columns: Sequence[str] | None = None,
@@ -52,7 +51,7 @@ def read_spark(
 
     Parameters
     ----------
-    catalog : OpenedCatalog
+    catalog : CatalogReader
     spark : SparkSession
     columns, pixels, group, region
         As for `Catalog.read`.
@@ -95,7 +94,7 @@ def read_spark(
     return joined.select(*map(_quoted, selection.schema.names))
 
 
-def _reader(spark: SparkSession, catalog: OpenedCatalog, group: str, path: str) -> DataFrameReader:
+def _reader(spark: SparkSession, catalog: CatalogReader, group: str, path: str) -> DataFrameReader:
     """A reader that gives every column of a group, null where a file is older than the column."""
     if len(catalog.metadata.increment_writes) == 1:
         return spark.read

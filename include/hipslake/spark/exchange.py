@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from hipslake import errors
-from hipslake.engine.blocks import cut
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Mapper, Reducer, Task
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Mapper, Reducer, Task, cut
 from hipslake.spark.transport import ThroughShuffle, Transport
 
 THROUGH_SHUFFLE = ThroughShuffle()

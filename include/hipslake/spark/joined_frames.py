@@ -12,12 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.equijoin import Equijoin
-from hipslake.catalog.joining.keyed import PIECE_ROWS, Keyed, KeyedJoin
-from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
-from hipslake.catalog.joining.stretches import Stretches
+from hipslake.catalog.joining.join import PIECE_ROWS, Keyed, KeyedJoin
+from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
 from hipslake.planning.splits import assign_targets
+from hipslake.spark.catalog_frames import read_spark
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 BATCH_ROWS = 1 << 16
@@ -88,7 +88,7 @@ def _frame(
     A filter may be any expression of Arrow: where there is one, it is Arrow that reads.
     """
     read = list(dict.fromkeys([*([HEALPIX_COLUMN] if keep_place else []), side.key, *names]))
-    frame = Catalog(side.storage, side.metadata).to_spark(spark, read)
+    frame = read_spark(CatalogReader(side.storage, side.metadata), spark, columns=read)
     if side.filter is not None:
         columns = [name for name in read if name != HEALPIX_COLUMN]
         passing = Stretches(side.storage, side.metadata, columns, side.filter)

@@ -9,8 +9,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import hipslake
-
 # Taken up when the JVM starts: they must stand on the command line of spark-submit, not in the job.
 LAUNCH: dict[str, str] = {
     "spark.driver.memory": "1g",
@@ -59,7 +57,7 @@ SESSION: dict[str, str] = {
 # How Python workers start where all run on one machine; a cluster has the library only once a job runs.
 WORKERS: dict[str, str] = {
     "spark.python.daemon.module": "hipslake.spark.daemon",  # forks them with all imports behind them
-    "spark.executorEnv.PYTHONPATH": str(Path(hipslake.__file__).parents[1]),
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
 }
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
 from hipslake.errors import SpecError
 
@@ -86,6 +98,11 @@ class NamedSpec(Frozen):
             raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
 
+def repeated(names: Iterable[str]) -> list[str]:
+    """The names that stand more than once, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
 def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = "") -> str:
     """The first mistake that a validation found, in words: where, and what.
 
@@ -99,5 +116,44 @@ def first_mistake(error: ValidationError, *, within: str = "", otherwise: str = 
     """
     first = error.errors()[0]
     where = ".".join(str(part) for part in (within, *first["loc"]) if part != "") or otherwise
-    told = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {told}" if where else told
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message
+
+
+class TextForm(Frozen):
+    """A model that is read from a text, and printed as one that gives it back."""
+
+    about: ClassVar[str]
+    """What it says, for the JSON Schema."""
+
+    examples: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read it from its text; `ValueError` (pydantic's) says what is wrong with it."""
+        return cls.model_validate(text)
+
+    @classmethod
+    @abstractmethod
+    def fields_of(cls, text: str) -> dict[str, Any]:
+        """Return what the fields of a text are; raise `ValueError` where it has none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        return cls.fields_of(given) if isinstance(given, str) else given
+
+    @model_serializer
+    def _to_text(self) -> str:
+        return str(self)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {
+            "type": "string",
+            "title": cls.__name__,
+            "description": cls.about,
+            "examples": list(cls.examples),
+        }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec
+from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec, repeated
 from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron, intervals_within
 from hipslake.specs.source_spec import CsvOptions, ParquetOptions, SourceSpec
@@ -232,8 +231,8 @@ class CatalogSpec(NamedSpec):
     def _groups_fit(self) -> CatalogSpec:
         if not self.column_groups:
             raise ValueError("column_groups: is empty; leave it out for one group with every column")
-        if repeated := _repeated(group.name for group in self.column_groups):
-            raise ValueError(f"column_groups: two groups are named {', '.join(repeated)}")
+        if twice := repeated(group.name for group in self.column_groups):
+            raise ValueError(f"column_groups: two groups are named {', '.join(twice)}")
         rest = [group.name for group in self.column_groups if group.columns == "*"]
         if len(rest) > 1:
             raise ValueError(
@@ -242,18 +241,16 @@ class CatalogSpec(NamedSpec):
         if empty := [group.name for group in self.column_groups if not group.columns]:
             raise ValueError(f"column_groups: {', '.join(empty)} has no columns; list some, or write '*'")
         named = [column for group in self.column_groups if group.columns != "*" for column in group.columns]
-        if repeated := _repeated(named):
-            raise ValueError(
-                f"column_groups: {', '.join(repeated)} stands twice; a column belongs to one group"
-            )
+        if twice := repeated(named):
+            raise ValueError(f"column_groups: {', '.join(twice)} stands twice; a column belongs to one group")
         unplaced = {self.position.ra, self.position.dec} - set(named)
         if not rest and unplaced:
             raise ValueError(
                 f"column_groups: no group holds position column {', '.join(sorted(unplaced))}; add it to one"
             )
         for key, columns in (("co_partitioned", self.co_partitioned), ("index", self.index)):
-            if repeated := _repeated(columns):
-                raise ValueError(f"{key}: {', '.join(repeated)} stands twice")
+            if twice := repeated(columns):
+                raise ValueError(f"{key}: {', '.join(twice)} stands twice")
         return self
 
     @model_validator(mode="after")
@@ -333,7 +330,3 @@ class CatalogSpec(NamedSpec):
             groups = [group.model_copy(update={"threshold": None}) for group in self.column_groups]
             given["column_groups"] = [group.model_dump(mode="json") for group in groups]
         return super().with_overrides(**given)
-
-
-def _repeated(names: Any) -> list[str]:
-    return sorted(name for name, count in Counter(names).items() if count > 1)

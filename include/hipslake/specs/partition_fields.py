@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.text_form import TextForm
+from hipslake.specs.base import TextForm
 
 HEALPIX_SOURCE = "_healpix_29"
 MAX_PARAMETER = 2**31 - 1  # other readers of Iceberg keep it in 32 bits

@@ -1,4 +1,4 @@
-"""YAML of others, read without trust: plain values only, and no more of them than a file of that size means.
+"""Untrusted YAML: plain values only, in a number bounded by the size of the file.
 
 PyYAML's safe loader makes no objects of a tag's choice, but it stumbles over tags that do not fit their
 value, over texts that are nested a thousand times, and over aliases of aliases, which can stand for more than
@@ -13,7 +13,7 @@ import yaml
 
 MOST_NODES = 1_000_000
 MOST_DEPTH = 60
-MOST_LETTERS = 8 << 20
+MOST_CHARACTERS = 8 << 20
 MOST_DIGITS = 400
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 # What PyYAML raises where a tag does not fit its value, besides its own errors: `!!int ""`, `!!bool x`.
@@ -23,8 +23,8 @@ _STUMBLES = (ValueError, KeyError, IndexError, AttributeError, TypeError, Overfl
 class YamlError(ValueError):
     """A text is no YAML that is read here; `line` and `column` are counted from 1, and 0 if unknown."""
 
-    def __init__(self, told: str, line: int = 0, column: int = 0) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
         self.line, self.column = line, column
 
 
@@ -33,7 +33,7 @@ SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader
 
 
 class PlainLoader(SafeLoader):  # type: ignore[misc, valid-type]
-    """Makes plain values, also of what has a tag that nobody knows: a mapping, a list or a text."""
+    """Makes plain values, also of nodes with unknown tags: a mapping, a list or a text."""
 
 
 class Document:
@@ -53,8 +53,8 @@ class Document:
     """
 
     def __init__(self, text: str, loader: type[yaml.SafeLoader] = SafeLoader) -> None:
-        if len(text) > MOST_LETTERS:
-            raise YamlError(f"it has more than {MOST_LETTERS >> 20} million letters")
+        if len(text) > MOST_CHARACTERS:
+            raise YamlError(f"it has more than {MOST_CHARACTERS >> 20} million characters")
         try:
             _check_depth(text, loader)
             self._loader = loader(text)
@@ -154,10 +154,10 @@ def _children(node: yaml.Node) -> list[tuple[yaml.Node, str]]:
 
 def _marked(error: yaml.MarkedYAMLError) -> YamlError:
     mark = error.problem_mark or error.context_mark
-    told = str(error.problem or error.context)
-    if "Unicode character escape" in told:  # what libyaml says of half a character
-        told = "a text holds half a character"
-    return YamlError(told, mark.line + 1, mark.column + 1) if mark else YamlError(told)
+    message = str(error.problem or error.context)
+    if "Unicode character escape" in message:  # what libyaml says of half a character
+        message = "a text holds half a character"
+    return YamlError(message, mark.line + 1, mark.column + 1) if mark else YamlError(message)
 
 
 def _untagged(loader: yaml.SafeLoader, suffix: str, node: yaml.Node) -> Any:

@@ -53,7 +53,7 @@ def check_catalog_name(path: Path, load_cube: Load[CubeSpec]) -> None:
         cubes = _materialised(path.parent.parent / CUBES, load_cube)
         other = next((cube for cube, name in cubes if name == path.stem), None)
     if other is not None:
-        raise SpecError(f"{path}: {_told(other)} publishes a catalog of the same name; rename one of them")
+        raise SpecError(f"{path}: {_shown(other)} publishes a catalog of the same name; rename one of them")
 
 
 def check_materialised_name(path: Path, spec: CubeSpec, load_cube: Load[CubeSpec]) -> None:
@@ -80,7 +80,7 @@ def check_materialised_name(path: Path, spec: CubeSpec, load_cube: Load[CubeSpec
         other = next((cube for cube, its in cubes if its == name and cube != path), None)
     if other is not None:
         raise SpecError(
-            f"{path}: materialise.name: {_told(other)} publishes the catalog {name!r} already; take another"
+            f"{path}: materialise.name: {_shown(other)} publishes the catalog {name!r} already; take another"
         )
 
 
@@ -106,7 +106,7 @@ def check_table_place(path: Path, spec: TableSpec, load_table: Load[TableSpec]) 
             continue
         if other.iceberg.warehouse == spec.iceberg.warehouse and _catalog(other) != _catalog(spec):
             raise SpecError(
-                f"{path}: {_told(other_path)} feeds {spec.table} through another Iceberg catalog, whose "
+                f"{path}: {_shown(other_path)} feeds {spec.table} through another Iceberg catalog, whose "
                 "table would lie in the same folder, where each takes the other's files for leftovers; give "
                 "iceberg.warehouse, or the table another name"
             )
@@ -153,5 +153,5 @@ def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:
     return spec.iceberg.name, spec.iceberg.uri, spec.iceberg.connection
 
 
-def _told(path: Path) -> str:
+def _shown(path: Path) -> str:
     return f"{path.parent.name}/{path.name}"

@@ -71,7 +71,7 @@ def secrets_of(properties: dict[str, str]) -> set[str]:
         if user is not None:
             found |= _pieces(user.partition(":")[2] if ":" in user else user)
         found |= {
-            piece for key, told in _parameters(value) if is_secret_parameter(key) for piece in _pieces(told)
+            piece for key, text in _parameters(value) if is_secret_parameter(key) for piece in _pieces(text)
         }
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -15,13 +14,12 @@ from pydantic import (
     model_validator,
 )
 
-from hipslake.specs.base import Frozen, NamedSpec
+from hipslake.specs.base import Frozen, NamedSpec, TextForm, repeated
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
-from hipslake.specs.text_form import TextForm
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
@@ -94,7 +92,7 @@ class FileRowsSpec(Frozen):
 
 
 def _kind_of_rows(given: Any) -> str | None:
-    """Choose by the key that only one kind has, so that mistakes are told about that kind alone."""
+    """Choose by the key that only one kind has, so that errors are about that kind alone."""
     if isinstance(given, CatalogRowsSpec | FileRowsSpec):
         return _OF_CATALOG if isinstance(given, CatalogRowsSpec) else _OF_FILES
     if not isinstance(given, dict) or ("catalog" in given) == ("files" in given):
@@ -228,10 +226,9 @@ class TableSpec(NamedSpec):
             ("sort", [str(field.field) for field in self.sort]),
             ("key", list(self.key)),
         ):
-            if twice := sorted(name for name, count in Counter(names).items() if count > 1):
+            if twice := repeated(names):
                 raise ValueError(f"{what}: {', '.join(twice)} stands twice")
-        times = Counter(field.source for field in self.partition if field.transform.is_time)
-        if twice := sorted(name for name, count in times.items() if count > 1):
+        if twice := repeated(field.source for field in self.partition if field.transform.is_time):
             raise ValueError(
                 f"partition: {', '.join(twice)} is divided by two periods; the finer one holds the "
                 "coarser, keep it"

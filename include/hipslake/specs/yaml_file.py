@@ -74,7 +74,7 @@ def load_compaction_spec(path: Path | str) -> CompactionSpec:
 def spec_type(path: Path) -> str | None:
     """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
 
-    Each pipeline takes the files of its type. Who takes those of none says what is wrong with them.
+    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
     """
     try:
         data = Document(_text_of(path)).value()
@@ -147,7 +147,7 @@ def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
 
 
 def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
-    """Note the line of every key, and refuse what would be read as something that nobody meant."""
+    """Note the line of every key, and refuse what YAML reads in another way than it was meant."""
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             lines[(*place, index)] = item.start_mark.line + 1

@@ -96,10 +96,3 @@ def vectors_on(
         turned = np.where(to_pole > 0.0, (x - y) / to_pole, 0.0)  # at a pole every longitude is right
     longitude = (np.pi / 4.0) * (LONGITUDE_OF_CORNER[face] + turned)
     return np.stack([sine * np.cos(longitude), sine * np.sin(longitude), z], axis=-1)
-
-
-def vectors_at(ra: NDArray[np.float64], dec: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vectors, float64[n, 3], of positions in degrees."""
-    longitude, latitude = np.radians(ra), np.radians(dec)
-    cosine = np.cos(latitude)
-    return np.stack([cosine * np.cos(longitude), cosine * np.sin(longitude), np.sin(latitude)], axis=-1)

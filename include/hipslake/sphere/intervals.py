@@ -1,4 +1,4 @@
-"""Stretches of the NESTED curve: sorted disjoint intervals of order-29 pixels."""
+"""Sets of order-29 pixels: sorted disjoint intervals along the NESTED curve."""
 
 from __future__ import annotations
 

@@ -14,15 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.sphere.faces import LEAST_STRETCH, RING_OF_CORNER, depth_in, places, vectors_at, vectors_on
+from hipslake.sphere.faces import LEAST_STRETCH, RING_OF_CORNER, depth_in, places, vectors_on
 from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, pixel_functions, starts, stops
+from hipslake.sphere.vectors import unit_vectors
 
 _DECIDED = 1e-13  # radians (2e-8 arcsec): closer to the limit than that, either answer is right
 _PIECES = 4  # that an edge is cut into where it has to be cut
 _PAIRS = 1 << 16  # looked at together: the arrays stay small
-_BORDER_LEVELS = 5  # the border of a pixel is told by cells of at most so many orders more
+_BORDER_LEVELS = 5  # the border of a pixel is found with cells of at most so many orders more
 
 
 def within_distance(
@@ -187,7 +188,7 @@ def margin_pairs(
     own = tiles.find(h29)
     row, tile = _candidates(tiles, h29, own, arcsec)
     near = within_distance(
-        vectors_at(ra[row], dec[row]), tiles.order[tile], tiles.npix[tile], radians_of(arcsec)
+        unit_vectors(ra[row], dec[row]), tiles.order[tile], tiles.npix[tile], radians_of(arcsec)
     )
     row, tile = row[near], tile[near]
     along = np.lexsort((row, tile))
@@ -199,7 +200,7 @@ def rows_within(
 ) -> NDArray[np.bool_]:
     """Which rows outside of a pixel lie within a distance of it, bool[n]; positions in degrees."""
     order, npix = np.full(len(ra), pixel.order, np.int64), np.full(len(ra), pixel.npix, np.int64)
-    return within_distance(vectors_at(ra, dec), order, npix, radians_of(arcsec))
+    return within_distance(unit_vectors(ra, dec), order, npix, radians_of(arcsec))
 
 
 def border_of(pixel: Pixel, arcsec: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -277,7 +278,7 @@ def tiles_near(
 
 
 def _reach_order(arcsec: float) -> int:
-    """The highest order at which who leaves a pixel and its neighbours has gone farther than a distance."""
+    """The highest order at which every path out of a pixel and its neighbours is longer than a distance."""
     order = int(np.floor(np.log2(LEAST_STRETCH / radians_of(arcsec))))
     return min(order, MAX_ORDER)
 

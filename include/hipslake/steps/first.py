@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake import __version__
+from hipslake.catalog.committing import check_owner
 from hipslake.catalog.metadata import Owner
-from hipslake.catalog.ownership import check_owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
+from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
 from hipslake.steps.published import names_write

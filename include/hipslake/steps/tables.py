@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import damage_told
+from hipslake.storage.parquet_failures import damage_as_error
 
 
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:
@@ -31,5 +31,5 @@ def read_table(
 ) -> pa.Table:
     """The table stored at a path: all of it, or some columns, and the rows that a filter lets through."""
     data = storage.read(path)
-    with damage_told(storage.uri(path)):
+    with damage_as_error(storage.uri(path)):
         return pq.read_table(pa.BufferReader(data), columns=columns, filters=filters)

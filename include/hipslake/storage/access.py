@@ -26,7 +26,7 @@ _PROFILE = "AWS_PROFILE"
 
 
 def check_protocol(protocol: str, uri: str) -> None:
-    """Refuse a scheme that is no store's; one that a program has registered with fsspec is its own affair.
+    """Refuse a scheme of no known store, unless a program has registered it with fsspec itself.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class StoreAccess:
         return {name: value for name, value in named if value}
 
     def apply(self, environment: MutableMapping[str, str]) -> None:
-        """Set the variables; keys of somebody else that stand there are removed."""
+        """Set the variables; other keys in it are removed."""
         if self.key or self.profile:
             for name in (*_KEYS, _PROFILE):
                 environment.pop(name, None)

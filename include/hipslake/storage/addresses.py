@@ -1,4 +1,4 @@
-"""One form of an address: what every comparison of addresses goes by.
+"""The normal form of addresses, by which they are compared.
 
 The same place has many names: `s3a://` for `s3://`, doubled slashes, `..`, letters of another case in a
 host, links. Two addresses are compared in their normal form, and what is guarded is used in the form that was

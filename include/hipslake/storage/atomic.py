@@ -40,11 +40,8 @@ def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
     make_folder(path.parent, durable=durable)
     temporary = _temporary(path)
     try:
-        with _new_file(temporary) as file:
+        with _synced(temporary, durable=durable) as file:
             yield file
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -66,27 +63,18 @@ def creating(path: Path, note: Callable[[str], None]) -> Iterator[BinaryIO]:
     Raises
     ------
     FileExistsError
-        Somebody else has the name.
+        The name belongs to another file.
     """
     make_folder(path.parent, durable=True)
     temporary = _temporary(path)
     try:
-        with _new_file(temporary) as file:
+        with _synced(temporary) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
         ours = mark(temporary)
         note(ours)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            if mark(path) != ours:  # else a server of files has done it, and was asked again
-                raise
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            if not create_by_claim(temporary, path) and mark(path) != ours:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        # A name that is taken may be ours: a file server that was asked again, since its answer was lost.
+        if not _take_name(temporary, path) and mark(path) != ours:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -109,31 +97,35 @@ def create(path: Path, data: bytes | memoryview) -> bool:
     make_folder(path.parent, durable=True)
     temporary = _temporary(path)
     try:
-        with _new_file(temporary) as file:
+        with _synced(temporary) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            return create_by_claim(temporary, path)
+        taken = _take_name(temporary, path)
         sync_folder(path.parent)
-        return True
+        return taken
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _take_name(temporary: Path, path: Path) -> bool:
+    """Move a complete temporary file to `path`; False if that name belongs to another file already."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return create_by_claim(temporary, path)
+    return True
 
 
 def create_by_claim(temporary: Path, path: Path) -> bool:
     """Move a complete temporary file to `path` unless that name is taken, without hard links.
 
-    Who creates the claim `.<name>.claim` (exclusively) has won the name. The claim says which temporary file
-    becomes it, so anybody who meets the claim of a killed winner finishes the move. Claims stay: they make
-    the name taken for good. A claim that names no file is the trace of a kill between two system calls; it
-    is removed after `CLAIM_GRACE` seconds.
+    The process that creates the claim `.<name>.claim` (exclusively) owns the name. The claim says which file
+    is moved there, so any process that meets the claim of a killed owner finishes the move. Claims stay:
+    they make the name taken for good. A claim that names no file is the trace of a kill between two system
+    calls; it is removed after `CLAIM_GRACE` seconds.
 
     Raises
     ------
@@ -143,10 +135,8 @@ def create_by_claim(temporary: Path, path: Path) -> bool:
     claim = path.with_name(f".{path.name}.claim")
     while not _finish(claim, path):
         try:
-            with _new_file(claim) as file:
+            with _synced(claim) as file:
                 file.write(f"{temporary.name}\n".encode())
-                file.flush()
-                os.fsync(file.fileno())
                 ours = os.fstat(file.fileno())
         except FileExistsError:
             continue
@@ -218,7 +208,7 @@ def move_folder(source: Path, target: Path) -> bool:
     try:
         source.rename(target)
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was quicker
             return False
         raise
     sync_folder(target.parent)
@@ -244,8 +234,14 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
 
 
-def _new_file(path: Path) -> BinaryIO:
-    return path.open("xb")
+@contextmanager
+def _synced(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """A new file, whose content is on disk when the block ends (if `durable`)."""
+    with path.open("xb") as file:
+        yield file
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
 
 
 def _finish(claim: Path, path: Path) -> bool:

@@ -132,24 +132,24 @@ def _columns_of_old_days(metadata: pq.FileMetaData) -> Iterator[_TimeColumn]:
             elif kind == "DATE" and dates:
                 yield _TimeColumn(field.name, place, 1)
             elif kind == "TIMESTAMP" and times:
-                told = json.loads(column.logical_type.to_json())
-                if told["isAdjustedToUTC"]:  # Spark has no other than proleptic days of times without a zone
-                    yield _TimeColumn(field.name, place, _PER_DAY[told["timeUnit"]])
+                unit = json.loads(column.logical_type.to_json())
+                if unit["isAdjustedToUTC"]:  # Spark has no other than proleptic days of times without a zone
+                    yield _TimeColumn(field.name, place, _PER_DAY[unit["timeUnit"]])
             place += 1
 
 
 def _older(metadata: pq.FileMetaData) -> tuple[bool, bool, bool]:
     """Whether dates, times and INT96 times are counted by the older calendar, by what the footer says."""
-    told = metadata.metadata or {}
-    release = re.match(rb"(\d+)\.(\d+)", told.get(_SPARK, b""))
+    entries = metadata.metadata or {}
+    release = re.match(rb"(\d+)\.(\d+)", entries.get(_SPARK, b""))
     if release:
         known = (int(release[1]), int(release[2]))
     else:  # the first ones of Spark 2 do not say which
-        first = _SPARK_SCHEMA in told and metadata.created_by.startswith("parquet-mr")
+        first = _SPARK_SCHEMA in entries and metadata.created_by.startswith("parquet-mr")
         known = (2, 0) if first else (99, 0)
-    by_spark = known < (3, 0) or _SPARK_LEGACY in told
-    by_hive = told.get(_HIVE_PROLEPTIC, b"").lower() == b"false"
-    return by_spark or by_hive, by_spark, known < (3, 1) or _SPARK_LEGACY_INT96 in told
+    by_spark = known < (3, 0) or _SPARK_LEGACY in entries
+    by_hive = entries.get(_HIVE_PROLEPTIC, b"").lower() == b"false"
+    return by_spark or by_hive, by_spark, known < (3, 1) or _SPARK_LEGACY_INT96 in entries
 
 
 def _least(chunk: pq.ColumnChunkMetaData) -> int | None:
@@ -169,9 +169,9 @@ def _stored(
     if not columns:
         return
     names = list(dict.fromkeys(column.name for column in columns))
-    with pq.ParquetFile(file) as told, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
+    with pq.ParquetFile(file) as typed, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
         first, place = {}, 0
-        for field in told.schema_arrow:
+        for field in typed.schema_arrow:
             first[field.name] = place
             place += leaf_count(field.type)
         for batch in stored.iter_batches(_BATCH_ROWS, list(groups), names, use_threads=False):

@@ -1,4 +1,4 @@
-"""Errors of file systems and stores, told as ours: the place, what failed, and the mend."""
+"""Errors of file systems and stores, raised as errors of hipslake: where, what failed, and what to do."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NOBODY = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "
 
 
 @contextmanager
-def told(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator[None]:
+def storage_errors(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator[None]:
     """Turn an `OSError` of the block into a `StorageError`; a missing file stays `FileNotFoundError`.
 
     `foreign`: the block talks to a store, whose client has exceptions of its own: for broken connections,

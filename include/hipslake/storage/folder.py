@@ -21,8 +21,8 @@ from hipslake.storage import atomic
 from hipslake.storage.access import check_protocol, refuse_secret
 from hipslake.storage.addresses import is_same_address
 from hipslake.storage.atomic import is_unfinished
-from hipslake.storage.entry import Entry, Files, GlobMatches
-from hipslake.storage.failures import Doing, told
+from hipslake.storage.entry import Entry, GlobMatches
+from hipslake.storage.failures import Doing, storage_errors
 from hipslake.storage.local import LocalFiles
 from hipslake.storage.objects import ObjectFiles
 
@@ -52,7 +52,7 @@ class Storage:
         PathError
             It holds what is no character, or a secret, or has a scheme of no store.
         """
-        _check_letters(str(uri))
+        _check_characters(str(uri))
         refuse_secret(str(uri))
         protocol, path = split_protocol(str(uri))
         if protocol is None and "://" in path:  # one letter is a drive to fsspec
@@ -60,7 +60,7 @@ class Storage:
         if protocol in (None, "file", "local"):
             try:
                 return cls(str(Path(path).expanduser().absolute()))
-            except RuntimeError as error:  # ~ of nobody
+            except RuntimeError as error:  # ~ of an unknown user
                 raise PathError(f"{str(uri)!r}: {error}; write the path out") from None
         check_protocol(protocol, str(uri))
         return cls(f"{protocol}://{path.rstrip('/')}")
@@ -87,7 +87,7 @@ class Storage:
 
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""
-        _check_letters(path)
+        _check_characters(path)
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts:
             raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
@@ -121,12 +121,12 @@ class Storage:
             return self._replacing(path, durable)
         if mode != "rb":
             raise ValueError(f"mode {mode!r} is not one of 'rb', 'wb'")
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.open(self.uri(path))
 
     def read(self, path: str) -> bytes:
         """The content of a file."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.read(self.uri(path))
 
     def read_plain(self, path: str, most: int) -> bytes:
@@ -137,7 +137,7 @@ class Storage:
         PathError
             It is larger, or a device, a pipe or a socket, which may never end.
         """
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             entry = self._files.entry(self.uri(path), path)
             if entry.is_dir or not self._files.is_file(self.uri(path)):
                 raise PathError(f"{self.uri(path)} is no regular file")
@@ -149,20 +149,20 @@ class Storage:
 
     def read_range(self, path: str, start: int, stop: int) -> bytes:
         """The bytes [start, stop) of a file, in one request; fewer where the file ends before."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.read_range(self.uri(path), start, stop)
 
     def sha256(self, path: str) -> str:
         """The SHA-256 of a file's content, in hexadecimal."""
         digest = hashlib.sha256()
-        with self._told(path, "read"), self._files.open(self.uri(path)) as file:
+        with self._errors(path, "read"), self._files.open(self.uri(path)) as file:
             while chunk := file.read(_CHUNK_BYTES):
                 digest.update(chunk)
         return digest.hexdigest()
 
     def entry(self, path: str) -> Entry:
         """Size and stamp of a file or folder; `FileNotFoundError` if there is none."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.entry(self.uri(path), path)
 
     def written(self, path: str) -> float | None:
@@ -170,7 +170,7 @@ class Storage:
 
         Also of a local folder: when a name in it last came or went.
         """
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.written(self.uri(path))
 
     def exists(self, path: str) -> bool:
@@ -183,7 +183,7 @@ class Storage:
 
     def is_file(self, path: str) -> bool:
         """Whether a file lies there, asked in one request. An unreachable store is an error, not False."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.is_file(self.uri(path))
 
     def list(self, path: str = "", *, recursive: bool = False) -> _Entries:
@@ -191,11 +191,11 @@ class Storage:
 
         A missing folder is an empty one, as on object stores. Unfinished files are not listed.
         """
-        return sorted(e for e in self._listing(path, recursive) if not is_unfinished(_name(e)))
+        return self._listing(path, recursive, unfinished=False)
 
     def unfinished(self, path: str = "", *, recursive: bool = False) -> _Entries:
         """The temporary files in a folder, sorted by path: being written, or left by a killed process."""
-        return sorted(e for e in self._listing(path, recursive) if is_unfinished(_name(e)))
+        return self._listing(path, recursive, unfinished=True)
 
     def glob(self, pattern: str) -> _Entries:
         """The files (not folders) that match a pattern with `*`, `?`, `[...]` and `**`, sorted by path.
@@ -206,17 +206,15 @@ class Storage:
 
     def matches(self, pattern: str) -> GlobMatches:
         """What matches a pattern, as for `glob`, and what would if it were a file, and not hidden."""
-        with self._told("", "read"):
+        with self._errors("", "read"):
             found = sorted(self._files.glob(self.root, pattern))
         any_name = pattern.rpartition("/")[2] in ("*", "**")
         hidden = [entry for entry in found if _dotted(entry.path) > _dotted(pattern)]
         shown = [entry for entry in found if _dotted(entry.path) <= _dotted(pattern)]
-        folders = [entry for entry in shown if entry.is_dir and not any_name]
-        special = [entry for entry in shown if entry.is_special]
-        passed_over = sorted([*(entry for entry in hidden if not entry.is_dir), *folders, *special])
-        return GlobMatches(
-            [entry for entry in shown if not entry.is_dir and not entry.is_special], passed_over
-        )
+        passed_over = [entry for entry in hidden if not entry.is_dir]
+        passed_over += [entry for entry in shown if entry.is_special or (entry.is_dir and not any_name)]
+        files = [entry for entry in shown if not entry.is_dir and not entry.is_special]
+        return GlobMatches(files, sorted(passed_over))
 
     def write(self, path: str, data: Any, *, durable: bool = True) -> None:
         """Write or replace a file, whole or not at all; parents are made.
@@ -228,16 +226,16 @@ class Storage:
         durable
             False skips the syncs, for files that may be lost in a power cut.
         """
-        with self._told(path, "write"):
+        with self._errors(path, "write"):
             self._files.write(self.uri(path), data, durable=durable)
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a file, whole or not at all, unless its name is taken. Of all who try, one gets True.
+        """Create a file, whole or not at all, unless its name is taken. One of concurrent callers gets True.
 
-        A store may answer False to the one who won, when its first answer was lost and the request was
-        retried: who must know reads the file.
+        A store may answer False to the writer that succeeded, if its first answer was lost and it was asked
+        again: a caller that has to be certain reads the file.
         """
-        with self._told(path, "write"):
+        with self._errors(path, "write"):
             return self._files.create(self.uri(path), data)
 
     @contextmanager
@@ -263,24 +261,24 @@ class Storage:
         except FileExistsError:
             raise NotWritableError(f"{self.uri(path)} exists by now; give another URI") from None
         except OSError as error:
-            with self._told(path, "write"):
+            with self._errors(path, "write"):
                 raise error
 
     def mark_of(self, path: str) -> str | None:
         """The mark of a file that `creating` has made; None of others where the store says so."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.mark_of(self.uri(path))
 
     def delete(self, path: str) -> None:
         """Delete a file; none there is fine."""
-        with self._told(path, "write"):
+        with self._errors(path, "write"):
             self._files.delete(self.uri(path))
 
     def delete_tree(self, path: str) -> None:
         """Delete a folder below the root with everything in it; none there is fine."""
         if self.uri(path) == self.root:
             raise ValueError(f"{self.root}: the root of a storage is not deleted through it")
-        with self._told(path, "write"):
+        with self._errors(path, "write"):
             self._files.delete_tree(self.uri(path))
 
     def delete_empty(self, path: str) -> None:
@@ -292,12 +290,12 @@ class Storage:
 
         Returns True if linked.
         """
-        with self._told(target, "write"):
+        with self._errors(target, "write"):
             return self._files.link(self.uri(source), self.uri(target), durable=durable)
 
     def copy(self, source: str, target: str, *, durable: bool = True) -> None:
         """Copy a file, whole or not at all; by the server, if there is one."""
-        with self._told(target, "write"):
+        with self._errors(target, "write"):
             self._files.copy(self.uri(source), self.uri(target), durable=durable)
 
     def is_same_file(self, one: str, other: str) -> bool:
@@ -305,7 +303,7 @@ class Storage:
 
         False may mean that they have to be compared; `FileNotFoundError` if one is missing.
         """
-        with self._told(other, "read"):
+        with self._errors(other, "read"):
             return self._files.is_same(self.uri(one), self.uri(other))
 
     def move_folder(self, source: str, target: str) -> bool:
@@ -315,17 +313,17 @@ class Storage:
         """
         if not self.is_local:
             raise ValueError(f"{self.root}: object stores have no folders that could be moved")
-        with self._told(target, "write"):
+        with self._errors(target, "write"):
             return atomic.move_folder(Path(self.uri(source)), Path(self.uri(target)))
 
     def symlink(self, path: str, target: str) -> bool:
         """Point `path` at a target relative to its folder, in one step; False where links do not exist."""
-        with self._told(path, "write"):
+        with self._errors(path, "write"):
             return self._files.symlink(self.uri(path), target)
 
     def symlink_target(self, path: str) -> str | None:
         """Where a symbolic link points, as it was given to `symlink`; None if there is none."""
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.symlink_target(self.uri(path))
 
     def check_writable(self) -> None:
@@ -348,7 +346,7 @@ class Storage:
             In bytes, where it is known: a store need not be asked then. A file that has another by now cannot
             be read.
         """
-        with self._told(path, "read"):
+        with self._errors(path, "read"):
             return self._files.arrow_file(self.uri(path), size)
 
     def arrow_path(self, path: str = "") -> str:
@@ -356,7 +354,7 @@ class Storage:
         return self._files.arrow_path(self.uri(path))
 
     @property
-    def _files(self) -> Files:
+    def _files(self) -> LocalFiles | ObjectFiles:
         # Never kept: a client that was inherited through a fork does not work, and pickles stay small.
         return _LOCAL if self.is_local else ObjectFiles(self.root.partition("://")[0])
 
@@ -367,23 +365,25 @@ class Storage:
                 f"{self.uri(path)}: nothing is written through a web server; give the store's own URI"
             )
 
-    def _told(self, path: str, doing: Doing) -> AbstractContextManager[None]:
+    def _errors(self, path: str, doing: Doing) -> AbstractContextManager[None]:
         if doing == "write":
             self.refuse_web_server(path)
-        return told(self.uri(path), doing, foreign=not self.is_local)
+        return storage_errors(self.uri(path), doing, foreign=not self.is_local)
 
     @contextmanager
     def _replacing(self, path: str, durable: bool) -> Iterator[BinaryIO]:
-        with told(self.uri(path), "write"), self._files.replacing(self.uri(path), durable=durable) as file:
+        uri = self.uri(path)
+        with storage_errors(uri, "write"), self._files.replacing(uri, durable=durable) as file:
             yield file
 
-    def _listing(self, path: str, recursive: bool) -> _Entries:
-        with self._told(path, "read"):
-            found = self._files.list(self.uri(path), recursive=recursive)
-            return [entry._replace(path=self.join(path, entry.path)) for entry in found]
+    def _listing(self, path: str, recursive: bool, *, unfinished: bool) -> _Entries:
+        with self._errors(path, "read"):
+            found = [*self._files.list(self.uri(path), recursive=recursive)]
+        chosen = (entry for entry in found if is_unfinished(PurePosixPath(entry.path).name) is unfinished)
+        return sorted(entry._replace(path=self.join(path, entry.path)) for entry in chosen)
 
 
-def _check_letters(path: str) -> None:
+def _check_characters(path: str) -> None:
     if "\0" in path:
         raise PathError(f"{path!r} has a zero character, which no name has")
     try:
@@ -395,7 +395,3 @@ def _check_letters(path: str) -> None:
 def _dotted(path: str) -> int:
     """How many names of a path, or of a pattern, begin with a dot."""
     return sum(name.startswith(".") for name in path.split("/"))
-
-
-def _name(entry: Entry) -> str:
-    return entry.path.rpartition("/")[2]

@@ -170,8 +170,8 @@ def _times(file: Any, names: Sequence[str], groups: Sequence[int]) -> Iterator[t
     """The INT96 values of columns, batch by batch."""
     if not names or not groups:
         return
-    with pq.ParquetFile(file) as told, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
-        kinds = _leaf_types(told.metadata)
+    with pq.ParquetFile(file) as typed, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
+        kinds = _leaf_types(typed.metadata)
         wanted = [name for name in names if "INT96" in kinds.get(name, ())]
         if not wanted:
             return

@@ -26,7 +26,7 @@ _PIECE = 64 << 10
 
 
 class LocalFiles:
-    """The POSIX side of `hipslake.storage.folder`; the meaning of each method is told there."""
+    """The POSIX side of `hipslake.storage.folder`; its methods are documented there."""
 
     def open(self, uri: str) -> BinaryIO:
         return _regular(uri)
@@ -135,7 +135,7 @@ class LocalFiles:
 
 
 def _regular(uri: str) -> BinaryIO:
-    """Open a file, if it is one: a pipe or a device may have no end, and who opens it may wait for ever."""
+    """Open a file, if it is one: a pipe or a device may have no end, and opening it may block for ever."""
     descriptor = os.open(uri, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         kind = os.fstat(descriptor).st_mode

@@ -25,10 +25,10 @@ from fsspec.utils import glob_translate
 from hipslake.errors import NotReadableError, NotWritableError
 from hipslake.storage.access import client_options
 from hipslake.storage.entry import Entry, time_in
-from hipslake.storage.failures import store_code, told
-from hipslake.storage.waiting import WaitingFiles, waiting_options
+from hipslake.storage.failures import storage_errors, store_code
+from hipslake.storage.waiting import HTTP, HTTP_TRACES, S3, WaitingFiles, client_timeout
 
-MOST_UNTOLD = 1 << 30
+MOST_UNSIZED = 1 << 30
 """Bytes that are taken from a server which does not say how many there are: its answer may have no end."""
 
 _PIECE = 1 << 20
@@ -44,10 +44,21 @@ _MAGIC = re.compile(r"[*?\[]")
 _NO_LISTING = ("http", "https")  # web servers: what they say of a folder is a page, if anything
 _AT_ONCE = {"s3": {"max_concurrency": 1}}  # else s3fs asks for the size first, and may mix two contents
 _OF_CONTENT = re.compile(r"\"?[0-9a-f]{32}(-[0-9]+)?\"?")
-_AHEAD = 8 << 20  # bytes that are fetched at once for who reads a file from its start to its end
+_AHEAD = 8 << 20  # bytes that are fetched at once while a file is read from start to end
 
 
-def read_untold(fs: Any, uri: str) -> bytes:
+def _limited(protocol: str) -> dict[str, Any]:
+    """The arguments by which fsspec's client of a protocol keeps the limits of each request."""
+    if protocol in S3:
+        from hipslake.storage.s3_session import LimitedSession
+
+        return {"config_kwargs": {"http_session_cls": LimitedSession}}
+    if protocol in HTTP:
+        return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": HTTP_TRACES}}
+    return {}
+
+
+def read_unsized(fs: Any, uri: str) -> bytes:
     """The content of an object whose size its server does not tell.
 
     Raises
@@ -60,10 +71,10 @@ def read_untold(fs: Any, uri: str) -> bytes:
         while piece := stream.read(_PIECE):
             pieces.append(piece)
             size += len(piece)
-            if size > MOST_UNTOLD:
+            if size > MOST_UNSIZED:
                 raise NotReadableError(
                     f"{uri}: the server does not say how long it is, and sends more than "
-                    f"{MOST_UNTOLD >> 20} MiB; have it tell Content-Length, or copy the file"
+                    f"{MOST_UNSIZED >> 20} MiB; have it tell Content-Length, or copy the file"
                 )
     return b"".join(pieces)
 
@@ -73,7 +84,7 @@ class RangedFile(io.RawIOBase):
 
     Of more than 64 MiB it is several.
 
-    Parquet readers know what they need, and use it as it is; who reads on and on puts a buffer before it. A
+    Parquet readers know what they need, and use it as it is; sequential readers put a buffer before it. A
     server that knows no ranges sends the whole object, which is then kept.
 
     Parameters
@@ -123,13 +134,13 @@ class RangedFile(io.RawIOBase):
         return len(data)
 
     def _ask_size(self) -> int:
-        with told(self._uri, "read", foreign=True):
+        with storage_errors(self._uri, "read", foreign=True):
             info = self._fs.info(self._uri)
             if info["type"] == "directory":
                 raise FileNotFoundError(errno.ENOENT, "a folder, not a file", self._uri)
             if info["size"] is not None:
                 return int(info["size"])
-            self._whole = read_untold(self._fs, self._uri)  # a web server makes the answer up as it goes
+            self._whole = read_unsized(self._fs, self._uri)  # a web server makes the answer up as it goes
             return len(self._whole)
 
     def _range(self, start: int, stop: int) -> bytes:
@@ -137,7 +148,7 @@ class RangedFile(io.RawIOBase):
             starts = range(start, stop, _MOST_AT_ONCE)
             return b"".join(self._range(at, min(at + _MOST_AT_ONCE, stop)) for at in starts)
         if self._whole is None:
-            with told(self._uri, "read", foreign=True):
+            with storage_errors(self._uri, "read", foreign=True):
                 data = bytes(self._fs.cat_file(self._uri, start=start, end=stop))
                 if len(data) == stop - start:
                     return data
@@ -154,7 +165,7 @@ class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
     """fsspec for pyarrow, which reads files by ranges of its own choice."""
 
     def get_file_info(self, paths: list[str]) -> list[Any]:
-        with told(self.fs.unstrip_protocol(paths[0]) if paths else "", "read", foreign=True):
+        with storage_errors(self.fs.unstrip_protocol(paths[0]) if paths else "", "read", foreign=True):
             return list(super().get_file_info(paths))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
@@ -165,12 +176,12 @@ class RangedHandler(pafs.FSSpecHandler):  # type: ignore[misc]
 
 
 class ObjectFiles:
-    """The fsspec side of `hipslake.storage.folder`; the meaning of each method is told there."""
+    """The fsspec side of `hipslake.storage.folder`; its methods are documented there."""
 
     def __init__(self, protocol: str) -> None:
         # No listings cache: other processes write here too. fsspec itself keeps one client per process.
         self._protocol = protocol
-        options = {**client_options(protocol), **waiting_options(protocol)}
+        options = {**client_options(protocol), **_limited(protocol)}
         self._fs = WaitingFiles(fsspec.filesystem(protocol, use_listings_cache=False, **options), protocol)
 
     def open(self, uri: str) -> BinaryIO:
@@ -241,7 +252,7 @@ class ObjectFiles:
         with _spooling() as (spool, file):
             yield file
             file.close()
-            with told(uri, "write", foreign=True):
+            with storage_errors(uri, "write", foreign=True):
                 self._fs.put_file(str(spool), uri)
 
     @contextmanager
@@ -251,7 +262,7 @@ class ObjectFiles:
             yield file
             file.close()
             note(mark)
-            with told(uri, "write", foreign=True):
+            with storage_errors(uri, "write", foreign=True):
                 taken = not self._if_free(lambda: self._put_marked(spool, uri, mark))
                 # Also by the first try of a request whose answer was lost.
                 if taken and self.mark_of(uri) != mark:
@@ -332,7 +343,7 @@ class ObjectFiles:
         if (
             info["type"] != "directory" and info["size"] is None
         ):  # a web server may not tell: what comes counts
-            info = {**info, "size": len(read_untold(self._fs, uri))}
+            info = {**info, "size": len(read_unsized(self._fs, uri))}
         return Entry.from_info(path, info)
 
     def _below(self, uri: str, name: str) -> str:

@@ -32,14 +32,14 @@ def parquet_failures(where: str) -> Iterator[None]:
     try:
         yield
     except FooterError as error:
-        raise _told(where, str(error), error) from error
+        raise _as_error(where, str(error), error) from error
     except (HipslakeError, FileNotFoundError):
         raise
     except _RAISED as error:
-        raise _told(where, str(error).strip().partition("\n")[0].rstrip(". "), error) from error
+        raise _as_error(where, str(error).strip().partition("\n")[0].rstrip(". "), error) from error
 
 
-def _told(where: str, text: str, error: BaseException) -> HipslakeError:
+def _as_error(where: str, text: str, error: BaseException) -> HipslakeError:
     if any(word in text for word in _ENCRYPTED):
         return InputError(f"{where} is encrypted, and nothing here has its keys; write it anew without")
     if isinstance(error, pa.ArrowNotImplementedError):
@@ -56,7 +56,7 @@ def _told(where: str, text: str, error: BaseException) -> HipslakeError:
 
 
 @contextmanager
-def damage_told(where: str) -> Iterator[None]:
+def damage_as_error(where: str) -> Iterator[None]:
     """Turn what pyarrow raises about the bytes of a table into our error; `where` names the file.
 
     To be put around reads from memory: of those from a store, an `OSError` may mean the store.
@@ -64,5 +64,5 @@ def damage_told(where: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
-        told = str(error).strip().partition("\n")[0].rstrip(". ")
-        raise CatalogFormatError(f"{where}: is damaged ({told}); restore it, or make it anew") from error
+        message = str(error).strip().partition("\n")[0].rstrip(". ")
+        raise CatalogFormatError(f"{where}: is damaged ({message}); restore it, or make it anew") from error

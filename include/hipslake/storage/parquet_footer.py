@@ -1,7 +1,7 @@
-"""The footer of a Parquet file without the types that its values stand for: columns as they are stored.
+"""The footer of a Parquet file without logical types, so that columns are read as they are stored.
 
 Parquet stores a time or a decimal as a number or as bytes, and the schema in the footer says what they mean.
-Who reads by a footer without these notes gets the stored values, on a path that has no part in how a reader
+A reader of a footer without these notes gets the stored values, on a path that has no part in how a reader
 converts them. INT96 is read as 12 bytes per value, which is how it is encoded; pyarrow else makes it a
 timestamp, wrapping what does not fit.
 
@@ -32,7 +32,7 @@ _IGNORED = b"arrow.schema"
 
 
 class FooterError(pa.ArrowInvalid):
-    """A footer cannot be understood; told further by `hipslake.storage.parquet_failures`, with the file."""
+    """A footer cannot be understood; `hipslake.storage.parquet_failures` adds the file."""
 
 
 def stored_footer(file: Any) -> pq.FileMetaData:
@@ -98,11 +98,11 @@ _Struct = list[tuple[_Field, Any]]
 
 def _element(fields: _Struct) -> bytes:
     """A schema element; of a leaf, only the physical type stays."""
-    told = {field.number: value for field, value in fields}
-    if told.get(_CHILDREN):
+    by_number = {field.number: value for field, value in fields}
+    if by_number.get(_CHILDREN):
         return _struct_of(fields)
     kept = [(field, value) for field, value in fields if field.number not in _MEANING]
-    if told.get(_TYPE) == _INT96:
+    if by_number.get(_TYPE) == _INT96:
         kept = [(field, value) for field, value in kept if field.number not in (_TYPE, _LENGTH)]
         kept = [(_Field(_TYPE, _I32), _FIXED), (_Field(_LENGTH, _I32), INT96_BYTES), *kept]
     return _struct_of(kept)

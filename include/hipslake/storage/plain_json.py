@@ -12,7 +12,7 @@ def plain_json(data: bytes | str) -> Any:
     Raises
     ------
     ValueError
-        It is none, or is nested deeper than Python reads: a file that is damaged, and no end of the program.
+        It is no JSON, or nested deeper than Python reads (a `RecursionError` otherwise).
     """
     try:
         return json.loads(data)

@@ -1,4 +1,4 @@
-"""How long a store or a catalog is waited for."""
+"""Timeouts of requests to stores and catalogs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Timeouts:
         )
 
     def within(self, seconds: float) -> Timeouts:
-        """The limits of who has only so many seconds in all: one try, which leaves time for others."""
+        """The limits of an operation with so many seconds in all: one try, which leaves time for others."""
         return Timeouts(
             connect=min(self.connect, seconds / 4),
             read=min(self.read, seconds / 4),

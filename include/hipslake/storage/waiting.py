@@ -19,8 +19,8 @@ import aiohttp
 
 from hipslake.storage.timeouts import CONNECT, READ, REQUEST, TRIES, Deadline, Timeouts, deadline, timeouts
 
-_S3 = ("s3", "s3a")
-_HTTP = ("http", "https")
+S3 = ("s3", "s3a")
+HTTP = ("http", "https")
 _SILENT_BODY = "AioReadTimeoutError"  # of aiobotocore, which is not imported for other stores
 _CANCELLING = 5.0  # seconds that a cancelled operation may take to close its connections
 
@@ -80,7 +80,7 @@ class WaitingFiles:
     Parameters
     ----------
     files : fsspec.AbstractFileSystem
-        Made with `waiting_options`.
+        A client that keeps the limits of each request: see `HTTP_TRACES` and `hipslake.storage.s3_session`.
     protocol : str
         Of stores other than S3 and web servers only a deadline ends the waiting: their clients do not say
         when one of several requests was answered.
@@ -88,7 +88,7 @@ class WaitingFiles:
 
     def __init__(self, files: Any, protocol: str) -> None:
         self._files = files
-        self._limited = protocol in (*_S3, *_HTTP)
+        self._limited = protocol in (*S3, *HTTP)
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._files, name)
@@ -148,17 +148,6 @@ def _timeout_in(error: Exception, operation: _Operation) -> str | None:
     return None
 
 
-def waiting_options(protocol: str) -> dict[str, Any]:
-    """The arguments by which fsspec's client of a protocol keeps the limits of each request."""
-    if protocol in _S3:
-        from hipslake.storage.s3_session import LimitedSession
-
-        return {"config_kwargs": {"http_session_cls": LimitedSession}}
-    if protocol in _HTTP:
-        return {"client_kwargs": {"timeout": client_timeout(), "trace_configs": _TRACES}}
-    return {}
-
-
 def client_timeout() -> aiohttp.ClientTimeout:
     """The limits in force, in the words of aiohttp."""
     operation = _OPERATION.get()
@@ -192,4 +181,4 @@ async def _note_answer(*_: object) -> None:
 
 _TRACE = aiohttp.TraceConfig()
 _TRACE.on_request_end.append(_note_answer)
-_TRACES = [_TRACE]
+HTTP_TRACES = [_TRACE]

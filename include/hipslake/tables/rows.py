@@ -13,10 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.parts import parts
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.reading import parts, read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
@@ -84,11 +83,11 @@ def standing_version(order: CatalogRows) -> CatalogRows:
     CatalogNotFoundError, VersionNotFoundError
         There is none.
     """
-    log = VersionLog(Catalog.open(order.uri).storage)
+    log = VersionLog(CatalogReader.open(order.uri).storage)
     others = sorted(set(log.numbers()) - {order.version}, reverse=True)
     for version in (order.version, *others):
         with suppress(VersionNotFoundError):
-            catalog = Catalog.open(order.uri, version)
+            catalog = CatalogReader.open(order.uri, version)
             if _holds_rows(catalog, order):
                 return order.model_copy(update={"version": version})
     raise VersionNotFoundError(
@@ -97,7 +96,7 @@ def standing_version(order: CatalogRows) -> CatalogRows:
     )
 
 
-def _holds_rows(catalog: Catalog, order: CatalogRows) -> bool:
+def _holds_rows(catalog: CatalogReader, order: CatalogRows) -> bool:
     if order.increment is None:
         return same_digest(order.content, content_of(catalog.metadata))
     increment = catalog.metadata.increment(order.increment, catalog.storage)
@@ -183,7 +182,7 @@ class _RowsOfCatalog:
 
     @classmethod
     def of(cls, order: CatalogRows) -> _RowsOfCatalog:
-        catalog = Catalog.open(order.uri, order.version)
+        catalog = CatalogReader.open(order.uri, order.version)
         schema = joined_schema(catalog.metadata)
         ordinal, inside = None, None
         if order.increment is not None:
@@ -219,7 +218,7 @@ class _RowsOfCatalog:
         return len(self._stretches)
 
     def read(self, task: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        catalog = Catalog.open(self._order.uri, self._order.version)
+        catalog = CatalogReader.open(self._order.uri, self._order.version)
         wanted = list(columns) or [self._schema.names[0]]
         if self._ordinal is not None and ROW_COLUMN not in wanted:
             wanted.append(ROW_COLUMN)

@@ -32,7 +32,7 @@ class CrossmatchOperator(JoinOperator):
     """Match two catalogs."""
 
     job = "crossmatch_catalogs"
-    module = "hipslake.steps.join.run_crossmatch"
+    module = "hipslake.steps.join.run"
 
     def request(self) -> CrossmatchRequest:
         from hipslake.steps.join.crossmatch_request import CrossmatchRequest

@@ -27,7 +27,7 @@ class EquiJoinOperator(JoinOperator):
     """Join two catalogs on a key."""
 
     job = "equijoin_catalogs"
-    module = "hipslake.steps.join.run_equijoin"
+    module = "hipslake.steps.join.run"
 
     def request(self) -> EquijoinRequest:
         from hipslake.steps.join.equijoin_request import EquijoinRequest

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from hipslake.catalog.comparing import VersionDiff, compare, moved
-from hipslake.catalog.footprint import footprint, increment_footprint
+from hipslake.catalog.comparing import VersionDiff, compare, footprint, increment_footprint, moved
 from hipslake.catalog.history import VersionSummary, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.errors import CatalogFormatError
-from hipslake.steps.append import increment_draft
+from hipslake.steps.append import next_version
 from hipslake.steps.run import Window
 
 from tests.catalog.leftovers import missing
@@ -155,7 +155,7 @@ def test_an_old_version_that_is_damaged_does_not_stop_nights(survey: Survey) -> 
 def test_metadata_does_not_grow_with_the_files_of_many_nights(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(increment_draft.describe_increment.__kwdefaults__, "max_inline", 5)
+    monkeypatch.setitem(next_version.describe_increment.__kwdefaults__, "max_inline", 5)
     for number in (0, 1, 2, 3, 1):
         survey.night(number, rows=20)  # of two files each
     catalog = survey.catalog

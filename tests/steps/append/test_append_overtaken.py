@@ -33,15 +33,15 @@ def survey(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
 @pytest.fixture
 def overtake(monkeypatch: pytest.MonkeyPatch) -> Overtake:
     """Append a run, and do something else right before its first commit."""
-    commit = append_run.commit_next
+    commit = append_run.commit_where_it_fits
 
     def overtaken(folder: RunFolder, other: Callable[[], object]) -> AppendReport:
         def late(*args: object) -> object:
-            monkeypatch.setattr(append_run, "commit_next", commit)
+            monkeypatch.setattr(append_run, "commit_where_it_fits", commit)
             other()
             return commit(*args)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(append_run, "commit_next", late)
+        monkeypatch.setattr(append_run, "commit_where_it_fits", late)
         return in_process.append(folder)
 
     return overtaken

@@ -20,8 +20,8 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects, Sourc
 from hipslake.catalog.metadata.increments import INCREMENT_SCHEMA, Cell
 from hipslake.catalog.partitions import Sidecar
 from hipslake.errors import CatalogFormatError
-from hipslake.steps.ingest import version_metadata
-from hipslake.steps.ingest.version_metadata import with_increment
+from hipslake.steps.ingest import draft
+from hipslake.steps.ingest.draft import with_increment
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
 
@@ -37,8 +37,8 @@ MARGIN = "margin: {arcsec: [3600]}"
 @pytest.fixture(scope="module", autouse=True)
 def few_are_listed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(version_metadata, "MOST_LISTED", MOST)
-        patch.setattr(version_metadata, "LISTED_AGAIN", AGAIN)
+        patch.setattr(draft, "MOST_LISTED", MOST)
+        patch.setattr(draft, "LISTED_AGAIN", AGAIN)
         yield
 
 

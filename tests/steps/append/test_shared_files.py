@@ -41,14 +41,14 @@ def test_a_night_that_was_taken_by_another_interval_while_it_was_merged(
     survey.night(3)
     survey.land(0, night_rows(0))
     noon, midnight = start(survey, FIRST + timedelta(hours=12)), start(survey, FIRST)
-    commit = append_run.commit_next
+    commit = append_run.commit_where_it_fits
 
     def late(*args: object) -> object:
-        monkeypatch.setattr(append_run, "commit_next", commit)
+        monkeypatch.setattr(append_run, "commit_where_it_fits", commit)
         in_process.append(midnight)
         return commit(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(append_run, "commit_next", late)
+    monkeypatch.setattr(append_run, "commit_where_it_fits", late)
     with pytest.raises(InputError, match="already"):
         in_process.append(noon)
     survey.assert_holds_what_landed()

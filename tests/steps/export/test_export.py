@@ -116,7 +116,7 @@ def test_everything_of_an_older_version(root: Path, warehouse: Path, spec_file: 
     assert table.schema.names == Catalog.open(root).schema.names
     told = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     assert told["hipslake.catalog"] == "stars"
-    assert told["hipslake.version"] == "1"
+    assert told["hipslake.library_version"] == "1"
     assert told["hipslake.description"] == "stars made up for tests"
 
 

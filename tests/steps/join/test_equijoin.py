@@ -13,7 +13,7 @@ from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CoPartitionError, EmptySourceError, FilterError, SpecError
 from hipslake.steps.join import equijoin_request, resolve_equijoin
-from hipslake.steps.join import run_equijoin as equijoin_work
+from hipslake.steps.join import run as equijoin_work
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 

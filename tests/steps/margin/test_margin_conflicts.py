@@ -12,7 +12,7 @@ import pytest
 from hipslake.errors import SpecError
 from hipslake.steps.append import run as append_run
 from hipslake.steps.append.request import AppendReport
-from hipslake.steps.margin import add_margins
+from hipslake.steps.margin import run as margin_run
 
 from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
@@ -37,14 +37,14 @@ def crowd(number: int, ra: float, dec: float, width: float, rows: int) -> pa.Tab
 
 def overtaken(monkeypatch: pytest.MonkeyPatch, module: Any, first: Callable[[], object]) -> None:
     """Let something else be committed between the merge and the commit of the next run."""
-    commit = module.commit_next
+    commit = module.commit_where_it_fits
 
     def late(*arguments: Any) -> Any:
-        monkeypatch.setattr(module, "commit_next", commit)
+        monkeypatch.setattr(module, "commit_where_it_fits", commit)
         first()
         return commit(*arguments)
 
-    monkeypatch.setattr(module, "commit_next", late)
+    monkeypatch.setattr(module, "commit_where_it_fits", late)
 
 
 def append_overtaken(
@@ -142,7 +142,7 @@ def test_a_margin_is_built_again_if_rows_came_meanwhile(
     survey.night(0, rows=100)
     survey.land(1, night_rows(1, 100))
     other = survey.start(1)
-    overtaken(monkeypatch, add_margins, lambda: in_process.append(other))
+    overtaken(monkeypatch, margin_run, lambda: in_process.append(other))
     catalog = survey.catalog.build_margin(7200)
     assert catalog.version == 3
     assert len(assert_margins_are_exact(catalog)) == 2
@@ -152,7 +152,7 @@ def test_a_margin_is_built_again_if_rows_came_meanwhile(
 
 def test_two_who_build_the_same_margin_leave_one(survey: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
     survey.night(0, rows=100)
-    overtaken(monkeypatch, add_margins, lambda: survey.catalog.build_margin(7200))
+    overtaken(monkeypatch, margin_run, lambda: survey.catalog.build_margin(7200))
     catalog = survey.catalog.build_margin(7200)
     assert catalog.version == 2
     assert [margin.radius_arcsec for margin in catalog.metadata.margins] == [1800.0, 7200.0]

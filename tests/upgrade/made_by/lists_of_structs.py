@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.join import equijoin_request
-from hipslake.steps.join import run_equijoin as joining
+from hipslake.steps.join import run as joining
 from hipslake.steps.report import perform
 
 from tests.steps import in_process

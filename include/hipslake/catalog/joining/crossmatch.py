@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.catalog.joining.right_rows import NearRows, RightRows
 from hipslake.catalog.joining.sides import Side
-from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
+from hipslake.catalog.joining.stretches import StretchPlan, plan_stretches
 from hipslake.catalog.joining.unmatched import UnmatchedRows, beside
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.region_cut import RegionCut
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
+from hipslake.catalog.selection import RegionCut
 from hipslake.errors import SpecError
 from hipslake.joins.match_columns import MatchColumns, match_columns
 from hipslake.joins.matching import matched, merged
@@ -40,7 +40,6 @@ _TASK_BYTES = 128 << 20
 _LEAST_ROWS, _MOST_ROWS = 10_000, 1_000_000
 _TEXT_BYTES = 32  # of a value whose type does not say
 _ARCSEC = np.pi / 180 / 3600
-_OWN_NAMES = (HEALPIX_COLUMN, ROW_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ class Crossmatch(CatalogJoin):
             self.right.schema,
             self.options,
             right_name=self.right.metadata.catalog,
-            own=_OWN_NAMES,
+            own=ROW_IDENTITY,
         )
 
     @property
@@ -276,7 +275,7 @@ class Crossmatch(CatalogJoin):
 def _refuse_own_names(columns: MatchColumns) -> None:
     """The outcome has these itself: as a column of a side they have to have a suffix."""
     for name in columns.schema.names:
-        if name.casefold() in _OWN_NAMES:
+        if name.casefold() in ROW_IDENTITY:
             raise SpecError(
                 f"column {name!r} of the match would have a name that catalogs add themselves; choose "
                 "another for separation, position_angle or rank, or a suffix for the side that it is kept of"

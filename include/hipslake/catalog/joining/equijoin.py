@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.co_partitioning import check_joinable
-from hipslake.catalog.joining.keyed import Keyed, KeyedJoin
-from hipslake.catalog.joining.stretch_plan import StretchPlan, plan_stretches
-from hipslake.catalog.joining.stretches import Stretches
+from hipslake.catalog.joining.join import Keyed, KeyedJoin
+from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.joins.key_joins import JoinKind, equijoin_columns, equijoined, suffixes_of

@@ -3,31 +3,174 @@
 Margins belong to the primary column group, so that it is the one that tells which rows come near. Columns of
 other groups are fetched from the leaves in which the rows live, a row of the margin too: before the match
 what a filter or a motion asks for, of all rows that come near; after it what the outcome keeps, of those that
-match.
+match. They are looked up by (`_healpix_29`, `_row`): see `RowsByIdentity`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import Stretches
-from hipslake.catalog.leaf_rows import Wanted
-from hipslake.catalog.metadata import Margin
+from hipslake.catalog.leaf_rows import Wanted, range_of, told
+from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import curve_sorted, pixels_in
-from hipslake.catalog.rows_by_identity import RowsByIdentity
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
+from hipslake.catalog.selection import joined_schema, select
+from hipslake.errors import VerificationError
 from hipslake.joins.pair_grid import SkyPositions
 from hipslake.joins.tree_alignment import Homes, homes
 from hipslake.predicates.evaluation import passing
+from hipslake.sources.conforming import conform
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts, stops
+from hipslake.storage.column_chunks import ColumnChunks
+from hipslake.storage.folder import Storage
+
+
+@dataclass(frozen=True)
+class RowsByIdentity:
+    """Fetches columns of rows that are known by (`_healpix_29`, `_row`), of a catalog that stores `_row`.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    columns : sequence of str
+        Without `_healpix_29` and `_row`. They are taken from as few groups as will do.
+    """
+
+    storage: Storage
+    metadata: CatalogMetadata
+    columns: Sequence[str]
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """Of what is fetched."""
+        whole = joined_schema(self.metadata)
+        return pa.schema([whole.field(name) for name in self.columns])
+
+    def fetch(self, h29: NDArray[np.int64], row: NDArray[np.int64]) -> pa.Table:
+        """The columns of some rows, in the order in which the rows are given.
+
+        Every leaf that holds any of them is opened once, and of it only the row groups around them are read,
+        one at a time.
+
+        Parameters
+        ----------
+        h29, row : int64[n]
+            `_healpix_29` and `_row`, in any order; no row stands twice.
+
+        Raises
+        ------
+        VerificationError
+            A file is missing or damaged, or a group does not hold one of the rows.
+        """
+        along = np.lexsort((row, h29))
+        wanted = h29[along], row[along]
+        back = np.empty(len(along), np.int64)
+        back[along] = np.arange(len(along))
+        found: dict[str, pa.ChunkedArray] = {}
+        for group, columns in self._groups.items():
+            table = self._of_group(group, columns, *wanted)
+            for name in columns:
+                found[name] = table[name].take(pa.array(back))
+        return pa.table([found[name] for name in self.columns], schema=self.schema)
+
+    def _of_group(
+        self, group: str, columns: list[str], h29: NDArray[np.int64], row: NDArray[np.int64]
+    ) -> pa.Table:
+        """What one group holds of rows that are sorted along the curve, in their order."""
+        schema = self.metadata.schema_of(group)
+        kept = pa.schema([schema.field(name) for name in columns])
+        read = pa.schema([HEALPIX_FIELD, ROW_FIELD, *kept])
+        places, pieces = [np.empty(0, np.int64)], [kept.empty_table()]
+        for path, size, low, high in self._files(group, h29):
+            for batch, first, last in _near_batches(self.storage, path, size, read, h29[low:high]):
+                begin, end = low + first, low + last
+                there, here = _common(batch, h29[begin:end], row[begin:end])
+                places.append(here + begin)
+                pieces.append(pa.Table.from_batches([batch]).select(columns).take(pa.array(there)).cast(kept))
+        place = np.concatenate(places)
+        seen = np.bincount(place, minlength=len(row))
+        if (wrong := np.flatnonzero(seen != 1)).size:
+            at = int(wrong[0])
+            raise VerificationError(
+                f"{self.storage.uri()}: group {group!r} holds the row with {HEALPIX_COLUMN} {h29[at]} and "
+                f"{ROW_COLUMN} {row[at]} {seen[at]} times, and another group once; Catalog.verify() tells "
+                "more"
+            )
+        return pa.concat_tables(pieces).combine_chunks().take(pa.array(np.argsort(place)))
+
+    def _files(self, group: str, h29: NDArray[np.int64]) -> Iterator[tuple[str, int, int, int]]:
+        """The files whose leaves hold any of some rows: path, size, and from where to where these stand."""
+        if not len(h29):
+            return
+        files = self._partitions(group, h29)
+        order, npix = files["order"].to_numpy(), files["npix"].to_numpy()
+        low = np.searchsorted(h29, starts(order, npix))
+        high = np.searchsorted(h29, stops(order, npix))
+        chosen = np.flatnonzero(low < high)
+        near = files.select(["path", "bytes"]).take(pa.array(chosen))
+        columns = (near["path"].to_pylist(), near["bytes"].to_pylist(), low[chosen].tolist())
+        yield from zip(*columns, high[chosen].tolist(), strict=True)
+
+    @cached_property
+    def _groups(self) -> dict[str, list[str]]:
+        """The groups that are read, and what of each."""
+        return select(self.metadata, self.columns).columns
+
+    @cached_property
+    def _listed(self) -> dict[str, pa.Table]:
+        """The files of groups that the metadata list themselves."""
+        listed = [group for group in self._groups if self.metadata.group(group).sidecars is None]
+        return {group: self.metadata.partitions(group, self.storage) for group in listed}
+
+    def _partitions(self, group: str, h29: NDArray[np.int64]) -> pa.Table:
+        if group in self._listed:
+            return self._listed[group]
+        cells = np.unique(h29)
+        return self.metadata.group(group).table_near(self.storage, cells, cells + 1)
+
+
+def _near_batches(
+    storage: Storage, path: str, size: int, schema: pa.Schema, h29: NDArray[np.int64]
+) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+    """The row groups of a file around some order-29 pixels (ascending), and the places of these pixels."""
+    with (
+        told(storage, path),
+        storage.arrow_file(path, size) as source,
+        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,
+    ):
+        held = set(file.schema_arrow.names)
+        columns = [name for name in schema.names if name in held]
+        chunks = ColumnChunks(file.metadata)
+        for number in range(file.num_row_groups):
+            low, high = np.searchsorted(h29, range_of(chunks, number)).tolist()
+            if low < high:
+                for batch in file.read_row_group(number, columns=columns, use_threads=False).to_batches():
+                    yield conform(batch, schema, storage.uri(path)), low, high
+
+
+def _common(
+    batch: pa.RecordBatch, h29: NDArray[np.int64], row: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the rows of a batch and some others are the same: places in the batch, and in the others."""
+    keys, numbers = (batch.column(at).to_numpy() for at in (0, 1))
+    along = np.argsort(row, kind="stable")
+    at = np.minimum(np.searchsorted(row[along], numbers), len(row) - 1)
+    here = along[at]
+    there = np.flatnonzero((row[here] == numbers) & (h29[here] == keys))
+    return there, here[there]
 
 
 @dataclass(frozen=True)
@@ -61,7 +204,7 @@ class NearRows:
         chosen, at = np.unique(places.drop_null().to_numpy(), return_inverse=True)
         index = np.zeros(len(places), np.int64)
         index[valid] = at
-        keys, numbers = (self.rows[name].to_numpy()[chosen] for name in (HEALPIX_COLUMN, ROW_COLUMN))
+        keys, numbers = (self.rows[name].to_numpy()[chosen] for name in ROW_IDENTITY)
         fetched = self.others.fetch(keys, numbers).take(pa.array(index, mask=~valid))
         columns = {name: (fetched if name not in here else table)[name] for name in self.kept}
         return pa.table(columns)
@@ -122,7 +265,7 @@ class RightRows:
         """The rows, with all that the match needs of other groups; those that pass the filter."""
         if self._before is None:
             return rows
-        keys, numbers = (rows[name].to_numpy() for name in (HEALPIX_COLUMN, ROW_COLUMN))
+        keys, numbers = (rows[name].to_numpy() for name in ROW_IDENTITY)
         fetched = self._before.fetch(keys, numbers)
         for field in fetched.schema:
             rows = rows.append_column(field, fetched[field.name])

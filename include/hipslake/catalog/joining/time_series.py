@@ -10,15 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.joining.equijoin import Equijoin
-from hipslake.catalog.joining.keyed import KeyedJoin
-from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.join import KeyedJoin
+from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.schema import ROW_COLUMN
+from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
 from hipslake.joins.key_joins import check_nested_name, nested, nested_field
 from hipslake.joins.match_columns import MatchColumns
-from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
 _NESTED = " nested"  # columns of the sources stand in a struct: they never meet those of the objects
@@ -92,7 +91,7 @@ class TimeSeries(KeyedJoin):
             left_out = {on[1]} | ({position.icrs_ra, position.icrs_dec} if position.placed_by else set())
             right = right._replace(kept=tuple(column for column in right.kept if column not in left_out))
         join = replace(join, right=right)
-        check_nested_name([HEALPIX_COLUMN, ROW_COLUMN, *join.left.kept], name)
+        check_nested_name([*ROW_IDENTITY, *join.left.kept], name)
         _check_time(joined_schema(sources[1]).field(time), sources[1])
         if not right.kept:
             raise SpecError(f"catalog {sources[1].catalog}: no column of the sources is kept; name some")

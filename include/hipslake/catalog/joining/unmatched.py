@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.joining.sides import Side
-from hipslake.catalog.joining.stretch_plan import StretchPlan
-from hipslake.catalog.joining.stretches import Stretches
+from hipslake.catalog.joining.stretches import Stretches, StretchPlan
 from hipslake.catalog.reading import read_parts
-from hipslake.catalog.region_cut import RegionCut
+from hipslake.catalog.selection import RegionCut
 from hipslake.errors import VerificationError
 from hipslake.joins.matching import match
 from hipslake.joins.tree_alignment import overlaps

@@ -25,7 +25,7 @@ from hipslake.catalog.partitions import (
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import damage_told
+from hipslake.storage.parquet_failures import damage_as_error
 
 
 class SourceEntry(Frozen):
@@ -166,7 +166,7 @@ class EarlierIncrements(Sidecar):
             The sidecar is damaged, or not the one that metadata.json describes.
         """
         where, table = storage.uri(self.path), read_sidecar(storage, self, INCREMENT_SCHEMA)
-        with damage_told(where):
+        with damage_as_error(where):
             rows = table.to_pylist(maps_as_pydicts="lossy")
         try:
             found = tuple(Increment.model_validate(row) for row in rows)

@@ -19,7 +19,7 @@ from hipslake.cube.store.layout import files_path
 from hipslake.cube.store.metadata import CubeAlignment, CubeMetadata, FilesTable
 from hipslake.errors import CatalogFormatError, CubeError
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import damage_told
+from hipslake.storage.parquet_failures import damage_as_error
 
 _NAME = "_alignment"  # no dataset is called so
 
@@ -99,7 +99,7 @@ def read_alignment(cube: Storage, metadata: CubeMetadata) -> pa.Table:
             f"{cube.uri(table.path)}: not the file that was written (SHA-256 differs); restore it, or "
             "align the cube again"
         )
-    with damage_told(cube.uri(table.path)):
+    with damage_as_error(cube.uri(table.path)):
         return pq.read_table(pa.BufferReader(data))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.sphere.pixels import Pixel
 
 
@@ -44,7 +44,7 @@ class CatalogRows:
         within : (int, int64[n]), optional
             An order, and pixels there, ascending: only rows in these.
         """
-        catalog = Catalog.open(uri, version)
+        catalog = CatalogReader.open(uri, version)
         order, npix = catalog.metadata.groups[0].leaf_pixels()
         leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
         parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
@@ -55,7 +55,7 @@ class CatalogRows:
         return len(self.pixels)
 
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        catalog = Catalog.open(self.uri, self.version)
+        catalog = CatalogReader.open(self.uri, self.version)
         yield catalog.read(columns=list(columns), pixels=self.pixels[part])
 
 

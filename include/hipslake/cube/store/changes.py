@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 
 
@@ -31,7 +31,7 @@ def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.
         Ascending. None: that cannot be told, as the older version is gone, or has other columns.
     """
     try:
-        old, new = Catalog.open(uri, before), Catalog.open(uri, after)
+        old, new = CatalogReader.open(uri, before), CatalogReader.open(uri, after)
     except (CatalogNotFoundError, VersionNotFoundError):
         return None
     if [each.name for each in old.metadata.groups] != [each.name for each in new.metadata.groups]:

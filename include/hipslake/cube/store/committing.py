@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-import hipslake
 from hipslake.catalog.committing import wait_for_others
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.metadata import CubeAlignment, CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError
+from hipslake.library_version import __version__
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 from hipslake.versions.files import CURRENT
@@ -185,7 +185,7 @@ def drafted(
         parent=None if base is None else base.version,
         write_id=write_id,
         created=now or datetime.now(UTC),
-        library_version=hipslake.__version__,
+        library_version=__version__,
         operation=operation,
         mark=mark,
         roles=draft.roles,

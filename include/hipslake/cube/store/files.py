@@ -19,7 +19,7 @@ from hipslake.predicates.conditions import Conjunction
 from hipslake.predicates.pruning import pushed_down
 from hipslake.storage.column_chunks import check_chunks
 from hipslake.storage.folder import Storage
-from hipslake.storage.parquet_failures import damage_told
+from hipslake.storage.parquet_failures import damage_as_error
 
 PATH, ROWS, BYTES, SHA256 = "__path", "__rows", "__bytes", "__sha256"
 ABOUT_FILES = [
@@ -89,7 +89,7 @@ def read_files(cube: Storage, dataset: CubeDatasetMetadata) -> pa.Table:
             f"{cube.uri(dataset.table.path)}: not the file that was written (SHA-256 differs); restore it, "
             "or build the cube again"
         )
-    with damage_told(cube.uri(dataset.table.path)):
+    with damage_as_error(cube.uri(dataset.table.path)):
         return pq.read_table(pa.BufferReader(data))
 
 

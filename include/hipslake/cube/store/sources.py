@@ -10,7 +10,7 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.cube.store.catalog_rows import CatalogRows
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.row_sources import ParquetRows, RowSource
@@ -49,7 +49,7 @@ def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
         The files have several schemas.
     """
     if dataset.catalog is not None:
-        catalog = Catalog.open(catalog_place(dataset.catalog, warehouse), dataset.version)
+        catalog = CatalogReader.open(catalog_place(dataset.catalog, warehouse), dataset.version)
         content = _digest(list(catalog.metadata.increment_writes))
         source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
         return SourceNow(source=source, bytes=catalog.metadata.total_bytes)

@@ -1,4 +1,4 @@
-"""Blocks of CSV text become Arrow tables; what is wrong in one is told with its line."""
+"""Parses blocks of CSV text into Arrow tables; errors name the line."""
 
 from __future__ import annotations
 

@@ -16,11 +16,10 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv.parsing import CsvParser
-from hipslake.sources.csv.text_blocks import TextBlock
+from hipslake.sources.csv.text_blocks import TextBlock, TextSource
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import BATCH_ROWS, HEADER_THREADS, selected
-from hipslake.sources.text_source import TextSource
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import Compression, CsvOptions, SourceSpec
 

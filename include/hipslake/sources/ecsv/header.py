@@ -75,9 +75,9 @@ def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> E
         return None
     if not lines[0].removeprefix(_BOM).startswith(b"# %ECSV"):
         raise CorruptFileError(f"{uri} is no ECSV file: it does not begin with '# %ECSV'")
-    told = _told(lines, uri)
+    document = _header_document(lines, uri)
     options = CsvOptions(
-        delimiter=told.get("delimiter", " "),
+        delimiter=document.get("delimiter", " "),
         null_values=("",),
         quoted_nulls=True,
         skip_rows=len(lines),
@@ -85,14 +85,14 @@ def read_ecsv_header(text: BinaryIO, uri: str, *, newlines_in_values: bool) -> E
     )
     text.seek(0)
     csv = read_header(text, options, uri)
-    names = tuple(str(column["name"]) for column in told["datatype"])
+    names = tuple(str(column["name"]) for column in document["datatype"])
     if csv is None or csv.names != names:
         found = "are missing" if csv is None else f"are {', '.join(csv.names)}"
         raise CorruptFileError(
             f"{uri}: the names of the columns {found}, but the header describes {', '.join(names)}; "
             "mend the file"
         )
-    schema = pa.schema([_field(column, uri) for column in told["datatype"]])
+    schema = pa.schema([_field(column, uri) for column in document["datatype"]])
     json = frozenset(field.name for field in schema if pa.types.is_nested(field.type))
     return EcsvHeader(csv, options, schema, json)
 
@@ -113,30 +113,32 @@ def _comment_lines(text: BinaryIO, uri: str) -> list[bytes]:
     return lines
 
 
-def _told(lines: list[bytes], uri: str) -> dict[str, Any]:
+def _header_document(lines: list[bytes], uri: str) -> dict[str, Any]:
     """Return what the YAML says: at least `datatype`, a list of columns with name and datatype."""
     try:
         texts = [line.decode().rstrip("\r").removeprefix("#").removeprefix(" ") for line in lines[1:]]
-        told = Document(textwrap.dedent("\n".join(texts)), PlainLoader).value()
+        document = Document(textwrap.dedent("\n".join(texts)), PlainLoader).value()
     except ValueError as error:
         raise CorruptFileError(f"{uri}: the header is no YAML: {error}; mend it") from None
-    columns = told.get("datatype") if isinstance(told, dict) else None
+    columns = document.get("datatype") if isinstance(document, dict) else None
     if not isinstance(columns, list) or not all(
         isinstance(column, dict) and {"name", "datatype"} <= column.keys() for column in columns
     ):
         raise CorruptFileError(f"{uri}: the header lists no columns with name and datatype; mend it")
-    if told.get("delimiter", " ") not in (" ", ","):
-        raise CorruptFileError(f"{uri}: the delimiter is {told['delimiter']!r}; ECSV has a space or a comma")
-    return dict(told)
+    if document.get("delimiter", " ") not in (" ", ","):
+        raise CorruptFileError(
+            f"{uri}: the delimiter is {document['delimiter']!r}; ECSV has a space or a comma"
+        )
+    return dict(document)
 
 
 def _field(column: dict[str, Any], uri: str) -> pa.Field:
-    name, told = str(column["name"]), {}
+    name, metadata = str(column["name"]), {}
     for key in ("unit", "description"):
         if column.get(key) not in (None, ""):
-            told[key] = str(column[key])
+            metadata[key] = str(column[key])
     kind = _type(str(column["datatype"]), column.get("subtype"), f"{uri}: column {name!r}")
-    return pa.field(name, kind, metadata=told or None)
+    return pa.field(name, kind, metadata=metadata or None)
 
 
 def _type(datatype: str, subtype: object, where: str) -> pa.DataType:

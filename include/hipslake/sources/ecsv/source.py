@@ -16,12 +16,12 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.parsing import CsvParser, Mends
+from hipslake.sources.csv.text_blocks import TextSource
 from hipslake.sources.ecsv.header import EcsvHeader, read_ecsv_header
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fixed_arrays import MOST_VALUES, pieces, values_in
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import BATCH_ROWS, Columns, DescribedSource, selected
-from hipslake.sources.text_source import TextSource
 from hipslake.specs.source_spec import Compression, EcsvOptions, SourceSpec
 
 _NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
@@ -64,8 +64,8 @@ class _Cells:
     def __init__(self, texts: pa.Array, field: pa.Field, uri: str) -> None:
         self.field, self._uri = field, uri
         self._texts = ["null" if text is None else text for text in texts.to_pylist()]
-        self._told = self._decoded()
-        self.values = values_in(self._told, field.type)
+        self._decoded_cells = self._decoded()
+        self.values = values_in(self._decoded_cells, field.type)
         lengths = np.array([len(text) for text in self._texts], np.int64)
         if np.any(self.values > np.maximum(lengths, MOST_VALUES)):
             raise CorruptFileError(
@@ -77,17 +77,19 @@ class _Cells:
         """Some of the rows as Arrow has them."""
         kind = self.field.type
         try:
-            return pa.array(self._told[rows], kind)
+            return pa.array(self._decoded_cells[rows], kind)
         except MemoryError:  # which is no fault of the file
             raise
         except _NO_ARRAYS:
-            raise self._no_array(self._told[rows], rows, lambda told: pa.array([told], kind)) from None
+            raise self._no_array(
+                self._decoded_cells[rows], rows, lambda cell: pa.array([cell], kind)
+            ) from None
 
     def _decoded(self) -> list[Any]:
         try:
-            told: list[Any] = json.loads(f"[{','.join(self._texts)}]")
-            if len(told) == len(self._texts):
-                return told
+            cells: list[Any] = json.loads(f"[{','.join(self._texts)}]")
+            if len(cells) == len(self._texts):
+                return cells
         except _NO_ARRAYS:
             pass
         raise self._no_array(self._texts, slice(None), json.loads)

@@ -102,8 +102,10 @@ class FitsColumn(NamedTuple):
             kind = pa.list_(kind)
         for size in reversed(self.shape):
             kind = pa.list_(kind, size)
-        told = {"unit": self.unit, "description": self.description}
-        return pa.field(self.name, kind, metadata={key: text for key, text in told.items() if text} or None)
+        metadata = {"unit": self.unit, "description": self.description}
+        return pa.field(
+            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
+        )
 
     @property
     def decoded_width(self) -> int:

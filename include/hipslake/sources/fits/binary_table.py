@@ -55,7 +55,7 @@ class _Hdu(NamedTuple):
         return self.kind in ("BINTABLE", "A3DTABLE") and not self.in_tiles
 
     @property
-    def told(self) -> str:
+    def kind_text(self) -> str:
         """What it is, for messages."""
         return "compressed in tiles" if self.in_tiles else self.kind
 
@@ -74,7 +74,7 @@ def find_table(data: FitsBytes, options: FitsOptions, uri: str) -> FitsTable | N
     for hdu in _hdus(data, uri):
         if _is_asked_for(hdu, options.hdu):
             return _table(hdu, uri)
-        passed.append(f"{hdu.number} {hdu.name or '(no name)'}: {hdu.told}")
+        passed.append(f"{hdu.number} {hdu.name or '(no name)'}: {hdu.kind_text}")
     if not passed:
         return None
     what = "binary table" if options.hdu is None else f"HDU {options.hdu!r}"
@@ -154,7 +154,7 @@ def _end(text: bytes, start: int) -> int:
 def _table(hdu: _Hdu, uri: str) -> FitsTable:
     where = f"{uri}: HDU {hdu.number}" + (f" ({hdu.name})" if hdu.name else "")
     if not hdu.is_table:
-        raise InputError(f"{where} is no binary table ({hdu.told}); name one in source.options.hdu")
+        raise InputError(f"{where} is no binary table ({hdu.kind_text}); name one in source.options.hdu")
     header = hdu.header
     try:
         columns = read_columns(header, where)

@@ -8,9 +8,8 @@ from contextlib import ExitStack, contextmanager
 from typing import BinaryIO, Protocol, cast
 
 from hipslake.sources.compression import compression_of, decompressed
-from hipslake.sources.expansion import UNPACKED_RATIO, check_expansion
 from hipslake.sources.file_listing import located
-from hipslake.sources.source_file import SourceFile
+from hipslake.sources.source_file import UNPACKED_RATIO, SourceFile, check_expansion
 from hipslake.specs.source_spec import Compression
 
 _AHEAD_BYTES = 64 << 10  # read with the first block of a header, since more of it mostly follow

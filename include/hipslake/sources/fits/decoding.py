@@ -159,7 +159,7 @@ def _text_array(
     reading: Reading,
 ) -> pa.Array:
     if reading.encoding == "latin-1" and (data >= 0x80).any():
-        longer = np.concatenate(([0], np.cumsum(data >= 0x80)))  # such a letter takes two bytes of UTF-8
+        longer = np.concatenate(([0], np.cumsum(data >= 0x80)))  # such a character takes two bytes of UTF-8
         offsets = (offsets + longer[offsets]).astype(np.int32)
         data = np.frombuffer(data.tobytes().decode("latin-1").encode(), np.uint8)
     valid = None if null is None else pa.array(~null).buffers()[1]

@@ -16,13 +16,12 @@ from numpy.typing import NDArray
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.expansion import VALUES_RATIO, check_expansion
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fits.binary_columns import FitsColumn
 from hipslake.sources.fits.binary_table import FitsTable, find_table
 from hipslake.sources.fits.bytes import FitsBytes, opened
 from hipslake.sources.fits.decoding import ArrayDescriptors, Reading, decode
-from hipslake.sources.source_file import SourceFile, Split
+from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion
 from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
 from hipslake.specs.source_spec import FitsOptions, SourceSpec
 

@@ -99,8 +99,10 @@ class VotableField(NamedTuple):
             kind = pa.list_(kind, size)
         if self.varies and not self.is_text:
             kind = pa.list_(kind)
-        told = {"unit": self.unit, "description": self.description}
-        return pa.field(self.name, kind, metadata={key: text for key, text in told.items() if text} or None)
+        metadata = {"unit": self.unit, "description": self.description}
+        return pa.field(
+            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
+        )
 
 
 def read_field(attributes: Mapping[str, str], null: str | None, description: str, uri: str) -> VotableField:

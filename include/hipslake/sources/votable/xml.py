@@ -41,7 +41,7 @@ class VotableParser:
     serialization : str
         How the rows are written; empty where there are none.
     rows : list of list of str
-        Cells of the rows met, of TABLEDATA. Who uses them empties the list.
+        Cells of the rows met, of TABLEDATA; the caller empties the list.
     """
 
     def __init__(self, table: int | str | None, file: SourceFile) -> None:
@@ -123,7 +123,7 @@ class VotableParser:
         self._base64 = [text[whole:]]
         try:
             return binascii.a2b_base64(text[:whole], strict_mode=True) if whole else b""
-        except ValueError as error:  # also of letters that are not ASCII
+        except ValueError as error:  # also of characters that are not ASCII
             raise CorruptFileError(f"{self._uri}: the STREAM is no base64: {error}; replace it") from None
 
     def _parse(self, data: bytes, *, last: bool) -> None:
@@ -184,7 +184,7 @@ class VotableParser:
             self._enter("passed rows")
 
     def _enter(self, within: Literal["header", "rows", "stream", "passed rows"]) -> None:
-        """Go on in another part of the file, of which the length is told from here."""
+        """Go on in another part of the file, whose length is counted from here."""
         self._within = within
         self._began = self._parser.CurrentByteIndex
         start, end = {

@@ -196,7 +196,7 @@ class _Frame:
         return np.asarray(((passed & between).sum(axis=1) % 2 == 1) != self.pole_inside)
 
     def inside_beside(self, edges: Edges, points: Vectors) -> NDArray[np.bool_]:
-        """Which points near the border are inside, bool[n], told by the edge or the corner that is nearest.
+        """Which points near the border are inside, bool[n], judged by the nearest edge or corner.
 
         Nothing lies between a point and the nearest point of the border: so the side of that edge says it. At
         a corner it is the sides of both of its edges.

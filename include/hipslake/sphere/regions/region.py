@@ -18,7 +18,7 @@ BORDER_PIXELS = 500
 """A cover goes no deeper than to the first order that has so many pixels on the region's border."""
 
 TOLERANCE = np.radians(1e-9 / 3600)
-"""What is so near to a border (1e-9 arcseconds, in radians) lies on it: double precision knows no better."""
+"""Positions within 1e-9 arcseconds (here in radians) of a border count as on it: the limit of doubles."""
 
 _ROUNDING = 1e-12  # radians: far more than errors of vectors, far less than a pixel of order 29
 

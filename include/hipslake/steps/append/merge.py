@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.change import GroupChange
+from hipslake.catalog.change import GroupChange, MarginChange
 from hipslake.catalog.co_partitioning import marks_after
-from hipslake.catalog.margin_change import MarginChange
+from hipslake.catalog.layouts import exchange_root
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.schema import check_columns
@@ -23,16 +22,15 @@ from hipslake.errors import VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
 from hipslake.planning.splits import bytes_per_task
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.steps.append.context import AppendRun
-from hipslake.steps.append.increment_draft import describe_increment
+from hipslake.steps.append.append_run import AppendRun
+from hipslake.steps.append.next_version import describe_increment
 from hipslake.steps.append.request import ORDINAL, ClaimedOrdinal
-from hipslake.steps.append.shared_files import check_not_shared
 from hipslake.steps.append.state import Attempt, regions_of_group, store_attempt
 from hipslake.steps.append.tasks import ADDED, BESIDE, REMOVED, RESULT_SCHEMA, AppendTask
+from hipslake.steps.ingest.draft import marks_of_run
 from hipslake.steps.ingest.plan import rows_and_limit
-from hipslake.steps.ingest.version_metadata import marks_of_run
+from hipslake.steps.margin.build_margins import MarginUpdate
 from hipslake.steps.margin.state import MarginOrder
-from hipslake.steps.margin.update_margins import MarginUpdate
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.versions.ordinals import claim_ordinal
@@ -48,20 +46,7 @@ class Merged:
     schema: pa.Schema
     changes: dict[str, GroupChange]
     margins: dict[float, MarginChange]
-
-    @cached_property
-    def increment(self) -> Increment:
-        """The same, whatever version it comes to; its sidecars are written when it is first asked for."""
-        run, attempt = self.run, self.attempt
-        return describe_increment(
-            run.folder,
-            run.frozen,
-            run.inputs,
-            run.counted,
-            self.base,
-            write_id=attempt.write_id,
-            ordinal=attempt.ordinal,
-        )
+    increment: Increment  # the same, whatever version it comes to
 
 
 def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged:
@@ -87,7 +72,7 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
         schema = run.schema_after(base)
         marks_after(base, marks_of_run(run.frozen, run.counted))  # says at once if objects are others
         if base is not None:
-            check_not_shared(base, run.frozen, run.inputs, run.catalog)
+            run.check_not_shared(base)
         earlier = base.increment(run.key, run.catalog) if base else None
         attempt = Attempt(
             write_id=write_id,
@@ -118,7 +103,8 @@ def merge(run: AppendRun, base: CatalogMetadata | None, write_id: str) -> Merged
     changes = _changes(run, attempt, earlier, list(regions))
     came = PixelTree(cells.order, cells.npix)
     margins = _margins(run, base, attempt, schema, changes, came, coverage)
-    return Merged(run, base, attempt, schema, changes, margins)
+    increment = describe_increment(run, base, write_id=write_id, ordinal=attempt.ordinal)
+    return Merged(run, base, attempt, schema, changes, margins, increment)
 
 
 def _margins(
@@ -180,7 +166,7 @@ def _changes(
     with (
         run.phases("merge"),
         engine.progress("append", rows=rows, done=task.merged),
-        blocks_in_write(run.catalog, attempt.write_id, size) as scratch,
+        blocks_in_write(run.catalog, exchange_root(attempt.write_id), size) as scratch,
     ):
         files = engine.exchange(
             sources=task.sources,

@@ -10,28 +10,26 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.checks.co_partitions import co_partition_problems
-from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.committing import (
+    commit_where_it_fits,
+    committed_before,
+    newest_version,
+    wait_for_others,
+)
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
-from hipslake.steps.append.context import AppendRun
-from hipslake.steps.append.increment_draft import changed_groups, draft_increment
+from hipslake.steps.append.append_run import AppendRun
 from hipslake.steps.append.merge import Merged, merge
+from hipslake.steps.append.next_version import next_version, version_after
 from hipslake.steps.append.request import ATTEMPTS, AppendReport, AppendRequest
-from hipslake.steps.append.shared_files import check_not_shared
-from hipslake.steps.append.state import Attempt
 from hipslake.steps.attempts import attempts_of, note_attempt
-from hipslake.steps.ingest.version_metadata import marks_of_run
-from hipslake.steps.margin.margin_draft import changed_margins
-from hipslake.steps.run import now_utc
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.versions.log import VersionLog
-from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing
 
@@ -99,13 +97,10 @@ class _Job:
             self.changes = merged.changes
             self._check_marks(merged)
             with self.run.phases("commit"):
-                delete_temporary_files(self.catalog, write.id, 0, recursive=True)  # of killed task attempts
-                try:
-                    return commit_next(self.catalog, write.heartbeat, lambda: self._draft(merged))
-                except ConflictError as conflict:
-                    log.info("Others have committed first: %s", conflict)
-        give_up(self.catalog, write.id)
-        return None
+                committed = commit_where_it_fits(self.catalog, write, lambda: next_version(merged))
+        if committed is None:
+            give_up(self.catalog, write.id)
+        return committed
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
         """Mend the pointers, and say what became of the run."""
@@ -152,52 +147,10 @@ class _Job:
         """
         if not self.run.frozen.spec.co_partitioned:
             return
-        draft = self._drafted(merged, merged.base, merged.schema)
+        draft = version_after(merged.base, merged, merged.schema)
         own = tuple(mark for mark in draft.co_partitioned if mark.objects is None)
         draft = draft.model_copy(update={"co_partitioned": own})
         with self.run.phases("co-partitioning"):
             problems = list(co_partition_problems(self.catalog, draft, self.run.engine, with_objects=False))
         if problems:
             raise VerificationError("; ".join(map(str, problems)) + "; nothing is published")
-
-    def _draft(self, merged: Merged) -> CatalogMetadata:
-        """The version that comes after the newest one; `ConflictError` if the change does not fit to it."""
-        base, schema = newest_version(self.catalog), merged.schema
-        if base is not None and base.version != merged.attempt.version:
-            self._check_key(base, merged.attempt)
-            if self.run.frozen.spec.co_partitioned:
-                raise ConflictError("co-partitioned columns were held against the rows of another version")
-            schema = self.run.schema_after(base)
-            if not schema.equals(merged.schema, check_metadata=True):
-                raise ConflictError("another run has changed the columns, which our files do not have so")
-            check_not_shared(base, self.run.frozen, self.run.inputs, self.catalog)
-        return self._drafted(merged, base, schema)
-
-    def _drafted(self, merged: Merged, base: CatalogMetadata | None, schema: pa.Schema) -> CatalogMetadata:
-        write_id = merged.attempt.write_id
-        groups = changed_groups(self.run.frozen, base, merged.changes, schema=schema, write_id=write_id)
-        marks = marks_of_run(self.run.frozen, self.run.counted)
-        margins = changed_margins(
-            self.run.frozen,
-            base,
-            groups[0],
-            merged.margins,
-            worked_out_on=merged.attempt.version,
-            write_id=write_id,
-        )
-        return draft_increment(
-            self.run.frozen,
-            base,
-            groups,
-            margins,
-            merged.increment,
-            marks=marks,
-            schema=schema,
-            created=now_utc(),
-        )
-
-    def _check_key(self, base: CatalogMetadata, attempt: Attempt) -> None:
-        standing = base.increment(self.key, self.catalog)
-        # The ordinal alone would not do: who replaces an increment takes over its ordinal.
-        if (standing.write_id if standing else None) != attempt.replaced_write:
-            raise ConflictError(f"another run has added or replaced increment {self.key}")

@@ -13,7 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.committing import commit_next, committed_before, newest_version, wait_for_others
+from hipslake.catalog.committing import (
+    commit_where_it_fits,
+    committed_before,
+    newest_version,
+    wait_for_others,
+)
 from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -30,7 +35,6 @@ from hipslake.steps.run import FrozenRun, RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
-from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import give_up
 from hipslake.versions.writing import writing
 
@@ -110,14 +114,9 @@ def _compact(
                     f"{pc.sum(added['rows'])} came out; nothing is published. Run Catalog.verify()"
                 )
         with phases("commit"):
-            delete_temporary_files(catalog, write.id, 0, recursive=True)  # of task attempts that were killed
-            committed = None
-            try:
-                committed = commit_next(
-                    catalog, write.heartbeat, lambda: _draft(frozen, catalog, changes, write.id)
-                )
-            except ConflictError as conflict:
-                log.info("Others have committed first: %s", conflict)
+            committed = commit_where_it_fits(
+                catalog, write, lambda: _draft(frozen, catalog, changes, write.id)
+            )
     if committed is None:
         give_up(catalog, write.id)
     return committed, CompactReport(

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import AwareDatetime
 
-from hipslake import __version__
+from hipslake.library_version import __version__
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.yaml_file import load_compaction_spec

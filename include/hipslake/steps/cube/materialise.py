@@ -10,8 +10,7 @@ import hashlib
 import json
 from typing import ClassVar
 
-from hipslake import __version__
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import check_columns
@@ -21,6 +20,7 @@ from hipslake.cube.store.layout import JOINED_FILES
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import catalog_place
 from hipslake.errors import StepError
+from hipslake.library_version import __version__
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
@@ -128,7 +128,7 @@ def _position(spec: CubeSpec, warehouse: str) -> PositionSpec:
     """The columns of the joined rows that place the seed's rows in its catalog."""
     seed = spec.datasets[spec.seed]
     assert seed.catalog is not None, "checked with the spec"
-    place = icrs_position(Catalog.open(catalog_place(seed.catalog, warehouse), seed.version).metadata)
+    place = icrs_position(CatalogReader.open(catalog_place(seed.catalog, warehouse), seed.version).metadata)
     names = {"ra": seed.rename.get(place.ra, place.ra), "dec": seed.rename.get(place.dec, place.dec)}
     return place.model_copy(update=names)
 
@@ -136,7 +136,9 @@ def _position(spec: CubeSpec, warehouse: str) -> PositionSpec:
 def _credits(version: CubeMetadata) -> list[str]:
     """Those of all catalogs that rows come from, each once."""
     sources = [each.source for each in version.datasets]
-    catalogs = [Catalog.open(each.uri) for each in sources if each is not None and each.kind == "catalog"]
+    catalogs = [
+        CatalogReader.open(each.uri) for each in sources if each is not None and each.kind == "catalog"
+    ]
     return list(dict.fromkeys(each.metadata.attribution for each in catalogs if each.metadata.attribution))
 
 

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake import __version__
 from hipslake.cube.store.assembling import is_aligned
 from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
 from hipslake.cube.store.catalog_rows import CatalogRows
@@ -20,6 +19,7 @@ from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.sources import SourceNow, source_now
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
+from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.yaml_file import load_cube_spec

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 from pydantic import AwareDatetime, Field
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.exports.writers import Exported
@@ -135,14 +135,14 @@ def preparing(request: ExportRequest, phases: Phases) -> Iterator[Export]:
     with phases("prepare"):
         metadata = CatalogMetadata.from_json(VersionLog(root).read(request.version), where=root.uri())
         refuse_published(request.output_uri)
-        export = export_of(request, Catalog(root, metadata))
+        export = export_of(request, CatalogReader(root, metadata))
         export.check(overwrite=request.overwrite or _stands_by_this_run(request, export))
     with pinning(root) as pin:
         pin.hold(metadata.version)
         yield export
 
 
-def export_of(request: ExportRequest, catalog: Catalog) -> Export:
+def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
     """Return the export that a request asks for, of a catalog."""
     check_region(request.region, request.warehouse)
     return Export.of(
@@ -172,4 +172,4 @@ def report_of(export: Export, exported: Exported, phases: Phases) -> ExportRepor
 def bytes_to_export(request: ExportRequest) -> int:
     """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
     root = catalog_uri(request.warehouse, request.catalog)
-    return sum(part.bytes for part in export_of(request, Catalog.open(root, request.version)).parts())
+    return sum(part.bytes for part in export_of(request, CatalogReader.open(root, request.version)).parts())

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.exporting import Export
 from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
@@ -100,7 +100,9 @@ class ExportTask:
 
 @lru_cache(maxsize=2)
 def _export(request: ExportRequest) -> Export:
-    return export_of(request, Catalog.open(catalog_uri(request.warehouse, request.catalog), request.version))
+    return export_of(
+        request, CatalogReader.open(catalog_uri(request.warehouse, request.catalog), request.version)
+    )
 
 
 def _piece(task: int) -> str:

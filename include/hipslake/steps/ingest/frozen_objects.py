@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.object_pixels import ObjectPixels
 from hipslake.errors import CatalogNotFoundError, SpecError
 from hipslake.joins.key_codes import KeyKind, key_kind
@@ -35,7 +35,7 @@ def freeze_objects(spec: CatalogSpec, warehouse: str) -> FrozenObjects | None:
         return None
     where = f"position_from of {spec.name!r}"
     try:
-        objects = Catalog.open(catalog_uri(warehouse, given.catalog))
+        objects = CatalogReader.open(catalog_uri(warehouse, given.catalog))
     except CatalogNotFoundError as error:
         raise CatalogNotFoundError(f"{where}: {error}; ingest the objects first") from error
     metadata = objects.metadata

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.object_pixels import (
     ObjectPixels,
@@ -76,7 +76,7 @@ def gather_object_pixels(
     try:
         with pinning(Storage.at(frozen.uri)) as pin:
             pin.hold(frozen.version)
-            objects = Catalog.open(frozen.uri, frozen.version)
+            objects = CatalogReader.open(frozen.uri, frozen.version)
             kind = key_kind(objects.schema.field(given.key).type, f"column {given.key!r}")
             field = pa.field(given.column, objects.schema.field(given.key).type)
             if schema is not None:

@@ -11,14 +11,36 @@ from pydantic import Field
 
 from hipslake.errors import PlanError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
-from hipslake.planning.splits import plan_leaves
+from hipslake.planning.splits import Leaves, plan_leaves
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest, RowBytes
-from hipslake.steps.ingest.plan_table import plan_of_group
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
+
+PLAN_SCHEMA = pa.schema(
+    [
+        pa.field("group", pa.string(), nullable=False),
+        pa.field("order", pa.int32(), nullable=False),
+        pa.field("npix", pa.int64(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),  # expected size of the file
+    ]
+)
+
+
+def plan_of_group(group: str, leaves: Leaves, file_bytes: NDArray[np.int64]) -> pa.Table:
+    """Return the rows of the plan for one column group; `file_bytes` has one value per leaf."""
+    count = len(leaves.npix)
+    columns = {
+        "group": pa.array(np.full(count, group, object), pa.string()),
+        "order": leaves.order.astype(np.int32),
+        "npix": leaves.npix.astype(np.int64),
+        "rows": leaves.rows.astype(np.int64),
+        "bytes": file_bytes,
+    }
+    return pa.table(columns, schema=PLAN_SCHEMA)
 
 
 class PlanRequest(Request):

@@ -13,8 +13,7 @@ from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import VerificationError
 from hipslake.specs.catalog_spec import Layout
-from hipslake.steps.ingest.coverage import coverage_of
-from hipslake.steps.ingest.draft import draft_version
+from hipslake.steps.ingest.draft import coverage_of, draft_version
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.pointers import point_at_newest

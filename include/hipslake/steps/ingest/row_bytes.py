@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.placement import place
-from hipslake.catalog.rows import in_curve_order
+from hipslake.catalog.placement import in_curve_order, place
 from hipslake.catalog.schema import check_columns
 from hipslake.sources import Source, SourceFile, Split
 from hipslake.specs.catalog_spec import CatalogSpec, ParquetSpec

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.layouts import rejects_root
+from hipslake.catalog.layouts import exchange_root, rejects_root
 from hipslake.engine.model import Engine
 from hipslake.engine.scratch import blocks_in_write
 from hipslake.errors import StepError, VerificationError
@@ -71,7 +71,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
         phases("write"),
         Heartbeat(catalog, write_id),
         engine.progress("write", rows=groups * counted.rows_out, done=task.written),
-        blocks_in_write(catalog, write_id, size) as scratch,
+        blocks_in_write(catalog, exchange_root(write_id), size) as scratch,
     ):
         files = engine.exchange(
             sources=len(task.sources),

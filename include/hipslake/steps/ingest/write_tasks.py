@@ -1,4 +1,6 @@
-"""The tasks of the write step: map tasks index, sort and route rows; reduce tasks write leaf files."""
+"""The tasks of the write step: map tasks index, sort and route rows; reduce tasks write leaf files.
+
+Rows that are not on the sky are kept whole beside the catalog, with the reason and where they came from."""
 
 from __future__ import annotations
 
@@ -9,21 +11,25 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from hipslake.catalog.layouts import layout_paths
+from hipslake.catalog.layouts import layout_paths, rejects_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.placement import REASONS, in_curve_order
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
-from hipslake.catalog.rows import in_curve_order
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.errors import PlanError, StorageError
+from hipslake.sources.names import REJECT_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
-from hipslake.steps.ingest.rejected_rows import write_rejects
-from hipslake.steps.ingest.split_rows import CHUNK_BYTES, chunks, runs_of_splits
+from hipslake.steps.ingest.split_rows import CHUNK_BYTES, Chunk, chunks, runs_of_splits
 from hipslake.steps.ingest.write_state import WriteState, load_write_state
 from hipslake.storage.folder import Storage
+
+REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
+
 
 MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
@@ -262,3 +268,23 @@ class LeafWriter:
                 f"column group {self._group!r}, {pixel}: {excess}, and it may not be split below order "
                 f"{highest}; raise the threshold" + ("" if highest == MAX_ORDER else " or highest_order")
             )
+
+
+def write_rejects(state: WriteState, split: int, chunk: Chunk) -> None:
+    """Write the bad rows of a chunk: all source columns, then reason, file and row in it (from 1)."""
+    reasons = chunk.placed.reasons
+    assert reasons is not None
+    bad = np.flatnonzero(reasons)
+    if not len(bad):
+        return
+    rows = chunk.rows.take(pa.array(bad))
+    in_file = bad + chunk.first + int(state.splits.rows_in_file_before[split]) + 1
+    uri = state.splits.splits[split].file.uri
+    table = pa.Table.from_batches([rows])
+    table = table.append_column(REASON_COLUMN, pa.array(np.array(REASONS)[reasons[bad]]))
+    table = table.append_column(FILE_COLUMN, pa.array([uri] * len(bad)))
+    table = table.append_column(FILE_ROW_COLUMN, pa.array(in_file))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    name = f"split-{split:08d}-row-{chunk.first:012d}.parquet"
+    state.catalog.write(f"{rejects_root(state.write_id)}/{name}", sink.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.specs.base import Frozen
 from hipslake.specs.join_specs import CrossmatchSpec
@@ -23,7 +23,7 @@ class FrozenCrossmatch(Frozen):
 
     def open(self) -> Crossmatch:
         """Open both catalogs."""
-        sides = [Catalog.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         left, right = ((side.storage, side.metadata) for side in sides)
         return Crossmatch.of(
             left,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.time_series import TimeSeries
 from hipslake.specs.base import Frozen
@@ -22,7 +22,7 @@ class FrozenEquijoin(Frozen):
 
     def open(self) -> Equijoin | TimeSeries:
         """Open both catalogs."""
-        sides = [Catalog.open(side.uri, side.version) for side in (self.left, self.right)]
+        sides = [CatalogReader.open(side.uri, side.version) for side in (self.left, self.right)]
         return join_of(self.spec, sides[0], sides[1], self.left_columns)
 
 
@@ -39,7 +39,7 @@ class EquijoinReport(JoinReport):
 
 
 def join_of(
-    spec: EquijoinSpec, left: Catalog, right: Catalog, left_columns: tuple[str, ...] | None
+    spec: EquijoinSpec, left: CatalogReader, right: CatalogReader, left_columns: tuple[str, ...] | None
 ) -> Equijoin | TimeSeries:
     """Return the join that a spec asks for; errors as of `Equijoin.of` and `TimeSeries.of`."""
     sides = ((left.storage, left.metadata), (right.storage, right.metadata))

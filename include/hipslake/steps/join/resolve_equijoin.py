@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.placement import icrs_position
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import load_equijoin_spec
@@ -70,13 +70,13 @@ def _frozen(
     return FrozenEquijoin(spec=spec, left=left, right=right, left_columns=columns)
 
 
-def _described(spec: EquijoinSpec, left: Catalog, right: Catalog) -> str:
+def _described(spec: EquijoinSpec, left: CatalogReader, right: CatalogReader) -> str:
     kinds = {"inner": "with", "left": "and, where there are any,", "anti": "without"}
     kind = "with nested" if spec.nested else kinds[spec.how]
     return f"{spec.left.described(left.name)} {kind} {spec.right.described(right.name)}"
 
 
-def _with_place(columns: tuple[str, ...] | None, left: Catalog) -> tuple[str, ...] | None:
+def _with_place(columns: tuple[str, ...] | None, left: CatalogReader) -> tuple[str, ...] | None:
     """The columns that are kept of the left side, and those that say where its rows lie."""
     if columns is None:
         return None

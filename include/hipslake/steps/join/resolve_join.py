@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hipslake import __version__
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Association, Owner
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import SpecError
+from hipslake.library_version import __version__
 from hipslake.sources.source_file import SourceFile
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
@@ -48,7 +48,7 @@ class ResolveJoinReport(Report):
     unchanged_version: int | None = None  # not None: there is nothing to do
 
 
-def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[Catalog, Catalog]:
+def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogReader, CatalogReader]:
     """Open both sides: a catalog of the warehouse by its name, any other by its URI."""
     outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
     left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
@@ -56,14 +56,14 @@ def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[Catalog, 
 
 
 def outcome_spec(
-    spec: JoinSpec, sides: tuple[Catalog, Catalog], place: PositionSpec, described: str
+    spec: JoinSpec, sides: tuple[CatalogReader, CatalogReader], place: PositionSpec, described: str
 ) -> CatalogSpec:
     """Return the spec of the catalog that a join becomes: its rows lie where the left rows lie.
 
     Parameters
     ----------
     spec : JoinSpec
-    sides : (Catalog, Catalog)
+    sides : (CatalogReader, CatalogReader)
     place : PositionSpec
         Of the left side, with the names that the outcome gives its columns.
     described : str
@@ -88,7 +88,7 @@ def outcome_spec(
 def freeze(
     request: ResolveJoinRequest,
     spec: JoinSpec,
-    sides: tuple[Catalog, Catalog],
+    sides: tuple[CatalogReader, CatalogReader],
     outcome: CatalogSpec,
     schema: pa.Schema,
     frozen_join: Callable[[FrozenSide, FrozenSide], FrozenCrossmatch | FrozenEquijoin],
@@ -104,7 +104,7 @@ def freeze(
     request : ResolveJoinRequest
     spec : JoinSpec
         With the overrides of the request.
-    sides : (Catalog, Catalog)
+    sides : (CatalogReader, CatalogReader)
     outcome : CatalogSpec
         As `outcome_spec` gives it.
     schema : pyarrow.Schema
@@ -152,15 +152,15 @@ def freeze(
     )
 
 
-def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> Catalog:
+def _opened(warehouse: str, side: SideSpec, outcome: Storage) -> CatalogReader:
     uri = catalog_uri(warehouse, side.catalog) if side.is_named else expand(side.catalog)
-    catalog = Catalog.open(uri, side.version)
+    catalog = CatalogReader.open(uri, side.version)
     if catalog.storage.is_same_place(outcome):
         raise SpecError(f"{catalog.uri} is a side of the join and its outcome; give the outcome another name")
     return catalog
 
 
-def _inputs(spec_text: str, sides: tuple[Catalog, Catalog]) -> FrozenInputs:
+def _inputs(spec_text: str, sides: tuple[CatalogReader, CatalogReader]) -> FrozenInputs:
     """Return what the outcome is made of: a version of either catalog."""
     files = tuple(
         SourceFile(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,11 @@ from hipslake.errors import NotWritableError, StepError, VerificationError
 from hipslake.sphere.pixels import starts
 from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
+from hipslake.steps.join.crossmatch_request import CrossmatchReport
+from hipslake.steps.join.equijoin_request import EquijoinReport, EquijoinRequest
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.outcome_plan import plan_outcome
-from hipslake.steps.join.request import JoinReport, JoinRequest
+from hipslake.steps.join.request import JoinRequest
 from hipslake.steps.join.state import load_outcome, only_group, store_stretches
 from hipslake.steps.join.tasks import MATCHED, JoinTask, WriteOutcomeTask
 from hipslake.steps.published import names_write
@@ -38,8 +41,10 @@ from hipslake.versions.pins import pinning
 log = logging.getLogger(__name__)
 
 
-def join(request: JoinRequest, engine: Engine) -> JoinReport:
-    """Join, and write the leaves of the outcome into the write folder of the run, which starts empty.
+def run(request: JoinRequest, engine: Engine) -> Any:
+    """Join as the run has frozen it, a cross-match or an equi-join; gives the report of the request's kind.
+
+    The leaves of the outcome are written into the write folder of the run, which starts empty.
 
     Raises
     ------
@@ -94,8 +99,8 @@ def join(request: JoinRequest, engine: Engine) -> JoinReport:
         with phases("store"):
             catalog.delete_tree(exchange_root(frozen.write_id))
             files = _store_written(folder, frozen, rows, files, state.tasks)
-    return JoinReport(
-        step=request.step,
+    report_type = EquijoinReport if isinstance(request, EquijoinRequest) else CrossmatchReport
+    return report_type(
         rows_in=rows,
         rows_out=rows,
         bytes=pc.sum(files["bytes"]).as_py(),

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.joining.join import CatalogJoin
-from hipslake.catalog.joining.stretch_plan import StretchPlan
+from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import bytes_per_task
 from hipslake.specs.catalog_spec import CatalogSpec

@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from pyiceberg.table import Table
 
-from hipslake import __version__
-from hipslake.api.catalog import Catalog
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import SpecError
+from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 from hipslake.specs.yaml_file import load_table_spec
@@ -132,7 +132,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     )
 
 
-def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None) -> FrozenOrders:
+def orders_of_catalog(frozen: FrozenSink, catalog: CatalogReader, table: Table | None) -> FrozenOrders:
     """What a table lacks of a catalog.
 
     Parameters
@@ -165,13 +165,13 @@ def orders_of_catalog(frozen: FrozenSink, catalog: Catalog, table: Table | None)
     )
 
 
-def _opened(source: CatalogRowsSpec, warehouse: str) -> Catalog:
+def _opened(source: CatalogRowsSpec, warehouse: str) -> CatalogReader:
     named = "/" not in source.catalog
     uri = catalog_uri(warehouse, source.catalog) if named else expand(source.catalog)
-    return Catalog.open(uri, source.version)
+    return CatalogReader.open(uri, source.version)
 
 
-def _nights(catalog: Catalog, spec: TableSpec) -> list[Increment]:
+def _nights(catalog: CatalogReader, spec: TableSpec) -> list[Increment]:
     """The increments that are of an interval, in the order of time."""
     nights = [each for each in catalog.increments if each.key is not None]
     if not nights:
@@ -194,7 +194,7 @@ def _in_window(frozen: FrozenSink, nights: list[Increment]) -> list[Increment]:
     return [each for each in nights if window.start <= _start(each) < window.end]
 
 
-def _order(frozen: FrozenSink, catalog: Catalog, increment: Increment | None) -> SinkOrder:
+def _order(frozen: FrozenSink, catalog: CatalogReader, increment: Increment | None) -> SinkOrder:
     source = frozen.spec.source
     assert isinstance(source, CatalogRowsSpec)
     content = increment.write_id if increment is not None else content_of(catalog.metadata)

@@ -1,0 +1,103 @@
+"""A run that appends: its frozen inputs, what was counted of them, and whether they fit to a version."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+
+from hipslake.catalog.evolution import evolved_schema, source_schema, typed_columns
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.engine.model import Engine
+from hipslake.errors import InputError, SpecError
+from hipslake.steps.append.request import AppendRequest
+from hipslake.steps.attempts import FrozenState
+from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
+from hipslake.steps.report import Phases
+from hipslake.steps.run import FrozenRun, RunFolder
+from hipslake.storage.folder import Storage
+
+
+class AppendRun:
+    """A run that appends: what it froze and counted, its catalog, and the engine that it works on.
+
+    Attributes
+    ----------
+    request : AppendRequest
+    folder : RunFolder
+    frozen : FrozenRun
+    inputs : FrozenInputs
+    counted : HistogramReport
+    state : FrozenState
+        By which its attempts are told from those of an earlier start of the run.
+    key : str
+        Of the increment.
+    catalog : Storage
+        At the catalog's root.
+    engine : Engine
+    phases : Phases
+    """
+
+    def __init__(self, request: AppendRequest, engine: Engine) -> None:
+        self.request = request
+        self.folder: RunFolder = request.folder
+        self.frozen: FrozenRun = self.folder.run()
+        self.inputs = self.folder.inputs()
+        self.counted = self.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+        self.state = FrozenState.of(self.frozen, self.inputs)
+        self.key = self.frozen.start.isoformat()
+        self.catalog = Storage.at(self.frozen.catalog_uri)
+        self.engine = engine
+        self.phases = Phases()
+
+    def schema_after(self, base: CatalogMetadata | None) -> pa.Schema:
+        """The source schema of the catalog with the increment."""
+        spec = self.frozen.spec
+        if base is None:
+            return typed_columns(spec, self.folder.schema())
+        given = self.folder.schema() if self.counted.rows_in else source_schema(base)
+        return evolved_schema(base, spec, given)
+
+    def check_not_shared(self, base: CatalogMetadata) -> None:
+        """Refuse files that another interval has added to the catalog already.
+
+        Each file is right by itself, but its rows would stand in the catalog twice. An interval whose URI is
+        that of this run may have taken the same files: say, one that was typed into the form and began at
+        midnight, beside the scheduled one that begins at noon of the same night. Files of one name that are
+        not the same are let pass: some surveys use their names again.
+
+        Parameters
+        ----------
+        base : CatalogMetadata
+            The version that is added to.
+
+        Raises
+        ------
+        InputError
+            If a file is there under another interval.
+        """
+        mine = {(file.uri, file.size, file.stamp) for file in self.inputs.files}
+        for increment in base.all_increments(self.catalog):
+            if not increment.rows or increment.key is None or increment.key == self.key:
+                continue
+            if self._uri_of(datetime.fromisoformat(increment.key)) != self.frozen.source.uri:
+                continue
+            table = increment.sources.table(self.catalog)
+            theirs = zip(*(table[name].to_pylist() for name in ("uri", "size", "stamp")), strict=True)
+            shared = sorted(mine.intersection(theirs))
+            if shared:
+                raise InputError(
+                    f"{self.frozen.catalog} holds {len(shared)} files of this run already, {shared[0][0]} "
+                    f"among them, as the increment of {increment.key}: an interval from then on has the same "
+                    "source.uri. Run that interval to replace its rows, or roll back to a version without "
+                    "them and run this again"
+                )
+
+    def _uri_of(self, start: datetime) -> str | None:
+        """The source of another interval, as long as this run's; None where that does not tell."""
+        window = self.frozen.window
+        end = None if window.end is None else start + (window.end - self.frozen.start)
+        try:
+            return self.frozen.spec.source.of_interval(start, end).uri
+        except SpecError:
+            return None

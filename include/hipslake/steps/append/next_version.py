@@ -1,0 +1,170 @@
+"""The version that comes after the newest one by an append: its column groups, margins and increments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from hipslake.catalog.change import changed_group, changed_margin
+from hipslake.catalog.committing import newest_version
+from hipslake.catalog.describe import MAX_INLINE
+from hipslake.catalog.layouts import rejects_root
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Rejects
+from hipslake.catalog.schema import check_columns
+from hipslake.errors import ConflictError
+from hipslake.specs.margin_spec import margin_name
+from hipslake.sphere.pixel_tree import PixelTree
+from hipslake.steps.append.append_run import AppendRun
+from hipslake.steps.ingest.draft import assembled, check_total, increment_of, marks_of_run
+from hipslake.steps.run import now_utc
+
+if TYPE_CHECKING:
+    from hipslake.steps.append.merge import Merged
+
+
+def describe_increment(
+    run: AppendRun,
+    base: CatalogMetadata | None,
+    *,
+    write_id: str,
+    ordinal: int,
+    max_inline: int = MAX_INLINE,
+) -> Increment:
+    """Describe the rows that a run adds; its sidecars are written.
+
+    The description holds for whatever version the rows come to.
+
+    Parameters
+    ----------
+    run : AppendRun
+    base : CatalogMetadata or None
+        The version that they were merged with; None if there is none yet.
+    write_id : str
+        The write that holds the rows.
+    ordinal : int
+        Of the increment.
+    max_inline : int
+        Most source files, of all increments that metadata.json lists together, that are in it: it is to stay
+        a quick read.
+    """
+    others = [other for other in base.increments if other.key != run.key] if base else []
+    listed = sum(len(other.sources.entries or ()) for other in others)
+    counted, end = run.counted, run.frozen.window.end
+    return increment_of(
+        run.folder,
+        run.frozen,
+        run.inputs,
+        key=run.key,
+        end=end.isoformat() if end is not None else None,
+        write_id=write_id,
+        ordinal=ordinal,
+        rows=counted.rows_out,
+        rejects=Rejects(
+            rows=counted.rows_rejected,
+            path=rejects_root(write_id) if counted.rows_rejected else None,
+            reasons=counted.rejected,
+        ),
+        max_inline=max_inline - listed,
+    )
+
+
+def next_version(merged: Merged) -> CatalogMetadata:
+    """The version that comes after the newest one, whatever that is by now.
+
+    Raises
+    ------
+    ConflictError
+        If what was merged does not fit to the newest version.
+    """
+    run, base, schema = merged.run, newest_version(merged.run.catalog), merged.schema
+    if base is not None and base.version != merged.attempt.version:
+        standing = base.increment(run.key, run.catalog)
+        # The ordinal alone would not do: who replaces an increment takes over its ordinal.
+        if (standing.write_id if standing else None) != merged.attempt.replaced_write:
+            raise ConflictError(f"another run has added or replaced increment {run.key}")
+        if run.frozen.spec.co_partitioned:
+            raise ConflictError("co-partitioned columns were held against the rows of another version")
+        schema = run.schema_after(base)
+        if not schema.equals(merged.schema, check_metadata=True):
+            raise ConflictError("another run has changed the columns, which our files do not have so")
+        run.check_not_shared(base)
+    return version_after(base, merged, schema)
+
+
+def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schema) -> CatalogMetadata:
+    """The version that comes after another by what was merged.
+
+    Sidecars that differ are written into the folder of the write.
+
+    Parameters
+    ----------
+    base : CatalogMetadata or None
+        The version before it; None if there is none yet.
+    merged : Merged
+    schema : pyarrow.Schema
+        The source schema of the catalog with the increment.
+
+    Raises
+    ------
+    ConflictError
+        If the changes do not fit to the base.
+    VerificationError
+        If the column groups do not agree on how many rows there are.
+    """
+    run, spec = merged.run, merged.run.frozen.spec
+    groups = tuple(
+        changed_group(
+            base.group(group) if base else None,
+            merged.changes[group],
+            spec=spec,
+            name=group,
+            schema=group_schema,
+            storage=run.catalog,
+            write_id=merged.attempt.write_id,
+        )
+        for group, group_schema in check_columns(spec, schema).items()
+    )
+    metadata = assembled(
+        run.frozen,
+        schema,
+        groups,
+        _margins_after(base, merged, groups[0]),
+        merged.increment,
+        base,
+        marks=marks_of_run(run.frozen, run.counted),
+        indices=base.indices if base else (),
+        version=base.version + 1 if base else 1,
+        parent=base.version if base else None,
+        created=now_utc(),
+    )
+    check_total(
+        metadata,
+        f"the increments have {metadata.total_rows} rows together",
+        mend="Run the step again; if it happens twice, report it as a bug",
+    )
+    return metadata
+
+
+def _margins_after(base: CatalogMetadata | None, merged: Merged, group: GroupMetadata) -> tuple[Margin, ...]:
+    """The margins of the version, in the order of their changes; `group` is the primary one as it will be."""
+    catalog, changes = merged.run.catalog, merged.margins
+    if base is not None and {margin.radius_arcsec for margin in base.margins} != set(changes):
+        raise ConflictError("another run has added or taken away a margin")
+    if base is not None and changes and base.version != merged.attempt.version:
+        before = PixelTree(*base.groups[0].leaf_pixels()).tiling()
+        after = PixelTree(*group.leaf_pixels()).tiling()
+        for margin in base.margins:
+            changes[margin.radius_arcsec].check_fits(margin, before, after, catalog)
+    return tuple(
+        changed_margin(
+            base.margin(arcsec) if base else None,
+            change,
+            name=margin_name(merged.run.frozen.spec.layout, group.name, arcsec),
+            group=group.name,
+            arcsec=arcsec,
+            storage=catalog,
+            write_id=merged.attempt.write_id,
+        )
+        for arcsec, change in changes.items()
+    )
