@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 from hipslake import C, Cube
 from hipslake.cube.dataset import labels_column
-from hipslake.cube.store.committing import Draft, commit
-from hipslake.cube.store.datasets import described
-from hipslake.cube.store.files import encoded
+from hipslake.cube.store.cube_commit import Draft, commit
+from hipslake.cube.store.cube_files import encoded
+from hipslake.cube.store.dataset_metadata import described
 from hipslake.cube.store.layout import index_path
 from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.predicates.conditions import Conjunction

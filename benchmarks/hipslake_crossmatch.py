@@ -18,6 +18,7 @@ import astropy.table  # noqa: F401
 import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
+from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import publish
 from hipslake.steps.join import crossmatch_request, resolve_crossmatch
 from hipslake.steps.run import RunFolder, run_uri
@@ -58,7 +59,8 @@ def match(warehouse: Path, output: Path, *, radius: float, level: int) -> dict[s
         crossmatch_request.CrossmatchRequest(run_uri=run),
         crossmatch_request.CrossmatchReport,
     )
-    steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
+    verifying = verify.VerifyRequest(run_uri=run)
+    steps.here(lambda asked: verify.run(asked, ThisProcess()), verifying, verify.VerifyReport)
     steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
     steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
     frozen = RunFolder(run).run()

@@ -25,6 +25,7 @@ import astropy.table  # noqa: F401
 import matplotlib.backends.backend_agg
 import matplotlib.figure  # noqa: F401
 import pandas  # noqa: F401
+from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.settings import launch_settings
 from hipslake.steps.ingest import histogram_request, inputs, plan, publish, resolve, write_request
 from hipslake.steps.margin import request as margin_request
@@ -116,7 +117,8 @@ def ingest_spec(spec_file: Path, warehouse: Path, scratch: Path) -> Ingest:
     steps.in_spark("write_partitions", write_request.WriteRequest(run_uri=run), write_request.WriteReport)
     if RunFolder(run).run().spec.margin.arcsec:
         steps.in_spark("build_margin", margin_request.MarginRequest(run_uri=run), margin_request.MarginReport)
-    steps.here(verify.run, verify.VerifyRequest(run_uri=run), verify.VerifyReport)
+    verifying = verify.VerifyRequest(run_uri=run)
+    steps.here(lambda asked: verify.run(asked, ThisProcess()), verifying, verify.VerifyReport)
     steps.here(publish.run, publish.PublishRequest(run_uri=run), publish.PublishReport)
     steps.here(hats_view.run, hats_view.HatsViewRequest(run_uri=run), hats_view.HatsViewReport)
     return steps

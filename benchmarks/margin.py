@@ -59,7 +59,7 @@ def ingest(folder: Path, rows: int, threshold: int) -> Path:
     perform(lambda asked: histogram.run(asked, engine), HistogramRequest(run_uri=uri), HistogramReport)
     perform(plan.run, plan.PlanRequest(run_uri=uri), plan.PlanReport)
     perform(lambda asked: write.run(asked, engine), WriteRequest(run_uri=uri), WriteReport)
-    perform(verify.run, verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
+    perform(lambda asked: verify.run(asked, engine), verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
     perform(publish.run, publish.PublishRequest(run_uri=uri), publish.PublishReport)
     perform(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)
     return folder / "warehouse" / "catalogs" / "stars"

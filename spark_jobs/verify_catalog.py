@@ -4,4 +4,4 @@ from hipslake.spark.jobs import run_job
 from hipslake.steps.upkeep.verify import VerifyRequest
 
 if __name__ == "__main__":
-    run_job("hipslake.steps.upkeep.verify_tasks", VerifyRequest)
+    run_job("hipslake.steps.upkeep.verify", VerifyRequest)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from hipslake import C, Cube
-from hipslake.cube.fates import INCLUDED
+from hipslake.cube.query_plan import INCLUDED
 from hipslake.cube.store.operations import build
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.sphere.pixels import coarsen, order29

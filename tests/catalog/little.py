@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from hipslake.catalog.describe import describe_group, describe_position, describe_sources
-from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import collection_properties
+from hipslake.catalog.hats.view_files import write_hats_group
 from hipslake.catalog.layouts import HATS, layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata, Increment

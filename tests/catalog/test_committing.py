@@ -13,7 +13,7 @@ from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import claim_write
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, pinned_versions
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 from tests.catalog.vacuuming import vacuum
 from tests.steps.nights import Survey

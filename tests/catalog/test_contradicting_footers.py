@@ -27,7 +27,7 @@ from hipslake.catalog.border_rows import border_rows
 from hipslake.catalog.joining.sides import largest_shift_in
 from hipslake.catalog.joining.stretches import plan_stretches
 from hipslake.catalog.joining.right_rows import RowsByIdentity
-from hipslake.cube.store.files import read_rows
+from hipslake.cube.store.cube_files import read_rows
 from hipslake.errors import VerificationError
 from hipslake.predicates.conditions import C, Conjunction
 from hipslake.specs.join_specs import MotionColumns

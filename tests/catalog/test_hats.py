@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
-from hipslake.catalog.hats.files import write_hats_group
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import collection_properties
+from hipslake.catalog.hats.view_files import write_hats_group
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.errors import CatalogFormatError, VerificationError
 from hipslake.sphere.pixels import order29

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.checks import margins
+from hipslake.catalog.checks import margin_checks
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.metadata import CatalogMetadata
@@ -122,7 +122,7 @@ def test_files_too_large_to_be_kept_in_memory_are_judged_alike(
 ) -> None:
     metadata = rewritten(catalog, change)
     kept = verify_catalog(catalog.storage, metadata).problems
-    monkeypatch.setattr(margins, "LARGEST_FILE", 0)
+    monkeypatch.setattr(margin_checks, "LARGEST_FILE", 0)
     assert verify_catalog(catalog.storage, metadata).problems == kept
 
 
@@ -162,14 +162,13 @@ def test_a_damaged_margin_file_is_told(catalog: Catalog) -> None:
 def test_a_published_version_with_margins_is_verified_by_tasks_too(catalog: Catalog, tmp_path: Path) -> None:
     from hipslake.engine.this_process import ThisProcess
     from hipslake.errors import VerificationError
-    from hipslake.steps.upkeep import verify_tasks as by_tasks
 
     run = str(tmp_path / "run")
     Path(run).mkdir()
     request = verify.VerifyRequest(run_uri=run, catalog_uri=catalog.uri)
-    assert by_tasks.run(request, ThisProcess()).rows_out == catalog.metadata.total_rows
+    assert verify.run(request, ThisProcess()).rows_out == catalog.metadata.total_rows
     metadata = rewritten(catalog, without_first)
     Path(catalog.uri, "_versions", f"{metadata.version:08}.json").write_bytes(metadata.to_json())
     Path(catalog.uri, "metadata.json").write_bytes(metadata.to_json())
     with pytest.raises(VerificationError, match="margin"):
-        by_tasks.run(request, ThisProcess())
+        verify.run(request, ThisProcess())

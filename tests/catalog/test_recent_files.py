@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
-from hipslake.catalog.checks.recent_files import RecentFiles
+from hipslake.catalog.checks.margin_checks import RecentFiles
 
 ROWS = 1000
 BYTES = 8 * ROWS  # of each file's rows

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.tree import tree_markers
+from hipslake.catalog.view_tree import tree_markers
 from hipslake.errors import CatalogNotFoundError
 from hipslake.steps.upkeep import repair
 from hipslake.steps.upkeep.repair import repair_catalog
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import POINTER, TOMBSTONES, version_path
+from hipslake.versions.log_files import POINTER, TOMBSTONES, version_path
 
 from tests.catalog.eventful import KEPT, VACUUMED
 from tests.catalog.test_every_damage import DAMAGES, Damaged, files_below, kinds_of_files, rotated

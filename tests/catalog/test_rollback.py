@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.upkeep.rollback import roll_back
+from hipslake.catalog.upkeep.restored_version import roll_back
 from hipslake.errors import CatalogNotFoundError, ConflictError, SpecError, VersionNotFoundError
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write

@@ -1,9 +1,9 @@
-"""Digests and bitmaps of rows, held against Python's own sets."""
+"""Digests and places of rows, held against Python's own sets."""
 
 from __future__ import annotations
 
 import numpy as np
-from hipslake.catalog.row_sets import RowBitmap, RowDigest, digest, digest_of_range
+from hipslake.catalog.row_sets import RowDigest, RowNumbering, digest, digest_of_range
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,24 +19,15 @@ def known(row: int) -> bool:
     return (row & ((1 << 40) - 1)) < SIZES.get(row >> 40, 0)
 
 
-@given(batches=st.lists(st.lists(ROW, max_size=30), max_size=6))
-def test_a_bitmap_knows_which_rows_it_has_seen(batches: list[list[int]]) -> None:
-    bitmap = RowBitmap(SIZES)
-    seen: set[int] = set()
-    for batch in batches:
-        rows = np.array(batch, np.int64)
-        assert bitmap.unknown(rows).tolist() == [not known(row) for row in batch]
-        repeated = {row for row in batch if known(row) and (row in seen or batch.count(row) > 1)}
-        assert bitmap.add(rows).tolist() == sorted(repeated)
-        seen |= {row for row in batch if known(row)}
-
-
-@given(mine=st.sets(ROW.filter(known)), theirs=st.sets(ROW.filter(known)), limit=st.integers(0, 5))
-def test_a_bitmap_tells_what_another_lacks(mine: set[int], theirs: set[int], limit: int) -> None:
-    here, there = RowBitmap(SIZES), RowBitmap(SIZES)
-    here.add(np.array(sorted(mine), np.int64))
-    there.add(np.array(sorted(theirs), np.int64))
-    assert here.missing_from(there, limit) == (len(mine - theirs), sorted(mine - theirs)[:limit])
+@given(rows=st.lists(ROW, max_size=30))
+def test_known_rows_have_places_of_their_own(rows: list[int]) -> None:
+    numbering = RowNumbering(SIZES)
+    places = numbering.places(np.array(rows, np.int64))
+    every = [(ordinal << 40) | number for ordinal, size in SIZES.items() for number in range(size)]
+    assert numbering.size == len(every)
+    assert places.tolist() == [every.index(row) if known(row) else -1 for row in rows]
+    there = places[places >= 0]
+    assert numbering.rows_at(there).tolist() == [row for row in rows if known(row)]
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 2**62), ROW), max_size=20)

@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
-from hipslake.catalog.hats.mollweide import forward, inverse
-from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, paint, write_skymap
+from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, forward, inverse, paint, write_skymap
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 

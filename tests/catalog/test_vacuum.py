@@ -13,7 +13,7 @@ import pytest
 from hipslake import Catalog
 from hipslake.catalog.change import changed_group
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+from hipslake.catalog.upkeep.catalog_vacuum import vacuum_catalog
 from hipslake.errors import CatalogFormatError, CatalogNotFoundError, SpecError, VersionNotFoundError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage

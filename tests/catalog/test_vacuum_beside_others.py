@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.upkeep.rollback import roll_back
+from hipslake.catalog.upkeep.restored_version import roll_back
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import HEARTBEAT, claim_write
@@ -134,7 +134,7 @@ def test_another_vacuum_at_the_same_time_leaves_the_files_to_the_next(
             VersionLog(storage).entomb(2)
         return found
 
-    monkeypatch.setattr("hipslake.catalog.upkeep.vacuum.pinned_versions", looked)
+    monkeypatch.setattr("hipslake.catalog.upkeep.catalog_vacuum.pinned_versions", looked)
     outcome = vacuum(nights, 2)
     assert outcome.vacuumed == (1,)
     assert outcome.postponed == "another vacuum is at work"

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import ExpectedTotals, VerificationReport
-from hipslake.catalog.checks.verdict import Verification
+from hipslake.catalog.checks.leaf_checks import verify_partition
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.metadata import Increment
 from hipslake.catalog.metadata.increments import Cell
-from hipslake.catalog.verification import verify_catalog, verify_partition
+from hipslake.catalog.verification import verify_catalog
+from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import VerificationError
 from hipslake.storage.folder import Storage
 
@@ -104,20 +106,20 @@ def test_all_problems_are_listed_and_the_error_says_where_and_how_to_mend(publis
     assert VerificationReport.model_validate_json(report.model_dump_json()) == report
 
 
-def test_the_outcome_does_not_depend_on_the_number_of_workers(grouped: Published) -> None:
+def test_the_outcome_does_not_depend_on_the_number_of_threads(grouped: Published) -> None:
     for leaf in leaves(grouped)[::2]:
         path = local(grouped, leaf["path"])
         path.write_bytes(path.read_bytes()[:-9])
-    one, many = (verify(grouped, workers=workers) for workers in (1, 7))
+    one, many = (verify(grouped, engine=ThisProcess(cores)) for cores in (1, 7))
     assert one.model_copy(update={"seconds": 0.0}) == many.model_copy(update={"seconds": 0.0})
 
 
 def test_a_leaf_can_be_verified_in_another_process(grouped: Published) -> None:
     """A Spark task gets the rules and the partition pickled, and its findings travel back."""
     verification = Verification(grouped.storage, grouped.metadata)
-    for rules, partition in verification.work():
-        rules, partition = pickle.loads(pickle.dumps((rules, partition)))
-        verification.add(pickle.loads(pickle.dumps(verify_partition(rules, partition))))
+    for group, partition in verification.leaves():
+        given = pickle.loads(pickle.dumps((grouped.storage, verification.rules(group), partition)))
+        verification.add(pickle.loads(pickle.dumps(verify_partition(*given))))
     report = verification.report()
     assert report.ok
     assert (report.rows, report.files) == (3000, verification.files)

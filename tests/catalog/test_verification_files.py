@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import ExpectedTotals
-from hipslake.catalog.checks.leaves import schema_differences
-from hipslake.catalog.checks.verdict import Verification
+from hipslake.catalog.checks.leaf_checks import schema_differences, verify_partition
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.hats.files import write_hats_group
+from hipslake.catalog.hats.view_files import write_hats_group
 from hipslake.catalog.layouts import layout_paths
 from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.verification import verify_catalog, verify_partition
+from hipslake.catalog.verification import verify_catalog
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel, order29
 from hipslake.storage.folder import Storage
@@ -145,7 +145,7 @@ def test_a_flipped_byte_is_found(published: Published, place: float) -> None:
 
 def test_damage_anywhere_in_a_footer_is_a_finding_never_a_crash(single: Published) -> None:
     verification = Verification(single.storage, single.metadata)
-    rules, partition = next(verification.work())
+    group, partition = next(verification.leaves())
     path = local(single, partition.path)
     data = path.read_bytes()
     footer = pq.read_metadata(path).serialized_size + 8
@@ -154,7 +154,7 @@ def test_damage_anywhere_in_a_footer_is_a_finding_never_a_crash(single: Publishe
         damaged = bytearray(data)
         damaged[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(damaged)
-        found = verify_partition(rules, partition)
+        found = verify_partition(single.storage, verification.rules(group), partition)
         assert K.CHECKSUM in {problem.kind for problem in found.problems}
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import Problem
-from hipslake.versions.digest import is_intact, is_signed
-from hipslake.versions.files import TOMBSTONES, tombstone, version_path
+from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombstone, version_path
 
 from tests.catalog.eventful import KEPT, VACUUMED
 from tests.steps.nights import Survey
@@ -54,9 +53,9 @@ def test_each_file_is_read_once(history: Survey, monkeypatch: pytest.MonkeyPatch
     read: list[str] = []
     plain = verification.verify_partition
 
-    def noting(rules: object, partition: object, seen: object = None) -> object:
+    def noting(storage: object, rules: object, partition: object) -> object:
         read.append(partition.path)  # type: ignore[attr-defined]
-        return plain(rules, partition, seen)  # type: ignore[arg-type]
+        return plain(storage, rules, partition)  # type: ignore[arg-type]
 
     monkeypatch.setattr(verification, "verify_partition", noting)
     report = history.catalog.verify(all=True)

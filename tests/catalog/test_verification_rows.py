@@ -121,18 +121,34 @@ def test_a_row_of_no_increment_is_found(grouped: Published) -> None:
     assert message.endswith("has 5497558138887, that is row 7 of increment 5")
 
 
-def test_a_repeated_row_is_found_without_a_bitmap_too(
-    grouped: Published, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("rejected", [0, 5])
+def test_rows_are_compared_in_several_passes_where_memory_is_short(
+    grouped: Published, monkeypatch: pytest.MonkeyPatch, rejected: int
 ) -> None:
-    """As in a Spark job, whose tasks share no memory."""
-    monkeypatch.setattr("hipslake.catalog.checks.verdict.MAX_BITMAP_BYTES", 0)
-    assert verify(grouped).ok
-    stolen = pq.read_table(grouped.storage.uri(leaves(grouped)[0]["path"]), partitioning=None)["_row"][
-        0
-    ].as_py()
-    change = column_set("_row", lambda rows: np.append(rows[:-1], stolen))
-    report = verify(rewrite(grouped, {("main", 1): change, ("details", 1): lambda t: t}))
-    assert {K.ROW_IDENTITY, K.ROW_SETS} <= kinds(report)
+    monkeypatch.setattr("hipslake.catalog.checks.row_comparison.PASS_ROWS", 700)
+    [increment] = grouped.metadata.increments
+    reasons = {"position null or NaN": rejected} if rejected else {}
+    rejects = increment.rejects.model_copy(update={"rows": rejected, "reasons": reasons})
+    sources = increment.sources.model_copy(update={"rows": 3000 + rejected})
+    increment = increment.model_copy(update={"rejects": rejects, "sources": sources})
+    assert verify(rewrite(grouped, {}, increments=(increment,))).ok
+    first, stolen = (
+        pq.read_table(grouped.storage.uri(leaves(grouped)[0]["path"]), partitioning=None)["_row"][at].as_py()
+        for at in (0, 1)
+    )
+    paths = [leaves(grouped)[number]["path"] for number in (1, 2)]
+    steal = column_set("_row", lambda rows: np.append(rows[:-2], [first, stolen]))
+    once = column_set("_row", lambda rows: np.append(rows[:-1], stolen))
+    report = verify(rewrite(grouped, {("main", 1): steal, ("main", 2): once}, increments=(increment,)))
+    assert [p.path for p in report.problems if p.kind is K.DUPLICATE_ROW] == paths
+    [message] = of_kind(report, K.DUPLICATE_ROW, paths[0])
+    least = min(first, stolen)
+    assert message == (
+        "2 rows: _row stands a second time in the group; the first: "
+        f"{least}, that is row {least} of increment 0"
+    )
+    [message] = of_kind(report, K.ROW_SETS)
+    assert "3 of 'details' are not in 'main'" in message
 
 
 def test_overlapping_leaves_are_found(published: Published) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hipslake import Catalog
-from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome
 from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage.folder import Storage

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.checks.findings import ProblemKind, VerificationReport
 from hipslake.catalog.describe import describe_group
-from hipslake.catalog.hats.files import write_hats_group
+from hipslake.catalog.hats.view_files import write_hats_group
 from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.verification import verify_catalog
 from hipslake.specs.catalog_spec import CatalogSpec

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from hipslake.cube.cell_joins import GroupRows, outcome, read_partition
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.intention import intend
-from hipslake.cube.outcome import GroupRows, outcome, read_partition
-from hipslake.cube.plan import QueryPlan, plan_query
+from hipslake.cube.query_plan import QueryPlan, plan_query
 from hipslake.predicates.conditions import Conjunction
 from hipslake.specs.cube_spec import CubeColumns
 

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
-from hipslake.cube.store.from_spec import align_to_spec, build_from_spec
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.cube.store.layout import cube_uri
+from hipslake.cube.store.operations import align_to_spec, build_from_spec
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.errors import CubeError, CubeRowsError
 from hipslake.specs.cube_spec import CubeSpec
@@ -255,7 +255,7 @@ def test_cleanup_takes_what_only_old_versions_name_and_nothing_else(sky: Sky) ->
 
 
 def test_a_build_needs_leave_to_replace_a_cube(sky: Sky) -> None:
-    with pytest.raises(CubeError, match="is built already, as version 1"):
+    with pytest.raises(CubeError, match="is built here already, as version 1"):
         build_from_spec(sky.spec(), sky.warehouse)
     assert build_from_spec(sky.spec(), sky.warehouse, overwrite=True).version == 2
     sky.assert_is_merged()

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store.answers import AnswerTasks
 from hipslake.cube.store.operations import build
+from hipslake.cube.store.query_tasks import AnswerTasks
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage

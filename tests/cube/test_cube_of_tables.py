@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
-from hipslake.cube.store.from_spec import align_to_spec
+from hipslake.cube.store.cube_files import PATH, read_files
+from hipslake.cube.store.dataset_sources import opened, source_now
 from hipslake.cube.store.layout import cube_uri
-from hipslake.cube.store.sources import opened, source_now
+from hipslake.cube.store.operations import align_to_spec
 from hipslake.errors import SourceNotFoundError, VersionNotFoundError
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.table_spec import TableSpec

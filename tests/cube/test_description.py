@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.cube.explanation import explain
-from hipslake.cube.fates import partition_fates
+from hipslake.cube.query_plan import partition_pruning
 from hipslake.errors import CubeError
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeColumns
@@ -88,7 +88,7 @@ def test_a_projection_makes_cells_of_the_seed_one(apart: bool) -> None:
 
 def test_every_partition_of_the_first_example_says_why_it_is_in_or_out() -> None:
     cube = example(("P",), EXAMPLE_1, apart=True, indexed=("OK", "SCHED"))
-    fates = partition_fates(cube.plan(columns=["P", "PRED"], conditions=BOTH))
+    fates = partition_pruning(cube.plan(columns=["P", "PRED"], conditions=BOTH))
     assert {row["part"]: row["fate"] for row in fates.to_pylist()} == {
         1: "included",
         2: "no file of data_checks meets OK = true",

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.api.cube import Cube
-from hipslake.cube.store.from_spec import build_from_spec
 from hipslake.cube.store.layout import cube_uri
+from hipslake.cube.store.operations import build_from_spec
 from hipslake.errors import (
     CatalogNotFoundError,
     CubeError,

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store import operations
+from hipslake.cube.store import building
 from hipslake.cube.store.metadata import json_schema
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.removal import delete_datasets
@@ -44,7 +44,7 @@ def test_pandas_frames_go_in_and_come_out(place: Storage) -> None:
 def test_others_that_commit_first_do_not_lose_their_rows(
     cube: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written = operations._written
+    written = building._written
     meanwhile = [{"seed": pa.table({"p": [1], "x": [9], "i": [7]})}]
 
     def overtaken(*arguments: Any, **options: Any) -> Any:
@@ -53,7 +53,7 @@ def test_others_that_commit_first_do_not_lose_their_rows(
             append(cube, meanwhile.pop())
         return found
 
-    monkeypatch.setattr(operations, "_written", overtaken)
+    monkeypatch.setattr(building, "_written", overtaken)
     append(cube, {"seed": pa.table({"p": [1], "x": [8], "i": [7]})})
     assert Cube.open(cube.uri()).query()["x"].to_pylist() == [1, 2, 3, 8, 9]
     named = {write for each in Cube.open(cube.uri()).metadata.datasets for write in each.writes}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.checks import (
+from hipslake.cube.cube_rules import (
     check_cells,
     check_datasets,
     check_index_columns,

@@ -94,7 +94,7 @@ def test_an_append_writes_only_the_files_that_hold_its_cells_again(place: Storag
 
 
 def paths(place: Storage, metadata: Any, dataset: str = "seed") -> list[str]:
-    from hipslake.cube.store.files import PATH, read_files
+    from hipslake.cube.store.cube_files import PATH, read_files
 
     found: list[str] = read_files(place, metadata.dataset(dataset))[PATH].to_pylist()
     return found

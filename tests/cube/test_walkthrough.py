@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hipslake.cube.drawing import draw, widths_of
-from hipslake.cube.explanation import explain
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.partitions import with_index, without_index
+from hipslake.cube.explanation import draw, explain, widths_of
+from hipslake.cube.partition_tables import with_index, without_index
+from hipslake.cube.query_plan import partition_pruning
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeColumns
 
@@ -178,7 +177,7 @@ def test_each_group_has_the_rows_of_its_files(cube: MemoryCube) -> None:
 
 
 def test_partitions_that_are_dropped_say_why(cube: MemoryCube) -> None:
-    fates = partition_fates(cube.plan(**QUERY)).to_pylist()
+    fates = partition_pruning(cube.plan(**QUERY)).to_pylist()
     assert fates == [
         {"P": 0, "Q": 0, "datasets": "seed, enrich", "fate": "no file of seed meets I1 > 1"},
         {"P": 0, "Q": 1, "datasets": "seed, enrich", "fate": "included"},
@@ -191,7 +190,7 @@ def test_a_restricted_dataset_drops_the_partitions_that_it_lacks(cube: MemoryCub
     cube.add("checks", [(label(0, 1, 10), (0, 1), pa.table({"x": [2, 3], "OK": [True, False]}))])
     plan = cube.plan(conditions=C("OK") == True)  # noqa: E712
     assert plan.aligned.select(["P", "Q"]).to_pylist() == [{"P": 0, "Q": 1}]
-    assert [row["fate"] for row in partition_fates(plan).to_pylist()] == [
+    assert [row["fate"] for row in partition_pruning(plan).to_pylist()] == [
         "checks is missing",
         "included",
         "checks is missing",

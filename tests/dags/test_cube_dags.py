@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog, Cube
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.steps.cube.build_request import BuildCubeReport
 from hipslake.steps.run import run_uri
 from hipslake_demo.landing import write_landing

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hipslake.catalog.upkeep.leftovers import Removed
-from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.errors import SpecError
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.partition_fields import PartitionField

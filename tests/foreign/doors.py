@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog, Cube
-from hipslake.cube.store.from_spec import align_to_spec
 from hipslake.cube.store.layout import cube_uri
+from hipslake.cube.store.operations import align_to_spec
 from hipslake.specs.cube_spec import CubeSpec
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.typedef import Record

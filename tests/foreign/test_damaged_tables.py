@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hipslake.cube.store.from_spec import align_to_spec
+from hipslake.cube.store.operations import align_to_spec
 from hipslake.errors import CorruptFileError
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.vacuum_spec import Retention

@@ -11,10 +11,9 @@ from typing import Any
 
 from hipslake.api.catalog import Catalog
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_signed
-from hipslake.versions.files import POINTER, TOMBSTONES, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path, pulse
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import POINTER, TOMBSTONES, is_signed, version_path
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import PINS, pinned_versions
 

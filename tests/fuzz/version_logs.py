@@ -10,9 +10,8 @@ from random import Random
 from typing import Any
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import UNSIGNED, signed
-from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_path
 from hipslake.versions.heartbeat import HEARTBEAT, mark_path
+from hipslake.versions.log_files import POINTER, TOMBSTONES, UNSIGNED, signed, tombstone, version_path
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import pin_path
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.leaf_rows import read_leaf
 from hipslake.catalog.selection import select
-from hipslake.cube.store.catalog_rows import CatalogRows as RowsOfCatalog
+from hipslake.cube.store.dataset_sources import CatalogSource as RowsOfCatalog
 from hipslake.cube.store.offers import Offer
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.cube_spec import CubeColumns

@@ -259,7 +259,8 @@ class Chain:
         self._publish(joined)
 
     def _publish(self, run: RunFolder) -> None:
-        perform(verify.run, verify.VerifyRequest(run_uri=run.uri), verify.VerifyReport)
+        request = verify.VerifyRequest(run_uri=run.uri)
+        perform(lambda asked: verify.run(asked, self.here), request, verify.VerifyReport)
         perform(publish.run, publish.PublishRequest(run_uri=run.uri), publish.PublishReport)
         self._show(run)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 from hipslake import Catalog
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.errors import VersionNotFoundError
 from hipslake.storage.folder import Storage
 from hipslake.tables.catalogs import open_table

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.cube.store.operations import append, build
 from hipslake.cube.store.row_sources import ParquetRows
 from hipslake.engine.this_process import ThisProcess

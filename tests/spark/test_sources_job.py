@@ -17,7 +17,7 @@ from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRe
 from hipslake.steps.ingest.write_request import WriteReport, WriteRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
-from hipslake.steps.upkeep import verify_tasks
+from hipslake.steps.upkeep import verify
 from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ def run_steps(lake: Lake, engine: Engine, **spec: object) -> RunFolder:
     perform(lambda asked: write.run(asked, engine), WriteRequest(run_uri=folder.uri), WriteReport)
     request = BuildIndexRequest(run_uri=folder.uri, file_rows=3000)
     perform(lambda asked: index_run.run(asked, engine), request, BuildIndexReport)
-    perform(lambda asked: verify_tasks.run(asked, engine), VerifyRequest(run_uri=folder.uri), VerifyReport)
+    perform(lambda asked: verify.run(asked, engine), VerifyRequest(run_uri=folder.uri), VerifyReport)
     return folder
 
 

@@ -128,7 +128,11 @@ def make_indices(folder: RunFolder, **knobs: object) -> index_step.BuildIndexRep
 
 def check(folder: RunFolder) -> verify.VerifyReport:
     """Verify."""
-    return perform(verify.run, verify.VerifyRequest(run_uri=folder.uri), verify.VerifyReport)
+    return perform(
+        lambda asked: verify.run(asked, ThisProcess()),
+        verify.VerifyRequest(run_uri=folder.uri),
+        verify.VerifyReport,
+    )
 
 
 def commit(folder: RunFolder) -> publish.PublishReport:

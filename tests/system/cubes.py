@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.api.cube import Cube
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.cube.store.upkeep import cleanup
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.vacuum_spec import Retention

@@ -15,7 +15,7 @@ from hipslake.steps.append.request import AppendRequest
 from hipslake.steps.compact.request import CompactRequest
 from hipslake.steps.report import Request
 from hipslake.steps.run import RunFolder
-from hipslake.versions.files import version_path
+from hipslake.versions.log_files import version_path
 
 from tests.system.dying import Change, on_change
 

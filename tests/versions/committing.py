@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import fsspec
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
 
 
 class FaultyStore(fsspec.get_filesystem_class("memory")):  # type: ignore[misc]
@@ -33,9 +33,9 @@ def write_id_of(number: int) -> str:
     return f"20261121T0330-{number:04x}"
 
 
-def to_its_write(data: bytes) -> Pointers:
+def to_its_write(data: bytes) -> RootPointers:
     """Let `current` lead to the write of a version."""
-    return Pointers(links={"current": json.loads(data)["write_id"]})
+    return RootPointers(links={"current": json.loads(data)["write_id"]})
 
 
 def committed(storage: Storage, count: int) -> VersionLog:

@@ -19,19 +19,19 @@ import pyarrow as pa
 import pytest
 from hipslake.catalog.committing import commit_next
 from hipslake.catalog.metadata import Owner
+from hipslake.catalog.upkeep.catalog_vacuum import vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
-from hipslake.catalog.upkeep.vacuum import vacuum
 from hipslake.errors import HipslakeError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
-from hipslake.versions import heartbeat, intents, orphans, store_time
+from hipslake.versions import heartbeat, intents, orphans
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.intents import INTENTS
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import PINS
+from hipslake.versions.version_write import Write, writing
 from hipslake.versions.write_id import is_write_id
-from hipslake.versions.writing import Write, writing
 
 from tests.versions.interleavings import Act, Killed, World, explored
 
@@ -52,7 +52,7 @@ def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "threading", threads)
     monkeypatch.setattr(heartbeat, "new_write_id", lambda _: f"20261121T0330-{_draw('write'):04x}")
     tokens = SimpleNamespace(token_hex=lambda _: f"{_draw('token'):08x}")
-    for module in (intents, store_time):
+    for module in (intents, heartbeat):
         monkeypatch.setattr(module, "secrets", tokens)
     for module in (intents, orphans):
         monkeypatch.setattr(module, "ThreadPoolExecutor", _InTurn)

@@ -16,8 +16,8 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import TOMBSTONES, tombstone, version_path
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import TOMBSTONES, tombstone, version_path
 
 from tests.processes import in_processes
 from tests.versions.committing import FaultyStore, committed, metadata, to_its_write, write_id_of

@@ -13,13 +13,13 @@ import pytest
 from hipslake.errors import StorageError
 from hipslake.storage.folder import Storage
 from hipslake.versions import orphans
-from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import HEARTBEAT, Heartbeat, is_marked, mark_path
 from hipslake.versions.intents import INTENTS, announce
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import version_path
 from hipslake.versions.orphans import delete_temporary_files, sweep_orphans
+from hipslake.versions.version_write import writing
 from hipslake.versions.write_id import write_ids_in
-from hipslake.versions.writing import writing
 
 from tests.processes import killed
 from tests.versions.aging import set_back

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hipslake.storage.folder import Storage
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,12 +88,12 @@ def test_a_slow_writer_that_can_see_a_newer_version_does_not_write_the_older_one
     log = committed(faulty, 1)
     pointed: list[int] = []
 
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         if json.loads(data)["version"] == 1 and not pointed:
             data = metadata(2, write_id_of(2))
             assert log.commit(2, data, write_id_of(2)) == "committed"
             assert VersionLog(faulty).publish_pointers() == 2
-        return Pointers()
+        return RootPointers()
 
     FaultyStore.after_put = lambda path: (
         pointed.append(json.loads(faulty.read("metadata.json"))["version"])
@@ -109,18 +109,18 @@ def test_a_version_whose_files_were_vacuumed_while_it_was_described_is_not_point
 ) -> None:
     log = committed(storage, 1)
 
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         if json.loads(data)["version"] == 1:
             log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
             raise FileNotFoundError("a sidecar of version 1")
-        return Pointers()
+        return RootPointers()
 
     assert log.publish_pointers(describe) == 2
     assert json.loads(storage.read("metadata.json"))["version"] == 2
 
 
 def test_a_file_of_the_newest_version_that_is_missing_is_an_error(storage: Storage) -> None:
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         raise FileNotFoundError("a sidecar")
 
     with pytest.raises(FileNotFoundError, match="a sidecar"):
@@ -128,9 +128,11 @@ def test_a_file_of_the_newest_version_that_is_missing_is_an_error(storage: Stora
 
 
 def test_further_pointers_follow_the_newest_version(storage: Storage) -> None:
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         write_id = json.loads(data)["write_id"]
-        return Pointers(files={"collection.properties": f"hats_primary_table_url={write_id}/main\n".encode()})
+        return RootPointers(
+            files={"collection.properties": f"hats_primary_table_url={write_id}/main\n".encode()}
+        )
 
     log = committed(storage, 1)
     log.publish_pointers(describe)
@@ -157,7 +159,7 @@ def test_what_should_not_stand_is_removed(storage: Storage) -> None:
     storage.write("write/file", b"data")
     storage.symlink("link", "write")
 
-    assert log.publish_pointers(lambda data: Pointers(absent=("note.txt", "link", "never"))) == 1
+    assert log.publish_pointers(lambda data: RootPointers(absent=("note.txt", "link", "never"))) == 1
     assert not storage.exists("note.txt")
     assert storage.symlink_target("link") is None
     assert storage.read("write/file") == b"data"
@@ -166,12 +168,12 @@ def test_what_should_not_stand_is_removed(storage: Storage) -> None:
 def test_a_slow_writer_removes_nothing_once_a_newer_version_stands(storage: Storage) -> None:
     log = committed(storage, 1)
 
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         if json.loads(data)["version"] == 1:
             log.commit(2, metadata(2, write_id_of(2)), write_id_of(2))
             storage.write("note.txt", b"of version 2")
-            return Pointers(absent=("note.txt",))
-        return Pointers()
+            return RootPointers(absent=("note.txt",))
+        return RootPointers()
 
     assert log.publish_pointers(describe) == 2
     assert storage.read("note.txt") == b"of version 2"
@@ -184,12 +186,12 @@ def test_a_slow_writer_does_not_put_back_what_another_has_replaced_meanwhile(
     storage, seen = Storage.at(tmp_path), []
     log = committed(storage, 1)
 
-    def told(place: str) -> Pointers:
+    def told(place: str) -> RootPointers:
         if pointer == "current":
-            return Pointers(links={pointer: place})
-        return Pointers(files={pointer: place.encode()})
+            return RootPointers(links={pointer: place})
+        return RootPointers(files={pointer: place.encode()})
 
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         """While this writer is at it, another has built a tree and shows it."""
         seen.append(data)
         if len(seen) == 1:

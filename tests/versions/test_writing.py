@@ -19,7 +19,7 @@ from hipslake.versions.heartbeat import HEARTBEAT
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.pins import give_up, pinned_versions, pinning, pinning_writes
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 from tests.catalog.leftovers import orphans
 from tests.versions.committing import committed, metadata

@@ -301,7 +301,7 @@ def test_a_run_that_airflow_does_not_know_has_no_reports(page: Page) -> None:
 
 def test_a_vacuumed_version_is_gone_from_the_page(page: Page, survey: Survey) -> None:
     from hipslake.storage.folder import Storage
-    from hipslake.versions.files import version_path
+    from hipslake.versions.log_files import version_path
 
     user, path = page.as_user(), Storage.at(survey.root)
     before = path.read(version_path(1))

@@ -10,7 +10,7 @@ from hipslake.errors import SpecError
 
 if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
-    from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+    from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome
     from hipslake.steps.upkeep.repair import RepairOutcome
 
 
@@ -42,9 +42,10 @@ class CatalogUpkeep(CatalogReader):
         StorageError
             The store did not answer.
         """
+        from hipslake.engine.this_process import ThisProcess
         from hipslake.steps.upkeep.verify import verify_published
 
-        return verify_published(self.storage, self.metadata, all_versions=all, workers=workers)
+        return verify_published(self.storage, self.metadata, ThisProcess(workers), all_versions=all)
 
     def repair(self, *, dry_run: bool = True) -> RepairOutcome:
         """Write anew what other files of the catalog say: pointers, views, coverages, lists of checksums.
@@ -129,7 +130,7 @@ class CatalogUpkeep(CatalogReader):
         ConflictError
             Others kept committing first.
         """
-        from hipslake.catalog.upkeep.rollback import roll_back
+        from hipslake.catalog.upkeep.restored_version import roll_back
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import unchanged_of
 
@@ -156,7 +157,7 @@ class CatalogUpkeep(CatalogReader):
         CatalogFormatError
             It is not known what a version needs, as it cannot be read; nothing is deleted.
         """
-        from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+        from hipslake.catalog.upkeep.catalog_vacuum import vacuum_catalog
         from hipslake.specs.vacuum_spec import Retention
         from hipslake.steps.upkeep.pointers import point_at_newest
 

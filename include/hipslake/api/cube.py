@@ -1,37 +1,30 @@
-"""A cube as its users see it: one large virtual table. Partitions and datasets do not show."""
+"""`Cube`, which reads a cube as one large virtual table over all its datasets and partitions.
+
+The functions that build and change cubes are in `hipslake.api.cube_changes`.
+"""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hipslake.cube.dataset import CubeDataset
+from hipslake.cube.cell_joins import GroupRows, outcome, read_partition
 from hipslake.cube.explanation import explain
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.intention import intend
-from hipslake.cube.outcome import GroupRows, outcome, read_partition
-from hipslake.cube.plan import PartitionRead, QueryPlan, plan_query
-from hipslake.cube.store.alignment import read_alignment
-from hipslake.cube.store.committing import read_version
-from hipslake.cube.store.files import planned, read_index, read_rows
-from hipslake.cube.store.joined_rows import read_joined
-from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.predicates.conditions import Conditions, Conjunction
-from hipslake.storage.folder import Storage
+from hipslake.cube.query_plan import PartitionRead, QueryPlan, partition_pruning
+from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.derived_tables import read_alignment, read_joined
+from hipslake.cube.store.query_tasks import file_loader
+from hipslake.engine.this_process import read_ahead
+from hipslake.predicates.conditions import Conditions
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class Cube:
-    """One version of a cube.
+class Cube(CubeReader):
+    """One version of a cube, as one large virtual table.
 
     Examples
     --------
@@ -39,34 +32,6 @@ class Cube:
     >>> good = (C("OK") == True) & C("HIP").isin([71683])  # doctest: +SKIP
     >>> cube.query(columns=["period"], conditions=good)  # doctest: +SKIP
     """
-
-    def __init__(self, storage: Storage, metadata: CubeMetadata) -> None:
-        self._storage = storage
-        self.metadata = metadata
-
-    @classmethod
-    def open(cls, uri: str | Path, version: int | None = None) -> Cube:
-        """Open a version, by default the newest.
-
-        Raises
-        ------
-        CatalogNotFoundError
-            There is no cube.
-        VersionNotFoundError
-            There is no such version, or it was vacuumed.
-        """
-        storage = Storage.at(uri)
-        return cls(storage, read_version(storage, version))
-
-    @property
-    def storage(self) -> Storage:
-        """At the cube's root."""
-        return self._storage
-
-    @property
-    def version(self) -> int:
-        """The number of the version."""
-        return self.metadata.version
 
     @property
     def datasets(self) -> list[str]:
@@ -79,7 +44,7 @@ class Cube:
         return sorted({column.name for each in self.metadata.datasets for column in each.columns})
 
     def __repr__(self) -> str:
-        return f"Cube({self._storage.uri()!r}, version={self.version}, datasets={self.datasets})"
+        return f"Cube({self.storage.uri()!r}, version={self.version}, datasets={self.datasets})"
 
     def query(
         self,
@@ -159,19 +124,24 @@ class Cube:
             self.plan(columns, conditions, partition_by, dimension_columns, datasets, whole_indices=True)
         )
 
-    def fates(self, conditions: Conditions | str = None, columns: Iterable[str] | None = None) -> pa.Table:
-        """Which partitions a query would include, and why it would drop others; no data file is opened."""
-        return partition_fates(self.plan(columns, conditions))
+    def pruning(self, conditions: Conditions | str = None, columns: Iterable[str] | None = None) -> pa.Table:
+        """Which partitions a query would read, and why it would drop others, as a column `fate`.
+
+        No data file is opened.
+        """
+        return partition_pruning(self.plan(columns, conditions))
+
+    fates = pruning  # the name that notebooks may know it by
 
     def alignment(self) -> pa.Table:
-        """The alignment table of the version, as `hipslake.cube.store.alignment.alignment_table` gives it.
+        """The alignment table of the version, as of `hipslake.cube.store.derived_tables.alignment_table`.
 
         Raises
         ------
         CubeError
             It has none, as no spec was followed when it was made.
         """
-        return read_alignment(self._storage, self.metadata)
+        return read_alignment(self.storage, self.metadata)
 
     def joined(self, columns: Sequence[str] | None = None) -> pa.Table:
         """The joined rows that the version keeps, partition by partition; by default all columns.
@@ -183,83 +153,12 @@ class Cube:
         VerificationError
             A file is missing or damaged.
         """
-        return read_joined(self._storage, self.metadata, columns)
-
-    def plan(
-        self,
-        columns: Iterable[str] | None = None,
-        conditions: Conditions | str = None,
-        partition_by: str | Sequence[str] | None = None,
-        dimension_columns: str | Sequence[str] | None = None,
-        datasets: Sequence[str] | None = None,
-        *,
-        whole_indices: bool = False,
-    ) -> QueryPlan:
-        """Plan a query; parameters as for `query`. `whole_indices` also reads what conditions rule out."""
-        chosen = self._chosen(datasets)
-        intention = intend(
-            self.metadata.roles,
-            chosen,
-            columns=columns,
-            conditions=conditions,
-            partition_by=partition_by,
-            dimension_columns=dimension_columns,
-        )
-        indices: dict[str, dict[str, pa.Table]] = {}
-        for name, needed in intention.needed_indices(chosen).items():
-            for column in needed:
-                asked = None if whole_indices else intention.before[name].on([column])
-                indices.setdefault(name, {})[column] = read_index(
-                    self._storage, self.metadata.dataset(name), column, asked
-                )
-        return plan_query(self.metadata.roles, chosen, intention, indices)
-
-    def load(
-        self,
-        plan: QueryPlan,
-        dataset: str,
-        labels: Sequence[str],
-        columns: Sequence[str],
-        conditions: Conjunction,
-    ) -> pa.Table:
-        """Some columns of some files of a dataset, of the rows that meet the conditions."""
-        return read_rows(self._storage, labels, plan.loaded_schema(dataset), conditions)
-
-    def _chosen(self, datasets: Sequence[str] | None) -> dict[str, CubeDataset]:
-        if datasets is None:
-            return self._planned
-        return {name: self._planned[self.metadata.dataset(name).name] for name in datasets}
-
-    @cached_property
-    def _planned(self) -> dict[str, CubeDataset]:
-        return {each.name: planned(self._storage, each) for each in self.metadata.datasets}
+        return read_joined(self.storage, self.metadata, columns)
 
     def _outcome(self, plan: QueryPlan) -> Iterator[GroupRows]:
-        def load(
-            dataset: str, labels: Sequence[str], columns: Sequence[str], conditions: Conjunction
-        ) -> pa.Table:
-            return self.load(plan, dataset, labels, columns, conditions)
+        load = file_loader(self.storage, plan)
 
         def joined(read: PartitionRead) -> tuple[PartitionRead, pa.Table]:
             return read, read_partition(plan, read, load)
 
-        yield from outcome(plan, _ahead(joined, plan.reads()))
-
-
-def _ahead(
-    work: Callable[[PartitionRead], tuple[PartitionRead, pa.Table]], reads: Iterable[PartitionRead]
-) -> Iterator[tuple[PartitionRead, pa.Table]]:
-    """Work through partitions in threads, a few ahead of whoever takes them, in order."""
-    threads = os.cpu_count() or 1
-    waiting: deque[Future[tuple[PartitionRead, pa.Table]]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="cube") as pool:
-        try:
-            for read in reads:
-                waiting.append(pool.submit(work, read))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for each in waiting:
-                each.cancel()
+        yield from outcome(plan, read_ahead(joined, plan.reads()))

@@ -16,7 +16,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.partitions import pixels_in
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import joined_schema, select
-from hipslake.catalog.tree import check_tree
+from hipslake.catalog.view_tree import check_tree
 from hipslake.errors import CatalogFormatError
 from hipslake.sphere.coordinates import REASONS, check_positions
 from hipslake.sphere.intervals import Intervals, PixelLike

@@ -15,7 +15,7 @@ from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.log import VersionLog
 from hipslake.versions.orphans import delete_temporary_files
 from hipslake.versions.pins import Pin
-from hipslake.versions.writing import Write
+from hipslake.versions.version_write import Write
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 
+_HATS_PIXEL = r"(?P<write>[^/]+)/(?P<group>[^/]+)/dataset/Norder=(?P<order>\d+)/Dir=\d+/Npix=(?P<npix>\d+)"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _DIR_PIXELS = 10_000  # HATS gathers this many pixels in one `Dir=`
 _MOST_ZEROS = 200  # in front of a number: names of folders have at most 255 bytes
@@ -30,22 +32,36 @@ class PartitionPath(NamedTuple):
     pixel: Pixel
 
 
-class LayoutPaths(Protocol):
-    """What every layout answers. Paths are relative to the catalog's root and separated by `/`."""
+class LayoutPaths(ABC):
+    """The paths of a layout, relative to the catalog's root and separated by `/`."""
 
     layout: Layout
+    _pattern: re.Pattern[str]  # of a leaf file, with groups `write`, `group`, `order` and `npix`
 
+    @abstractmethod
     def group_root(self, write_id: str, group: str) -> str:
         """The folder under which all leaf files of a group lie."""
 
+    @abstractmethod
     def partition_path(self, write_id: str, group: str, pixel: Pixel) -> str:
         """The leaf file of a pixel."""
 
-    def parse(self, path: str) -> PartitionPath:
-        """The inverse of `partition_path`; `CatalogFormatError` for any other path."""
-
+    @abstractmethod
     def leaf_glob(self, write_id: str, group: str) -> str:
         """A glob that matches a group's leaf files and nothing else."""
+
+    def parse(self, path: str) -> PartitionPath:
+        """The inverse of `partition_path`; `CatalogFormatError` for any other path."""
+        match = self._pattern.fullmatch(path)
+        if match is None:
+            raise self._not_a_leaf(path)
+        order, npix = match["order"], match["npix"]
+        if len(order) > 2 or int(order) > MAX_ORDER or len(npix) > 19 or int(npix) >= 12 * 4 ** int(order):
+            raise CatalogFormatError(f"{path}: there is no pixel Norder={order}, Npix={npix}")
+        found = PartitionPath(match["write"], match["group"], Pixel(int(order), int(npix)))
+        if self.partition_path(*found) != path:  # zero-padded numbers, a wrong Dir
+            raise self._not_a_leaf(path)
+        return found
 
     def of_other_writes(
         self, write_id: str, paths: pa.ChunkedArray
@@ -72,9 +88,21 @@ class LayoutPaths(Protocol):
         >>> in_tree.to_pylist()
         ['new/main/b']
         """
+        is_other = pc.invert(pc.starts_with(paths, f"{write_id}/"))
+        end = pc.find_substring(paths, "/")  # of the first folder: few lengths, so few passes
+        others: list[pa.Array] = []
+        in_tree: list[pa.Array] = []
+        for length in end.unique().to_pylist():
+            found = paths.filter(pc.and_(is_other, pc.equal(end, length)))
+            others += found.chunks
+            in_tree += pc.binary_replace_slice(found, 0, length, write_id).chunks
+        return pa.chunked_array(others, paths.type), pa.chunked_array(in_tree, paths.type)
+
+    def _not_a_leaf(self, path: str) -> CatalogFormatError:
+        return CatalogFormatError(f"{path}: not the path of a leaf file in layout {self.layout.value!r}")
 
 
-class HatsLayout:
+class HatsLayout(LayoutPaths):
     """Every group is a HATS catalog: `<write>/main/dataset/Norder=2/Dir=0/Npix=5.parquet`.
 
     Format: IVOA Note "HATS: Hierarchical Adaptive Tiling Scheme", hats_version v1.0.
@@ -83,7 +111,7 @@ class HatsLayout:
     layout = Layout.HATS
     COLLECTION = "collection.properties"  # at the catalog's root
     SUFFIX = ".parquet"  # of a pixel's name: `hats_npix_suffix`
-    _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)\.parquet")
+    _pattern = re.compile(rf"{_HATS_PIXEL}\.parquet")
 
     def group_root(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}"
@@ -92,11 +120,6 @@ class HatsLayout:
         order, npix = pixel
         folder = f"Norder={order}/Dir={npix // _DIR_PIXELS * _DIR_PIXELS}"
         return f"{write_id}/{group}/dataset/{folder}/Npix={npix}{self._file(write_id)}"
-
-    def of_other_writes(
-        self, write_id: str, paths: pa.ChunkedArray
-    ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        return _in_tree_of(write_id, paths)
 
     def path_in_dataset(self, path: str) -> str:
         """A leaf file as `_metadata` names it: relative to the group's `dataset/`."""
@@ -113,19 +136,12 @@ class HatsLayout:
     def leaf_glob(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*.parquet"
 
-    def parse(self, path: str) -> PartitionPath:
-        match = self._pattern.fullmatch(path)
-        if match is None:
-            raise _not_a_leaf(path, self.layout)
-        write_id, group, order, _, npix = match.groups()
-        return _checked(self, path, write_id, group, order, npix)
-
 
 class HatsFoldersLayout(HatsLayout):
     """HATS with a folder for every leaf, so that it can gather files: `.../Npix=5/<write>.parquet`."""
 
     SUFFIX = "/"
-    _pattern = re.compile(r"([^/]+)/([^/]+)/dataset/Norder=(\d+)/Dir=(\d+)/Npix=(\d+)/\1\.parquet")
+    _pattern = re.compile(rf"{_HATS_PIXEL}/(?P=write)\.parquet")
 
     def leaf_glob(self, write_id: str, group: str) -> str:
         return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*/*.parquet"
@@ -134,7 +150,7 @@ class HatsFoldersLayout(HatsLayout):
         return f"/{write_id}.parquet"
 
 
-class HipscatLayout:
+class HipscatLayout(LayoutPaths):
     """Column groups side by side: `<write>/Norder=2/Npix=5/main.parquet` beside `details.parquet`.
 
     Where a leaf has gathered files of several writes, they would have one name in a tree. There all but one
@@ -142,7 +158,9 @@ class HipscatLayout:
     """
 
     layout = Layout.HIPSCAT
-    _pattern = re.compile(r"([^/]+)/Norder=(\d+)/Npix=(\d+)/([^/]+)\.parquet")
+    _pattern = re.compile(
+        r"(?P<write>[^/]+)/Norder=(?P<order>\d+)/Npix=(?P<npix>\d+)/(?P<group>[^/]+)\.parquet"
+    )
 
     def group_root(self, write_id: str, group: str) -> str:
         return write_id
@@ -157,16 +175,9 @@ class HipscatLayout:
     def of_other_writes(
         self, write_id: str, paths: pa.ChunkedArray
     ) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-        others, in_tree = _in_tree_of(write_id, paths)
+        others, in_tree = super().of_other_writes(write_id, paths)
         own = paths.filter(pc.starts_with(paths, f"{write_id}/"))
         return others, _distinct(own, in_tree)
-
-    def parse(self, path: str) -> PartitionPath:
-        match = self._pattern.fullmatch(path)
-        if match is None:
-            raise _not_a_leaf(path, self.layout)
-        write_id, order, npix, group = match.groups()
-        return _checked(self, path, write_id, group, order, npix)
 
 
 HATS = HatsLayout()
@@ -225,19 +236,6 @@ def rejects_root(write_id: str) -> str:
     return f"{write_id}/_rejects"
 
 
-def _in_tree_of(write_id: str, paths: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.ChunkedArray]:
-    """The files of other writes, and the same paths below this one."""
-    is_other = pc.invert(pc.starts_with(paths, f"{write_id}/"))
-    end = pc.find_substring(paths, "/")  # of the first folder: few lengths, so few passes
-    others: list[pa.Array] = []
-    in_tree: list[pa.Array] = []
-    for length in end.unique().to_pylist():
-        found = paths.filter(pc.and_(is_other, pc.equal(end, length)))
-        others += found.chunks
-        in_tree += pc.binary_replace_slice(found, 0, length, write_id).chunks
-    return pa.chunked_array(others, paths.type), pa.chunked_array(in_tree, paths.type)
-
-
 def _distinct(own: pa.ChunkedArray, in_tree: pa.ChunkedArray) -> pa.ChunkedArray:
     """Paths of layout hipscat in a tree, each once and none of `own`: pixels get leading zeros."""
     together = pa.chunked_array([*own.chunks, *in_tree.chunks], in_tree.type)
@@ -255,18 +253,3 @@ def _distinct(own: pa.ChunkedArray, in_tree: pa.ChunkedArray) -> pa.ChunkedArray
         padded = texts[at].replace("/Norder=", "/Norder=" + "0" * order, 1)
         texts[at] = padded.replace("/Npix=", "/Npix=" + "0" * npix, 1)
     return pa.chunked_array([texts], in_tree.type)
-
-
-def _checked(
-    paths: LayoutPaths, path: str, write_id: str, group: str, order: str, npix: str
-) -> PartitionPath:
-    if len(order) > 2 or int(order) > MAX_ORDER or len(npix) > 19 or int(npix) >= 12 * 4 ** int(order):
-        raise CatalogFormatError(f"{path}: there is no pixel Norder={order}, Npix={npix}")
-    pixel = Pixel(int(order), int(npix))
-    if paths.partition_path(write_id, group, pixel) != path:  # zero-padded numbers, a wrong Dir
-        raise _not_a_leaf(path, paths.layout)
-    return PartitionPath(write_id, group, pixel)
-
-
-def _not_a_leaf(path: str, layout: Layout) -> CatalogFormatError:
-    return CatalogFormatError(f"{path}: not the path of a leaf file in layout {layout.value!r}")

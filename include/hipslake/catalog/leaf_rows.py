@@ -79,7 +79,8 @@ def read_leaf(
         if inside is not None:
             fragment = fragment.subset(row_group_ids=_row_groups(fragment.metadata, inside, wanted))
         if condition is not None:
-            check_chunks(fragment, {HEALPIX_COLUMN, *needed})
+            asked = predicate.columns if predicate is not None and skipping is not None else ()
+            check_chunks(fragment, {HEALPIX_COLUMN, *asked})
         if set(schema.names) <= set(stored.names):
             table = fragment.to_table(columns=needed, filter=condition)
         else:  # written before the catalog had all its columns

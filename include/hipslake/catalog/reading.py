@@ -10,10 +10,7 @@ columns side by side, after a look at `_row`.
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +22,7 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection
 from hipslake.engine.reordering import in_sort_order
+from hipslake.engine.this_process import read_ahead
 from hipslake.errors import VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
@@ -121,18 +119,7 @@ def read_parts(
     pixels = selection.inside(pixels)
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    ahead = os.cpu_count() or 1  # parts that are read at once, and held if the caller is slower
-    with ThreadPoolExecutor(ahead, thread_name_prefix="read") as pool:
-        waiting: deque[Future[pa.Table]] = deque()
-        try:
-            for part in work:
-                waiting.append(pool.submit(_read_part, storage, part, selection, schemas, pixels))
-                if len(waiting) > ahead:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    yield from read_ahead(lambda part: _read_part(storage, part, selection, schemas, pixels), work)
 
 
 def _read_part(

@@ -1,14 +1,12 @@
-"""Sets of rows, told apart without holding them: a digest that adds up, and a bitmap per increment.
+"""Sets of rows: a digest that can be added up over files, and a dense numbering of all `_row`s.
 
 `_row` is `increment ordinal << 40 | row number in the increment's source order`. Column groups of one catalog
-hold the same rows, in other files: their digests are equal. A row number that stands twice is found by a
-bitmap of one bit per row, so its memory is known from the metadata before the first file is opened.
+hold the same rows, in other files: their digests are equal.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,8 +57,8 @@ def digest_of_range(ordinal: int, start: int, stop: int, *, chunk: int = 1 << 20
     return total
 
 
-class RowBitmap:
-    """Which row numbers were seen, one bit each; safe to share between threads.
+class RowNumbering:
+    """The `_row`s that increments can have, as places [0, size) of one sequence.
 
     Parameters
     ----------
@@ -69,63 +67,29 @@ class RowBitmap:
     """
 
     def __init__(self, sizes: Mapping[int, int]) -> None:
-        self._bits = {ordinal: np.zeros((size + 7) // 8, np.uint8) for ordinal, size in sizes.items()}
         self._ordinals = np.array(sorted(sizes), np.int64)
         self._sizes = np.array([sizes[ordinal] for ordinal in sorted(sizes)], np.int64)
-        self._lock = threading.Lock()
+        self._starts = np.cumsum(self._sizes) - self._sizes
 
-    @staticmethod
-    def bytes_needed(sizes: Iterable[int]) -> int:
-        """Memory of a bitmap, in bytes."""
-        return sum((size + 7) // 8 for size in sizes)
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return int(self._sizes.sum())
 
-    def unknown(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Mask of the rows whose increment, or whose number in it, the metadata does not know."""
+    def places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The places of rows; -1 where no increment has such a row."""
         if not len(self._ordinals):
-            return np.ones(len(rows), bool)
+            return np.full(len(rows), -1)
         ordinals, numbers = rows >> ORDINAL_SHIFT, rows & _NUMBER_MASK
         at = np.minimum(np.searchsorted(self._ordinals, ordinals), len(self._ordinals) - 1)
-        unknown: NDArray[np.bool_] = (self._ordinals[at] != ordinals) | (numbers >= self._sizes[at])
-        return unknown
+        known = (self._ordinals[at] == ordinals) & (numbers < self._sizes[at])
+        return np.where(known, self._starts[at] + numbers, -1)
 
-    def add(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Note rows as seen; returns those that were seen before, or that stand twice in `rows`. Sorted.
-
-        Rows that `unknown` names are left out.
-        """
-        repeated = []
-        ordered = np.sort(rows[~self.unknown(rows)])
-        if len(ordered):
-            twice = ordered[1:] == ordered[:-1]
-            repeated.append(np.unique(ordered[1:][twice]))
-            ordered = ordered[np.concatenate([[True], ~twice])]
-        ordinals = ordered >> ORDINAL_SHIFT
-        cuts = np.flatnonzero(ordinals[1:] != ordinals[:-1]) + 1
-        for mine in np.split(ordered, cuts) if len(ordered) else ():
-            numbers = mine & _NUMBER_MASK
-            places = numbers >> 3
-            masks = np.left_shift(np.uint8(1), (numbers & 7).astype(np.uint8))
-            starts = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]]))
-            bits = self._bits[int(mine[0]) >> ORDINAL_SHIFT]
-            with self._lock:
-                repeated.append(mine[(bits[places] & masks) != 0])
-                bits[places[starts]] |= np.bitwise_or.reduceat(masks, starts)
-        return np.unique(np.concatenate(repeated)) if repeated else rows[:0]
-
-    def missing_from(self, other: RowBitmap, limit: int) -> tuple[int, list[int]]:
-        """How many rows are here and not in `other`, and the first `limit` of them as `_row` values."""
-        count = 0
-        examples: list[int] = []
-        for ordinal, bits in sorted(self._bits.items()):
-            theirs = other._bits.get(ordinal)
-            extra = bits & ~theirs if theirs is not None else bits
-            count += int(np.bitwise_count(extra).sum(dtype=np.int64))
-            for place in np.flatnonzero(extra)[: max(limit - len(examples), 0)]:
-                numbers = int(place) * 8 + np.flatnonzero(
-                    np.unpackbits(extra[place : place + 1], bitorder="little")
-                )
-                examples += [int(number) | (ordinal << ORDINAL_SHIFT) for number in numbers]
-        return count, examples[:limit]
+    def rows_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The `_row`s that have some places."""
+        at = np.searchsorted(self._starts, places, side="right") - 1
+        rows: NDArray[np.int64] = (self._ordinals[at] << ORDINAL_SHIFT) | (places - self._starts[at])
+        return rows
 
 
 def row_text(row: int) -> str:

@@ -1,63 +1,58 @@
-"""Verification of a whole version: every file, and what the files must be together.
-
-`verify_catalog` does it in this process. For large catalogs a Spark job maps `verify_partition` over
-`Verification.work()` and hands what comes back to `Verification.add`.
-"""
+"""Verification of whole versions, in tasks of an engine: every file, and what the files must be together."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
-from hipslake.catalog.checks.co_partitions import co_partition_problems
+import pyarrow as pa
+
+from hipslake.catalog.checks.co_partition_checks import co_partition_problems
 from hipslake.catalog.checks.findings import (
     ExpectedTotals,
     LeafFindings,
+    MarginFindings,
     Problem,
-    ProblemKind,
+    SeenFiles,
     VerificationReport,
 )
-from hipslake.catalog.checks.indices import index_problems
-from hipslake.catalog.checks.kept import together, verify_older
-from hipslake.catalog.checks.leaves import LeafRules, verify_partition
-from hipslake.catalog.checks.margins import MarginChecks
-from hipslake.catalog.checks.seen import SeenFiles
-from hipslake.catalog.checks.verdict import Verification
-from hipslake.catalog.checks.whole_log import read_whole_log
+from hipslake.catalog.checks.index_checks import index_problems
+from hipslake.catalog.checks.leaf_checks import LeafRules, verify_partition
+from hipslake.catalog.checks.leaf_lists import LeafList, tasks_for
+from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log
+from hipslake.catalog.checks.margin_checks import MarginChecks
+from hipslake.catalog.checks.row_comparison import compare_rows
+from hipslake.catalog.checks.version_checks import Verification
+from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.row_sets import RowBitmap
-from hipslake.engine.model import Stage
-from hipslake.engine.progress import Progress
+from hipslake.engine.model import Counter, Engine, Task
 from hipslake.engine.this_process import ThisProcess
+from hipslake.specs.base import Frozen
 from hipslake.storage.folder import Storage
 
-__all__ = [
-    "ExpectedTotals",
-    "LeafFindings",
-    "LeafRules",
-    "Problem",
-    "ProblemKind",
-    "SeenFiles",
-    "Verification",
-    "VerificationReport",
-    "look_in_threads",
-    "verify_catalog",
-    "verify_log",
-    "verify_partition",
-]
+log = logging.getLogger(__name__)
+
+_RESULT = pa.schema([("leaf", pa.int64()), ("finding", pa.string())])
+Phases = Callable[[str], AbstractContextManager[None]]
+"""Times the block under a name."""
+_Found = TypeVar("_Found", bound=Frozen)
 
 
 def verify_catalog(
     storage: Storage,
     metadata: CatalogMetadata,
+    engine: Engine | None = None,
     *,
     expected: ExpectedTotals | None = None,
-    workers: int | None = None,
     seen: SeenFiles | None = None,
+    scratch: Storage | None = None,
+    phases: Phases = lambda name: nullcontext(),
 ) -> VerificationReport:
-    """Verify the files of a version, published or about to be, in threads of this process.
+    """Verify the files of a version, published or about to be.
 
     Looks at sizes, checksums, footers, schemas, row counts, thresholds, every value of every column, the
     order of the rows, their pixels, `_healpix_29` against the position columns, the leaves together, the
@@ -70,55 +65,75 @@ def verify_catalog(
     storage : Storage
         At the catalog's root.
     metadata : CatalogMetadata
+    engine : Engine, optional
+        Runs the tasks, which hold about one row group each; by default threads of this process, one per core.
     expected : ExpectedTotals, optional
         What the run's reports say was read; the totals are held against it.
-    workers : int, optional
-        Leaves that are looked at at once; each holds about one row group in memory. By default, one per core.
     seen : SeenFiles, optional
         Takes what is looked at, for other versions that name the same files.
+    scratch : Storage, optional
+        A folder for the lists of leaves, if the engine runs tasks in other processes.
+    phases : callable, optional
+        Times the parts of the work by name, as `hipslake.steps.report.Phases`.
 
     Returns
     -------
     VerificationReport
-        All problems, not only the first.
+        All problems, not only the first; the same whatever the engine.
 
     Raises
     ------
     StorageError
         The store did not answer.
     """
+    engine = engine or ThisProcess()
     verification = Verification(storage, metadata, expected, seen)
-    bitmaps = verification.bitmaps()
-    threads = workers or os.cpu_count() or 1
-    look_in_threads(verification, threads, bitmaps)
-    checks = verification.margin_checks()
-    if checks is not None:
-        with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
-            _check_margins(checks, verification, pool)
-    engine = ThisProcess(threads)
-    verification.add_problems(
-        co_partition_problems(storage, metadata, engine, with_objects=expected is not None)
-    )
-    verification.add_problems(index_problems(storage, metadata, engine))
+    with phases("verify"):
+        _check_leaves(verification, storage, engine, scratch, remember=seen is not None)
+    if groups := verification.numbered_groups:
+        with phases("rows"):
+            leaves = LeafList.of(verification.whole_leaves(groups), verification.bytes, engine, scratch)
+            found = compare_rows(storage, leaves, groups, verification.numbering, engine)
+            leaves.delete()
+            verification.add_rows(found, groups)
+    if verification.margins_can_be_checked:
+        with phases("margins"):
+            _check_margins(verification, storage, metadata, engine)
+    with phases("co-partitioning"):
+        with_objects = expected is not None
+        verification.add_problems(co_partition_problems(storage, metadata, engine, with_objects=with_objects))
+    with phases("indices"):
+        verification.add_problems(index_problems(storage, metadata, engine))
     if seen is not None:
         seen.others |= {path for index in metadata.indices for path in index.paths}
-    return verification.report(bitmaps)
+    return verification.report()
 
 
 def verify_log(
-    storage: Storage, newest: VerificationReport, seen: SeenFiles, *, workers: int | None = None
+    storage: Storage,
+    newest: VerificationReport,
+    seen: SeenFiles,
+    engine: Engine | None = None,
+    *,
+    scratch: Storage | None = None,
 ) -> VerificationReport:
-    """Verify the whole log of versions, and all versions that can be opened, in threads of this process.
+    """Verify the whole log of versions, and all versions that can be opened but the one looked at before.
+
+    Of each: whether its metadata agrees with itself, its sidecars, its view, and every file that no version
+    looked at so far has named, with all its rows. Versions whose own file was changed are not followed. What
+    is worked out from rows once more for the newest version (its margins, marks, entries of indices, and
+    which rows stand twice) is not for these: their files are, byte by byte, those that were verified before
+    they were published.
 
     Parameters
     ----------
     storage : Storage
         At the catalog's root.
     newest : VerificationReport
-        Of a version that was looked at before.
+        Of the version that was looked at before.
     seen : SeenFiles
         The files of that version: each is read once, however many versions share it.
-    workers : int, optional
+    engine, scratch
         As for `verify_catalog`.
 
     Returns
@@ -126,62 +141,177 @@ def verify_log(
     VerificationReport
         What is wrong with any of them.
     """
-    threads = workers or os.cpu_count() or 1
-    log = read_whole_log(storage)
-    engine = ThisProcess(threads)
-    older = verify_older(
-        storage, log, newest.version or 0, seen, lambda each: look_in_threads(each, threads), engine
-    )
-    return together(newest, older, log.problems)
+    engine = engine or ThisProcess()
+    whole = read_whole_log(storage)
+    older = []
+    for number in sorted(whole.kept.keys() - whole.changed - {newest.version}, reverse=True):
+        metadata = whole.kept[number]
+        verification = Verification(storage, metadata, seen=seen)
+        _check_leaves(verification, storage, engine, scratch, remember=True)
+        verification.add_problems(
+            index_problems(storage, metadata, engine, seen=seen.others, against_rows=False)
+        )
+        seen.others |= {path for index in metadata.indices for path in index.paths}
+        older.append(verification.report())
+    return together(newest, older, whole.problems)
 
 
-def look_in_threads(
-    verification: Verification, threads: int, bitmaps: Mapping[str, RowBitmap] | None = None
+def _check_leaves(
+    verification: Verification, storage: Storage, engine: Engine, scratch: Storage | None, *, remember: bool
 ) -> None:
     """Read the leaf files that a verification asks for, and tell it what is in them."""
-    seen = bitmaps or {}
-    with ThreadPoolExecutor(threads, thread_name_prefix="verify") as pool:
-        progress = _Reading(verification)
-        waiting: deque[Future[LeafFindings]] = deque()
-        try:
-            for rules, partition in verification.work():
-                waiting.append(pool.submit(verify_partition, rules, partition, seen.get(rules.group)))
-                if len(waiting) > 2 * threads:
-                    _settle(waiting.popleft(), verification, progress)
-            while waiting:
-                _settle(waiting.popleft(), verification, progress)
-            progress.end()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    leaves = LeafList.of(verification.leaves(), verification.bytes, engine, scratch)
+    task = LeavesTask(storage, leaves, verification.all_rules, engine.counter(), remember)
+    log.info(
+        "Verifying %d files, %d bytes, in %d tasks.", verification.files, verification.bytes, leaves.tasks
+    )
+    with engine.progress("verify", rows=verification.rows, done=task.done):
+        for found in _findings(engine, task, leaves.tasks, LeafFindings):
+            verification.add(found)
+    leaves.delete()
 
 
-def _settle(future: Future[LeafFindings], verification: Verification, progress: _Reading) -> None:
-    found = future.result()
-    verification.add(found)
-    progress.count(found)
-
-
-def _check_margins(checks: MarginChecks, verification: Verification, pool: ThreadPoolExecutor) -> None:
-    progress = Progress("margins", total=checks.leaves, unit="leaves")
-    for done, found in enumerate(pool.map(checks.check, range(checks.leaves)), start=1):
-        verification.add_margins(found)
-        progress.tell(done)
+def _check_margins(
+    verification: Verification, storage: Storage, metadata: CatalogMetadata, engine: Engine
+) -> None:
+    leaves = MarginChecks(storage, metadata).leaves
+    tasks = min(leaves, tasks_for(engine))
+    task = MarginsTask(storage, metadata, leaves, tasks, engine.counter())
+    with engine.progress("margins", rows=metadata.total_rows, done=task.done):
+        for found in _findings(engine, task, tasks, MarginFindings):
+            verification.add_margins(found)
     verification.conclude_margins()
-    progress.end(checks.leaves)
 
 
-class _Reading:
-    """Says in the log how many rows have been read."""
+def _findings(engine: Engine, task: Task, tasks: int, model: type[_Found]) -> Iterator[_Found]:
+    """Run tasks, and give what was found leaf by leaf, whatever order they ended in."""
+    for batch in engine.run(task, tasks=tasks, result=_RESULT).sort_by("leaf").to_batches():
+        for text in batch.column("finding").to_pylist():
+            yield model.model_validate_json(text)
 
-    def __init__(self, verification: Verification) -> None:
-        self._files, self._done, self._rows = verification.files, 0, 0
-        self._progress = Progress("verify", total=verification.rows)
 
-    def count(self, found: LeafFindings) -> None:
-        self._done += 1
-        self._rows += found.rows
-        self._progress.tell(self._rows, [Stage("", self._done, self._files)])
+def _row(leaf: int, found: Frozen) -> pa.RecordBatch:
+    return pa.record_batch([[leaf], [found.model_dump_json()]], schema=_RESULT)
 
-    def end(self) -> None:
-        self._progress.end(self._rows)
+
+@dataclass(frozen=True)
+class LeavesTask:
+    """Verifies leaf files.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the catalog's root.
+    leaves : LeafList
+    rules : mapping of str to LeafRules
+        Per column group.
+    done : Counter
+        Rows verified so far.
+    remember : bool
+        Whether other versions may name the files.
+    """
+
+    storage: Storage
+    leaves: LeafList
+    rules: Mapping[str, LeafRules]
+    done: Counter
+    remember: bool
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Verify the leaves of a task; give what was found in each, as JSON."""
+        for leaf, group, partition in self.leaves.read(task):
+            found = verify_partition(self.storage, self.rules[group], partition)
+            self.done.add(found.rows)
+            if not (self.remember or found.problems):  # there can be millions of these
+                found = found.model_copy(update={"path": "", "sha256": ""})
+            yield _row(leaf, found)
+
+
+@dataclass
+class MarginsTask:
+    """Holds the margins against the leaves.
+
+    Attributes
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    leaves, tasks : int
+    done : Counter
+        Rows whose margins were made so far.
+    """
+
+    storage: Storage
+    metadata: CatalogMetadata
+    leaves: int
+    tasks: int
+    done: Counter
+
+    @cached_property
+    def checks(self) -> MarginChecks:
+        """Made in the process where tasks run, and shared by its threads."""
+        return MarginChecks(self.storage, self.metadata)
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Check the leaves of a task; give what was found in each, as JSON."""
+        for leaf in range(task * self.leaves // self.tasks, (task + 1) * self.leaves // self.tasks):
+            yield _row(leaf, self.checks.check(leaf))
+            self.done.add(self.checks.rows(leaf))
+
+
+def problems_beside(storage: Storage, log: WholeLog) -> Iterator[Problem]:
+    """What is wrong with what lies beside the leaf files, of all versions of a log; leaf files are not read.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    log : WholeLog
+    """
+    seen, indices = SeenFiles(), set()
+    for number in sorted(log.kept, reverse=True):
+        metadata = log.kept[number]
+        yield from (_of_version(each, number) for each in Verification(storage, metadata, seen=seen).beside)
+        for index in metadata.indices:
+            if index.others not in indices:
+                indices.add(index.others)
+                yield from hats_index_problems(storage, index)
+
+
+def together(
+    newest: VerificationReport, older: Iterable[VerificationReport], problems: Iterable[Problem]
+) -> VerificationReport:
+    """One report on all versions; what several of them suffer from is said once.
+
+    Parameters
+    ----------
+    newest : VerificationReport
+        Of the version that was looked at first.
+    older : iterable of VerificationReport
+    problems : iterable of Problem
+        What is wrong beside them.
+    """
+    others = list(older)
+    told = [*problems, *newest.problems]
+    told += [_of_version(problem, each.version) for each in others for problem in each.problems]
+    once: dict[tuple[str, str, str], Problem] = {}
+    for problem in told:
+        key = problem.kind, problem.path, problem.message
+        if key not in once or problem.repairable:
+            once[key] = problem
+    return newest.model_copy(
+        update={
+            "problems": tuple(once.values()),
+            "versions": tuple(sorted(each.version or 0 for each in [newest, *others])),
+            "files": newest.files + sum(each.files for each in others),
+            "bytes": newest.bytes + sum(each.bytes for each in others),
+            "seconds": round(newest.seconds + sum(each.seconds for each in others), 3),
+        }
+    )
+
+
+def _of_version(problem: Problem, version: int | None) -> Problem:
+    """A problem of a version as a whole says of which."""
+    if problem.path:
+        return problem
+    return problem.model_copy(update={"message": f"version {version}: {problem.message}"})

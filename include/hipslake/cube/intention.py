@@ -1,4 +1,4 @@
-"""Stage 1: what a query asks for, checked, and told apart by dataset. Nothing is read for it."""
+"""Stage 1 of a query: it is checked, and split into what it asks of each dataset. Nothing is read for it."""
 
 from __future__ import annotations
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+from numpy.typing import NDArray
 
 MAX_BLOCK_BYTES = 32 << 20
 
@@ -131,6 +134,21 @@ class Engine(Protocol):
         HipslakeError
             What a task raised.
         """
+
+
+def by_target(target: NDArray[np.int64], targets: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """The rows of each reduce task in [0, targets) that has any, in their order; others have none.
+
+    Examples
+    --------
+    >>> [(to, rows.tolist()) for to, rows in by_target(np.array([1, -1, 0, 1]), 3)]
+    [(0, [2]), (1, [0, 3])]
+    """
+    order = np.argsort(target, kind="stable")
+    cuts = np.searchsorted(target[order], np.arange(targets + 1)).tolist()
+    for to, (low, high) in enumerate(pairwise(cuts)):
+        if high > low:
+            yield to, order[low:high]
 
 
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import pyarrow as pa
 
 from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task, cut
 from hipslake.engine.progress import reported
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
 
 _SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
 
@@ -100,6 +105,25 @@ class ThisProcess:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
+
+
+def read_ahead(work: Callable[[Item], Outcome], items: Iterable[Item]) -> Iterator[Outcome]:
+    """Work on items in threads, one per core, and yield the outcomes in the order of the items.
+
+    No more items are begun than the caller takes, but for one more per core.
+    """
+    threads = os.cpu_count() or 1
+    waiting: deque[Future[Outcome]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="ahead") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class _Counter:

@@ -8,15 +8,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hipslake.api.cube import Cube
-from hipslake.cube.store.answers import AnswerTasks
+from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.query_tasks import AnswerTasks
 from hipslake.predicates.conditions import Conditions
 from hipslake.spark.exchange import run_tasks
 
 
 def query_frame(
     spark: SparkSession,
-    cube: Cube,
+    cube: CubeReader,
     columns: Iterable[str] | None = None,
     conditions: Conditions | str = None,
     partition_by: str | Sequence[str] | None = None,
@@ -31,7 +31,7 @@ def query_frame(
     Parameters
     ----------
     spark : SparkSession
-    cube : Cube
+    cube : hipslake.Cube
     columns, conditions, partition_by, dimension_columns, datasets
         As for `Cube.query`.
 

@@ -25,7 +25,7 @@ IMPORTED = (
     "pyspark.worker",
     "hipslake.steps.ingest.histogram_tasks",
     "hipslake.steps.ingest.write_tasks",
-    "hipslake.steps.upkeep.verify_tasks",
+    "hipslake.catalog.verification",
 )
 
 

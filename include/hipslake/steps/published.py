@@ -6,9 +6,9 @@ from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.specs.catalog_spec import Mode
 from hipslake.steps.run import FrozenRun
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import head
 from hipslake.versions.intents import may_commit
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import head
 
 
 def version_made_of(catalog: Storage, run: FrozenRun, fingerprint: str) -> int | None:

@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Literal
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.cube.store.committing import read_version
+from hipslake.cube.store.cube_commit import read_version
 from hipslake.specs.base import Frozen
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.steps.append.request import AppendReport

@@ -30,9 +30,8 @@ from hipslake.tables.lineage import WRITE_PROPERTY
 from hipslake.tables.metadata_failures import manifests_of
 from hipslake.tables.named_files import named_files, oldest_logged
 from hipslake.tables.writing import data_location
-from hipslake.versions.heartbeat import Heartbeat, claim_write, mark, pulse, stale_seconds
-from hipslake.versions.orphans import begins, delete_temporary_files
-from hipslake.versions.store_time import StoreClock
+from hipslake.versions.heartbeat import Heartbeat, StoreClock, claim_write, mark, stale_seconds
+from hipslake.versions.orphans import delete_temporary_files, is_dead
 from hipslake.versions.write_id import is_write_id
 
 log = logging.getLogger(__name__)
@@ -108,11 +107,11 @@ def sweep_writes(
     folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
     clock = StoreClock(writes)
     delete_temporary_files(writes, ATTEMPTS, limit, clock)  # of processes that were killed as they put one up
-    dead = [folder for folder in folders if folder not in keep and _is_dead(writes, folder, limit, clock)]
+    dead = [folder for folder in folders if folder not in keep and is_dead(writes, folder, limit, clock)]
     for folder in dead:
         mark(writes, folder)
     # Who has beaten since, and looked for a mark before it was put up, goes on to commit.
-    dead = [folder for folder in dead if _is_dead(writes, folder, limit, clock)]
+    dead = [folder for folder in dead if is_dead(writes, folder, limit, clock)]
     attempts = attempts_of(table)
     if not dead and not attempts:
         return []
@@ -158,7 +157,7 @@ def living_writes(table: Table) -> list[str]:
     writes = writes_of(table)
     folders = [entry.path for entry in writes.list() if entry.is_dir and is_write_id(entry.path)]
     clock = StoreClock(writes)
-    return [folder for folder in folders if not _is_dead(writes, folder, stale_seconds(), clock)]
+    return [folder for folder in folders if not is_dead(writes, folder, stale_seconds(), clock)]
 
 
 def keep_unneeded(table: Table, write_id: str, paths: Collection[str]) -> None:
@@ -216,11 +215,6 @@ def _named_metadata(table: Table, write_id: str, *, stands: bool) -> set[str]:
 def _below(table: Table, path: str) -> str:
     """A path relative to the table's location, where it lies below it."""
     return path.removeprefix(f"{table.location().rstrip('/')}/")
-
-
-def _is_dead(writes: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
-    beats = pulse(writes, folder, limit, clock)
-    return beats is False or (beats is None and not begins(writes, folder, limit, clock))
 
 
 def _delete_but(table: Table, write_id: str, kept: Collection[str]) -> list[str]:

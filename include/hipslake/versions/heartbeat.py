@@ -15,18 +15,20 @@ from __future__ import annotations
 import json
 import logging
 import os
+import secrets
 import socket
 import threading
 import time
 from contextlib import suppress
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 
 from hipslake.errors import StorageError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.storage.timeouts import seconds_of
-from hipslake.versions.store_time import StoreClock
+from hipslake.versions.log_files import VERSIONS
 from hipslake.versions.write_id import new_write_id
 
 HEARTBEAT = "_heartbeat.json"
@@ -228,3 +230,37 @@ def resting_seconds() -> float:
 def _heartbeat(state: str) -> bytes:
     beat = {"state": state, "time": time.time(), "host": socket.gethostname(), "pid": os.getpid()}
     return json.dumps(beat).encode()
+
+
+class StoreClock:
+    """Tells how old files are by the clock of their store, as hosts need not agree on the time.
+
+    Ages are counted up to the first question. Then a file is written, whose time of writing is the store's.
+
+    Parameters
+    ----------
+    storage
+        At the root of the catalog.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    @cached_property
+    def now(self) -> float | None:
+        """The time by the clock of the store, in seconds since 1970; None if the store tells no times."""
+        probe = f"{VERSIONS}/.clock.{secrets.token_hex(4)}.tmp"  # what a kill leaves is swept by this name
+        self._storage.write(probe, b"", durable=False)
+        try:
+            return self._storage.written(probe)
+        finally:
+            self._storage.delete(probe)
+
+    def age(self, path: str) -> float | None:
+        """Seconds since a file was written; negative if it was written since the first question.
+
+        None if the store tells no times; `FileNotFoundError` if there is no such file.
+        """
+        now = self.now
+        written = self._storage.written(path)
+        return None if now is None or written is None else now - written

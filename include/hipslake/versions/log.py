@@ -20,27 +20,28 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.storage.folder import Storage
-from hipslake.versions.creating import Outcome, create_version
-from hipslake.versions.digest import is_intact
-from hipslake.versions.files import (
+from hipslake.versions.intents import Outcome, create_version
+from hipslake.versions.log_files import (
     MOST_VERSIONS,
     POINTER,
     TOMBSTONE_BYTES,
     VERSIONS,
     head,
+    is_intact,
     is_tombstone,
+    read_tombstone_list,
     tombstone,
     version_number,
     version_path,
+    write_tombstone_list,
 )
-from hipslake.versions.notes import note, noted
 from hipslake.versions.pointer_files import PointerFiles
 
 _LOOKS = 100
 
 
 @dataclass(frozen=True)
-class Pointers:
+class RootPointers:
     """What should stand at the catalog's root beside `metadata.json`, for one version."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
@@ -84,7 +85,7 @@ class VersionLog:
                 with suppress(FileNotFoundError):  # a catalog may be copied without its log
                     sizes[number] = self._storage.entry(version_path(number)).size
         small = {number for number, size in sizes.items() if size <= TOMBSTONE_BYTES}
-        known = self._noted() if small else {}
+        known = self._tombstone_list() if small else {}
         return [
             number
             for number in sorted(sizes)
@@ -95,7 +96,7 @@ class VersionLog:
         """The numbers of the versions that were vacuumed, each with the write that had committed it."""
         listed = ((version_number(entry.path), entry.size) for entry in self._storage.list(VERSIONS))
         small = [number for number, size in listed if number is not None and size <= TOMBSTONE_BYTES]
-        known = self._noted() if small else {}
+        known = self._tombstone_list() if small else {}
         found = {number: known[number] for number in small if number in known}
         for number in small:
             if number not in known and self._is_tombstone(number):
@@ -105,13 +106,13 @@ class VersionLog:
     def note_vacuumed(self, vacuumed: Mapping[int, str]) -> None:
         """Keep which versions are tombstones, so that nobody need read every one of them again.
 
-        A tombstone stays one. What is not noted, as another vacuum noted less, is read.
+        A tombstone stays one. Those that are not listed, as another vacuum listed fewer, are read.
         """
-        if vacuumed != self._noted():
-            note(self._storage, vacuumed)
+        if vacuumed != self._tombstone_list():
+            write_tombstone_list(self._storage, vacuumed)
 
-    def _noted(self) -> dict[int, str]:
-        return noted(self._storage).vacuumed
+    def _tombstone_list(self) -> dict[int, str]:
+        return read_tombstone_list(self._storage).vacuumed
 
     def read(self, number: int | None = None) -> bytes:
         """The metadata of a version; of the newest one if no number is given.
@@ -192,7 +193,7 @@ class VersionLog:
             self._storage.write(version_path(number), tombstone(number, document.get("write_id")))
 
     def publish_pointers(
-        self, describe: Callable[[bytes], Pointers] | None = None, *, watched: Collection[str] = ()
+        self, describe: Callable[[bytes], RootPointers] | None = None, *, watched: Collection[str] = ()
     ) -> int:
         """Make the pointers name the newest version: write, look again, until what stands there is right.
 
@@ -224,7 +225,7 @@ class VersionLog:
                 data, pointed_at = self._committed(newest, data)
             standing = PointerFiles(self._storage, newest, watched)
             try:
-                pointers = describe(data) if describe else Pointers()
+                pointers = describe(data) if describe else RootPointers()
             except FileNotFoundError:
                 if self.newest() == newest:
                     raise

@@ -1,4 +1,4 @@
-"""Ordinals of increments: the numbers that tell whose row a row is. Each is given away once.
+"""Ordinals of increments: numbers that are part of each `_row`. Each is given to one increment only.
 
 `_versions/ordinals/00000003.json` says to whom. An ordinal has to be known before the first row is written,
 long before the commit; so it is claimed. A run that dies leaves a gap, which does no harm.

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT, POINTER, TOMBSTONES, VERSIONS
-from hipslake.versions.heartbeat import HEARTBEAT, MARKS, is_live, pulse, stale_seconds
+from hipslake.versions.heartbeat import HEARTBEAT, MARKS, StoreClock, is_live, pulse, stale_seconds
 from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit
 from hipslake.versions.log import VersionLog
+from hipslake.versions.log_files import CURRENT, POINTER, TOMBSTONES, VERSIONS
 from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
-from hipslake.versions.store_time import StoreClock
 from hipslake.versions.write_id import is_write_id, write_ids_in
 
 _THREADS = 16
@@ -69,11 +68,7 @@ def sweep_orphans(
         pulses = dict(
             zip(folders, pool.map(lambda folder: pulse(catalog, folder, limit, clock), folders), strict=True)
         )
-    silent = [
-        folder
-        for folder, beats in pulses.items()
-        if beats is False or (beats is None and not begins(catalog, folder, limit, clock))
-    ]
+    silent = [folder for folder in folders if _is_dead(catalog, folder, pulses[folder], limit, clock)]
     needed = _needed(catalog, silent, named)
     dead = [folder for folder in silent if folder not in needed]
     if dry_run:
@@ -104,17 +99,24 @@ def sweep_orphans(
     return sorted(removed)
 
 
-def begins(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
-    """Whether a folder in which no heartbeat was found waits for its first, or has got it meanwhile."""
+def is_dead(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
+    """Whether no run is at work in the folder of a write, or is about to be; parameters as of `pulse`."""
+    return _is_dead(storage, folder, pulse(storage, folder, limit, clock), limit, clock)
+
+
+def _is_dead(storage: Storage, folder: str, beats: bool | None, limit: float, clock: StoreClock) -> bool:
+    """By what `pulse` found; a young folder that is still empty waits for its first heartbeat."""
+    if beats is not None:
+        return not beats
     if not storage.is_local:  # an object store has no empty folders
-        return False
+        return True
     if storage.list(folder):
-        return is_live(storage, folder, limit)
+        return not is_live(storage, folder, limit)  # there may be a heartbeat meanwhile
     try:
         age = clock.age(folder)
     except FileNotFoundError:
-        return False
-    return age is not None and age < limit
+        return True
+    return age is None or age >= limit
 
 
 def delete_temporary_files(

@@ -1,18 +1,18 @@
-"""The pointers at a catalog's root, each replaced or removed in one step: by who knows the newest version."""
+"""The pointers at a catalog's root, each replaced or removed in one step, unless a newer version stands."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT, version_path
+from hipslake.versions.log_files import CURRENT, version_path
 
 
 class PointerFiles:
-    """What stands at the root while it is found out what should stand there.
+    """Changes the pointers at the root of a catalog, which other runs may be changing too.
 
-    All methods return whether the log must be looked at again: True if something was changed, or is not as it
-    was found. A pointer is left alone once a version after `number` stands.
+    All methods return whether the log must be looked at again: True if something was changed, or was changed
+    by another run meanwhile. A pointer is left alone once a version after `number` stands.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ class PointerFiles:
     number : int
         The newest version.
     watched : collection of str
-        Pointers that are left alone, too, once they are not what they were: these are looked at now. Who was
-        slow would else put back what another has replaced, when the files that it leads to may be gone.
+        Pointers that are read now, and left alone if another run changes them after this. A slow run would
+        else put back what a newer one has replaced, and the files that it leads to may be gone.
     """
 
     def __init__(self, storage: Storage, number: int, watched: Collection[str] = ()) -> None:

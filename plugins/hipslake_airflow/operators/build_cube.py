@@ -31,7 +31,7 @@ class ResolveCubeOperator(SpecOperator):
     """
 
     def perform(self, context: Context) -> ResolveCubeReport:
-        from hipslake.cube.store.assembly import BuildMode
+        from hipslake.cube.store.spec_changes import BuildMode
         from hipslake.specs.yaml_file import load_cube_spec
         from hipslake.steps.cube import resolve_cube
         from hipslake.steps.report import perform

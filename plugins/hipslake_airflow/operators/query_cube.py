@@ -43,7 +43,7 @@ class QueryCubeOperator(SparkFormOperator):
         return CubeQueryReport
 
     def bytes_to_handle(self) -> int:
-        from hipslake.steps.cube.query_request import bytes_to_read
+        from hipslake.steps.cube.query_cube import bytes_to_read
 
         return bytes_to_read(self.request())
 

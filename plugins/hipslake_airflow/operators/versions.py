@@ -12,7 +12,6 @@ from hipslake_airflow.operators.step import StepOperator
 
 if TYPE_CHECKING:
     from hipslake.steps.ingest.publish import PublishReport
-    from hipslake.steps.report import Report
     from hipslake.steps.upkeep.rollback_catalog import RollbackReport
     from hipslake.steps.upkeep.verify import VerifyReport, VerifyRequest
 
@@ -33,7 +32,7 @@ class VerifyCatalogOperator(SparkStepOperator):
     """
 
     job = "verify_catalog"
-    module = "hipslake.steps.upkeep.verify_tasks"
+    module = "hipslake.steps.upkeep.verify"
 
     def __init__(
         self,
@@ -61,12 +60,6 @@ class VerifyCatalogOperator(SparkStepOperator):
         from hipslake.steps.upkeep.verify import bytes_to_read
 
         return bytes_to_read(self.request())
-
-    def without_spark(self) -> Report:
-        from hipslake.steps.report import perform
-        from hipslake.steps.upkeep import verify
-
-        return perform(verify.run, self.request(), verify.VerifyReport)
 
 
 class PublishCatalogOperator(PublishingOperator, StepOperator):

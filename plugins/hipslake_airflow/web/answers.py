@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from hipslake.catalog.history import IncrementSummary
+from hipslake.catalog.comparing import IncrementSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.catalog.partitions import count_pixels
 from hipslake.specs.base import Frozen

@@ -11,8 +11,7 @@ from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, status
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, JSONResponse, Response
-from hipslake.catalog.comparing import VersionDiff
-from hipslake.catalog.history import VersionSummary
+from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.environment import expand

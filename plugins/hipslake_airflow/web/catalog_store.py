@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from hipslake.catalog.comparing import VersionDiff, compare, footprint, increment_footprint, moved
-from hipslake.catalog.history import VersionSummary, summarize
+from hipslake.catalog.comparing import (
+    VersionDiff,
+    VersionSummary,
+    compare,
+    footprint,
+    increment_footprint,
+    moved,
+    summarize,
+)
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.pixels import Pixel
 from hipslake.sphere.sky_cells import Cells, Footprint, gather
 from hipslake.steps.run import CATALOGS, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
+from hipslake.versions.log_files import TOMBSTONE_BYTES, VERSIONS, is_tombstone, version_number, version_path
 from pydantic_core import to_json
 
 from hipslake_airflow.web.cache import SizedCache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import has_tree
+from hipslake.catalog.view_tree import has_tree
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.catalog.checks.findings import ProblemKind
-from hipslake.catalog.comparing import compare
-from hipslake.catalog.history import VersionKind, summarize
+from hipslake.catalog.comparing import VersionKind, compare, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects, SourceEntry, Sources
 from hipslake.catalog.metadata.increments import INCREMENT_SCHEMA, Cell
 from hipslake.catalog.partitions import Sidecar

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.table import Table
 from hipslake.api.cube import Cube
-from hipslake.cube.store import results
+from hipslake.cube.store import query_tasks
+from hipslake.cube.store.cube_reader import CubeReader
 from hipslake.cube.store.operations import append
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import (
@@ -32,7 +33,7 @@ from hipslake.errors import (
 )
 from hipslake.exports.export_folder import MANIFEST, UNFINISHED
 from hipslake.steps.cube import query_cube
-from hipslake.steps.cube.query_request import FATES, CubeQueryReport, CubeQueryRequest, bytes_to_read
+from hipslake.steps.cube.query_request import FATES, CubeQueryReport, CubeQueryRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
 from hipslake.storage.folder import Storage
@@ -143,7 +144,23 @@ def test_the_report_says_what_became_of_every_partition(warehouse: Path) -> None
     fates = pq.read_table(warehouse / "_runs/cube_query/query" / FATES)
     assert fates["p"].to_pylist() == [0, 1, 2, 3, 4, 5, 77]
     assert report.partitions == 3
-    assert report.bytes_planned == bytes_to_read(asked(warehouse, output="other", conditions="kind == 'k/1'"))
+    assert report.bytes_planned == query_cube.bytes_to_read(
+        asked(warehouse, output="other", conditions="kind == 'k/1'")
+    )
+
+
+def test_a_query_whose_bytes_were_counted_is_not_planned_again(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, opened = CubeReader.open, []
+    monkeypatch.setattr(CubeReader, "open", lambda *arguments: opened.append(arguments) or real(*arguments))
+    request = asked(warehouse)
+    planned = query_cube.bytes_to_read(request)
+    assert run(request).bytes_planned == planned
+    assert len(opened) == 1
+    append(Storage.at(warehouse / "cubes/sky"), {"seed": SEED})
+    run(asked(warehouse, "another", output="another"))
+    assert len(opened) == 2, "another request is planned for itself"
 
 
 def test_a_manifest_says_what_was_asked_for(warehouse: Path) -> None:
@@ -278,14 +295,14 @@ def test_a_run_that_is_killed_leaves_nothing_that_looks_whole_and_its_retry_comp
     request = asked(warehouse, output=output, task_bytes=1)
 
     def die_writing() -> None:
-        write, count = results.write_export, iter(range(1, 100))
+        write, count = query_tasks.write_export, iter(range(1, 100))
 
         def counted(*arguments: Any, **options: Any) -> Any:
             if next(count) == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return write(*arguments, **options)
 
-        results.write_export = counted  # type: ignore[assignment]
+        query_tasks.write_export = counted  # type: ignore[assignment]
         query_cube.run(request, ThisProcess(cores=1))
 
     killed(die_writing)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
+from hipslake.catalog.metadata import Partition
 from hipslake.catalog.row_sets import RowDigest
 from hipslake.errors import VerificationError
 from hipslake.specs.base import Frozen
@@ -120,6 +123,61 @@ class LeafFindings(Frozen):
     bytes: int = 0  # size on disk
     sha256: str = ""  # of the file as it is; "" where it could not be read
     digest: RowDigest | None = None  # where `_row` is stored
+
+
+LOST = frozenset({ProblemKind.MISSING_FILE, ProblemKind.UNREADABLE})
+"""Of a file with one of these it is not known what rows it holds."""
+
+
+def content_problems(partition: Partition, *, size: int, sha256: str) -> Iterator[Problem]:
+    """How the bytes of a file differ from what metadata.json says of it."""
+    if size != partition.bytes:
+        message = f"the file has {size} bytes, metadata.json says {partition.bytes}"
+        yield Problem.of(ProblemKind.SIZE, partition.path, message)
+    if sha256 != partition.sha256:
+        message = f"the file's SHA-256 is {sha256}, metadata.json says {partition.sha256}"
+        yield Problem.of(ProblemKind.CHECKSUM, partition.path, message)
+
+
+class SeenFile(NamedTuple):
+    """What a leaf file held, without what is wrong with it: kept for other versions that name it."""
+
+    rows: int
+    bytes: int
+    sha256: str
+    digest: RowDigest | None
+    lost: bool
+
+    @classmethod
+    def of(cls, found: LeafFindings) -> SeenFile:
+        """What is to be remembered of a file."""
+        lost = any(problem.kind in LOST for problem in found.problems)
+        return cls(found.rows, found.bytes, found.sha256, found.digest, lost)
+
+    def differences(self, partition: Partition) -> Iterator[Problem]:
+        """How the file differs from what another version says of it; that it is lost was said before."""
+        if self.lost:
+            return
+        yield from content_problems(partition, size=self.bytes, sha256=self.sha256)
+        if self.rows != partition.rows:
+            message = f"the file has {self.rows} rows, metadata.json says {partition.rows}"
+            yield Problem.of(ProblemKind.ROW_COUNT, partition.path, message)
+
+
+@dataclass
+class SeenFiles:
+    """What was looked at so far.
+
+    Attributes
+    ----------
+    leaves : dict of str to SeenFile
+        Leaf files of groups and margins, by path.
+    others : set of str
+        Paths of other files: sidecars, files of indices.
+    """
+
+    leaves: dict[str, SeenFile] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
 
 
 class MarginFindings(Frozen):

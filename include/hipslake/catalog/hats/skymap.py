@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from hipslake.catalog.hats.mollweide import Floats, forward, inverse
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata
 from hipslake.catalog.partitions import summed_by_leaf
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap, LogNorm
     from matplotlib.figure import Figure
 
+Floats = NDArray[np.float64]
+_NEWTON_STEPS = 40  # halvings of Newton's error near a pole, where it converges linearly
 OFF_SKY = -2
 SKY_DEG2 = 129_600 / np.pi  # square degrees on the sphere
 
@@ -291,3 +292,46 @@ def _short(value: float) -> str:
         if value >= size:
             return f"{value / size:g}{unit}"
     return f"{value:g}"
+
+
+def forward(ra: ArrayLike, dec: ArrayLike, *, center: float = 0.0) -> tuple[Floats, Floats]:
+    """Project positions to the plane of the Mollweide map; right ascension grows to the left.
+
+    The ellipse has half axes 2 and 1. Formulas: Snyder 1987, USGS Professional Paper 1395, p. 251.
+
+    Parameters
+    ----------
+    ra, dec : float[n]
+        Degrees.
+    center : float
+        Right ascension in the middle, degrees.
+
+    Returns
+    -------
+    x, y : float[n]
+        x in [-2, 2], growing to the right; y in [-1, 1].
+    """
+    lon = (np.asarray(ra, np.float64) - center + 180.0) % 360.0 - 180.0
+    goal = np.pi * np.sin(np.radians(np.asarray(dec, np.float64)))
+    theta = np.radians(np.asarray(dec, np.float64))
+    for _ in range(_NEWTON_STEPS):
+        slope = 2.0 + 2.0 * np.cos(2.0 * theta)
+        error = 2.0 * theta + np.sin(2.0 * theta) - goal
+        theta = theta - np.divide(error, slope, out=np.zeros_like(theta), where=slope > 1e-12)
+    return -2.0 * lon / 180.0 * np.cos(theta), np.sin(theta)
+
+
+def inverse(x: ArrayLike, y: ArrayLike, *, center: float = 0.0) -> tuple[Floats, Floats]:
+    """The inverse of `forward`: ra in [0, 360) and dec, degrees; NaN outside of the ellipse.
+
+    The arrays broadcast: for a grid, give a row and a column.
+    """
+    across, up = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        theta = np.arcsin(up)
+        lon = -across / (2.0 * np.cos(theta)) * 180.0
+        dec = np.degrees(np.arcsin((2.0 * theta + np.sin(2.0 * theta)) / np.pi))
+    outside = ~(across**2 / 4.0 + up**2 <= 1.0)
+    ra = np.where(outside, np.nan, lon) + center % 360.0
+    ra += np.where(ra < 0.0, 360.0, np.where(ra >= 360.0, -360.0, 0.0))  # `%` takes ten times as long
+    return ra, np.where(outside, np.nan, dec)

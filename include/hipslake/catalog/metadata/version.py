@@ -22,7 +22,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
-from hipslake.versions.digest import UNSIGNED, signed
+from hipslake.versions.log_files import UNSIGNED, signed
 
 Kind = Literal["catalog", "join", "cube"]
 

@@ -1,7 +1,6 @@
-"""What is offered to a cube: rows of a dataset as the cube will hold them.
+"""The rows of a dataset, from any source, in the columns and types that the cube holds.
 
-Whatever they come from, partition columns that are pixels are computed, and types are brought to those of the
-cube.
+Columns are chosen, renamed and cast, rows are filtered, and partition columns that are pixels are computed.
 """
 
 from __future__ import annotations
@@ -10,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from hipslake.cube.checks import check_schema
+from hipslake.cube.cube_rules import check_schema
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.metadata import CubeSource
+from hipslake.cube.store.cube_files import read_files
+from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
 from hipslake.cube.store.row_sources import RowSource
 from hipslake.errors import CubeRowsError
 from hipslake.joins.nested_forms import are_two_forms, in_other_form, other_form
@@ -22,6 +23,7 @@ from hipslake.predicates.filter_text import parse_filter
 from hipslake.sources.widening import without_dictionaries
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.sphere.pixels import HEALPIX_COLUMN, coarsen
+from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,12 @@ class Offer:
         """The columns that may hold no null."""
         return [name for name in self.schema.names if name in {*self.cell, *self.cube.index_columns}]
 
+    @property
+    def indexed(self) -> list[str]:
+        """The columns that get an explicit index, sorted."""
+        wanted = {*self.cube.index_columns} & {*self.schema.names}
+        return sorted(wanted | (self.cube.seed_index_columns if self.name == self.cube.seed else set()))
+
     def rows(self, part: int, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         """Some columns of a part, by default all; in the order of the schema."""
         wanted = [name for name in self.schema.names if columns is None or name in columns]
@@ -101,6 +109,38 @@ class Offer:
             ) from error
 
 
+@dataclass(frozen=True)
+class DatasetChange:
+    """A dataset that is written: whole, appended to, or partition by partition.
+
+    Attributes
+    ----------
+    offer : Offer
+        All of its rows; or, where `within` is given, those in some pixels.
+    existing : CubeDatasetMetadata, optional
+        The dataset in the version before; None: it is written whole.
+    replaces : bool
+        Whether partitions are replaced, not appended to.
+    within : (str, pyarrow.Array), optional
+        A partition column, and the values of it that are looked at; None: all partitions are.
+    """
+
+    offer: Offer
+    existing: CubeDatasetMetadata | None = None
+    replaces: bool = False
+    within: tuple[str, pa.Array] | None = None
+
+    def existing_files(self, cube: Storage) -> pa.Table | None:
+        """The files of the version before that are looked at; None where the dataset is written whole."""
+        if self.existing is None:
+            return None
+        files = read_files(cube, self.existing)
+        if self.within is None:
+            return files
+        column, values = self.within
+        return files.filter(pc.is_in(files[column], value_set=values))
+
+
 def offer(
     cube: CubeColumns,
     name: str,
@@ -130,7 +170,7 @@ def offer(
     Raises
     ------
     CubeRowsError
-        The rows do not fit: see `hipslake.cube.checks.check_schema`.
+        The rows do not fit: see `hipslake.cube.cube_rules.check_schema`.
     FilterError
         The filter is not understood.
     """

@@ -1,7 +1,4 @@
-"""What brings rows into a cube: build, extend, append. Each is one version.
-
-Everything that can be told beforehand is checked before anything is written.
-"""
+"""What brings rows into a cube, each call as one version: of rows that are given, or as a spec says."""
 
 from __future__ import annotations
 
@@ -10,19 +7,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.cube.checks import check_cut, check_datasets, check_name
+from hipslake.cube.cube_rules import check_cut, check_name
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.committing import Draft, commit, known_datasets, standing_cube
-from hipslake.cube.store.datasets import index_columns, with_written
-from hipslake.cube.store.files import read_files
-from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
+from hipslake.cube.store.building import VersionPlan, appended, build_version, built_anew, extended
+from hipslake.cube.store.cube_commit import existing_cube, newest
+from hipslake.cube.store.dataset_sources import source_now
+from hipslake.cube.store.layout import cube_uri
+from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.offers import Offer, offer
 from hipslake.cube.store.row_sources import source_of
-from hipslake.cube.store.writing import write_offers
+from hipslake.cube.store.spec_changes import BuildMode, SpecBuild, build_from
 from hipslake.engine.model import Engine
-from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CubeError
-from hipslake.specs.cube_spec import CubeColumns
+from hipslake.specs.cube_spec import CubeColumns, CubeSpec
 from hipslake.storage.folder import Storage
 
 FILE_ROWS = 4_000_000
@@ -70,24 +67,12 @@ def build(
     """
     check_name("cube", name)
     offers = _offers(roles, data, partition_columns or {})
-    schemas = {each.name: each.schema for each in offers}
-    check_datasets(roles, schemas)
 
-    def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        if base is not None and not overwrite:
-            raise CubeError(
-                f"{cube.uri()}: cube {base.cube!r} is built here already, as version {base.version}; extend "
-                "it, append to it, or say overwrite"
-            )
-        left = set() if base is None else set(base.names) - set(schemas)
-        if left:
-            raise CubeError(
-                f"{cube.uri()}: {listed(left)} of the cube that stands here is not given again; give all "
-                "datasets, or delete these first"
-            )
-        return Draft(name, roles, file_rows, _written(cube, write_id, roles, offers, engine, file_rows, {}))
+    def plan(base: CubeMetadata | None) -> VersionPlan:
+        changes = built_anew(base, offers, lambda each, _: offers[each], overwrite=overwrite)
+        return VersionPlan(name, roles, file_rows, changes)
 
-    return commit(cube, "build", work)
+    return build_version(cube, "build", plan, engine)
 
 
 def extend(
@@ -115,27 +100,12 @@ def extend(
         The rows break the cube's rules.
     """
 
-    def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
-        if base.roles.seed in data:
-            raise CubeError(
-                f"the seed {base.roles.seed!r} is not extended, as it says which cells there are; build the "
-                "cube again, or append to it"
-            )
-        twice = set(data) & set(base.names)
-        if twice and not overwrite:
-            raise CubeError(
-                f"cube {base.cube!r} has {listed(twice)} already; append to it, or say overwrite to replace "
-                "it"
-            )
+    def plan(base: CubeMetadata | None) -> VersionPlan:
+        base = existing_cube(base, cube)
         offers = _offers(base.roles, data, partition_columns or {})
-        stays = [each for each in base.datasets if each.name not in data]
-        schemas = {each.name: each.to_arrow() for each in stays} | {each.name: each.schema for each in offers}
-        check_datasets(base.roles, schemas)
-        added = _written(cube, write_id, base.roles, offers, engine, base.file_rows, {})
-        return Draft(base.cube, base.roles, base.file_rows, _sorted([*stays, *added]))
+        return VersionPlan.of(base, extended(base, offers, lambda each, _: offers[each], overwrite=overwrite))
 
-    return commit(cube, "extend", work)
+    return build_version(cube, "extend", plan, engine)
 
 
 def append(cube: Storage, data: Offered, *, engine: Engine | None = None) -> CubeMetadata:
@@ -157,29 +127,81 @@ def append(cube: Storage, data: Offered, *, engine: Engine | None = None) -> Cub
         The rows have other columns than the dataset, or break the cube's rules.
     """
 
-    def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
-        known_datasets(base, list(data))
-        before = {each.name: each for each in base.datasets}
-        offers = [
-            _offered(
-                base.roles,
-                name,
-                data[name],
-                partition_columns=before[name].partition_columns,
-                like=before[name].to_arrow(),
-            )
-            for name in sorted(data)
-        ]
-        grown = {name: before[name] for name in data}
-        written = _written(cube, write_id, base.roles, offers, engine, base.file_rows, grown)
-        stays = [each for each in base.datasets if each.name not in data]
-        return Draft(base.cube, base.roles, base.file_rows, _sorted([*stays, *written]))
+    def plan(base: CubeMetadata | None) -> VersionPlan:
+        base = existing_cube(base, cube)
+        roles, cuts = base.roles, {each.name: each.partition_columns for each in base.datasets}
+        return VersionPlan.of(
+            base, appended(base, data, lambda name, like: _offered(roles, name, data[name], cuts[name], like))
+        )
 
-    return commit(cube, "append", work)
+    return build_version(cube, "append", plan, engine)
 
 
-def _offers(roles: CubeColumns, data: Offered, partition_columns: Mapping[str, Sequence[str]]) -> list[Offer]:
+def build_from_spec(
+    spec: CubeSpec,
+    warehouse: str,
+    *,
+    datasets: Sequence[str] | None = None,
+    overwrite: bool = False,
+    engine: Engine | None = None,
+) -> CubeMetadata:
+    """Build a cube of a warehouse, or extend it by some of its datasets.
+
+    The versions of catalogs that are read cannot be vacuumed meanwhile.
+
+    Parameters
+    ----------
+    spec : CubeSpec
+    warehouse : str
+        Its URI. Catalogs that the spec names without a `/` lie in it.
+    datasets : sequence of str, optional
+        By default all: a build. Without the seed, the cube is extended by these.
+    overwrite : bool
+        Whether what stands may be replaced.
+    engine : Engine, optional
+        Where the tasks run; by default in this process.
+
+    Raises
+    ------
+    CubeError, CubeRowsError, FilterError
+        As for `build`.
+    """
+    place = Storage.at(cube_uri(warehouse, spec.name))
+    chosen = sorted(spec.datasets if datasets is None else datasets)
+    builds = spec.seed in chosen or newest(place) is None
+    target = SpecBuild(
+        spec=spec,
+        sources={name: source_now(spec.datasets[name], warehouse).source for name in chosen},
+        warehouse=warehouse,
+        mode=BuildMode.BUILD if builds else BuildMode.EXTEND,
+        chosen=frozenset(chosen),
+        overwrite=overwrite,
+    )
+    return build_from(place, target, engine)
+
+
+def align_to_spec(spec: CubeSpec, warehouse: str, *, engine: Engine | None = None) -> CubeMetadata:
+    """Make a cube of a warehouse what its spec says of what its sources hold now.
+
+    Datasets that are missing are added. Of those whose source has changed, the partitions that come out other
+    than they stand are replaced; all other files stay. With nothing new there is no new version.
+
+    Parameters
+    ----------
+    spec, warehouse, engine
+        As for `build_from_spec`.
+    """
+    target = SpecBuild(
+        spec=spec,
+        sources={name: source_now(each, warehouse).source for name, each in spec.datasets.items()},
+        warehouse=warehouse,
+    )
+    return build_from(Storage.at(cube_uri(warehouse, spec.name)), target, engine)
+
+
+def _offers(
+    roles: CubeColumns, data: Offered, partition_columns: Mapping[str, Sequence[str]]
+) -> dict[str, Offer]:
     strange = set(partition_columns) - set(data)
     if strange:
         raise CubeError(
@@ -189,17 +211,13 @@ def _offers(roles: CubeColumns, data: Offered, partition_columns: Mapping[str, S
         raise CubeError("no dataset is given; give one at least")
     for name in data:
         check_name("dataset", name)
-    return [
-        _offered(roles, name, data[name], partition_columns=partition_columns.get(name))
-        for name in sorted(data)
-    ]
+    return {name: _offered(roles, name, rows, partition_columns.get(name)) for name, rows in data.items()}
 
 
 def _offered(
     roles: CubeColumns,
     name: str,
     rows: Any,
-    *,
     partition_columns: Sequence[str] | None = None,
     like: pa.Schema | None = None,
 ) -> Offer:
@@ -211,32 +229,3 @@ def _offered(
     if partition_columns is not None:
         check_cut(roles, name, partition_columns)
     return offer(roles, name, source, partition_columns=partition_columns, like=like)
-
-
-def _written(
-    cube: Storage,
-    write_id: str,
-    roles: CubeColumns,
-    offers: Sequence[Offer],
-    engine: Engine | None,
-    file_rows: int,
-    before: Mapping[str, CubeDatasetMetadata],
-) -> list[CubeDatasetMetadata]:
-    indexed = {each.name: index_columns(roles, each.name, each.schema) for each in offers}
-    done = write_offers(
-        cube,
-        write_id,
-        offers,
-        engine or ThisProcess(),
-        standing={name: read_files(cube, each) for name, each in before.items()},
-        indexed=indexed,
-        file_rows=file_rows,
-    )
-    return [
-        with_written(cube, write_id, number, each, done, indexed[each.name], before.get(each.name))
-        for number, each in enumerate(offers)
-    ]
-
-
-def _sorted(datasets: Sequence[CubeDatasetMetadata]) -> list[CubeDatasetMetadata]:
-    return sorted(datasets, key=lambda each: each.name)

@@ -1,7 +1,4 @@
-"""What takes away from a cube: partitions, datasets, or all of it. But for the last, each is one version.
-
-Everything that can be told beforehand is checked before anything is written.
-"""
+"""Removes partitions or datasets of a cube, each as one version; or deletes all of it."""
 
 from __future__ import annotations
 
@@ -11,15 +8,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
-from hipslake.cube.store.committing import Draft, commit, known_datasets, read_version, standing_cube
-from hipslake.cube.store.datasets import without_files
-from hipslake.cube.store.files import PATH, read_files
+from hipslake.cube.store.cube_commit import Draft, commit, existing_cube, known_datasets, read_version
+from hipslake.cube.store.cube_files import PATH, read_files
+from hipslake.cube.store.dataset_metadata import without_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
-from hipslake.cube.store.use import check_unused
-from hipslake.errors import CubeError
+from hipslake.errors import ConflictError, CubeError
 from hipslake.predicates.condition_text import parse_conditions
 from hipslake.predicates.conditions import Conditions, Conjunction
 from hipslake.storage.folder import Storage
+from hipslake.versions.heartbeat import is_live
+from hipslake.versions.pins import pinning_writes
 from hipslake.versions.write_id import is_write_id
 
 
@@ -49,10 +47,10 @@ def remove_partitions(
     """
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
+        base = existing_cube(base, cube)
         gone = files_of_partitions(cube, base, conditions, datasets)
         after = [_without(cube, write_id, each, gone.get(each.name)) for each in base.datasets]
-        return Draft(base.cube, base.roles, base.file_rows, after)
+        return Draft.of(base, after)
 
     return commit(cube, "remove_partitions", work, mark=mark)
 
@@ -74,7 +72,7 @@ def files_of_partitions(
     Returns
     -------
     dict of str to pyarrow.Table
-        As `hipslake.cube.store.files.files_schema`.
+        As `hipslake.cube.store.cube_files.files_schema`.
     """
     wanted = _wanted(base, conditions)
     chosen = list(base.names if datasets is None else datasets)
@@ -117,7 +115,7 @@ def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -
     """
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
-        base = standing_cube(base, cube)
+        base = existing_cube(base, cube)
         known_datasets(base, list(datasets))
         if base.roles.seed in datasets:
             raise CubeError(
@@ -125,7 +123,7 @@ def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -
                 "the cube"
             )
         stays = [each for each in base.datasets if each.name not in datasets]
-        return Draft(base.cube, base.roles, base.file_rows, stays)
+        return Draft.of(base, stays)
 
     return commit(cube, "delete_datasets", work, mark=mark)
 
@@ -181,3 +179,32 @@ def _without(
     files = read_files(cube, dataset)
     lost = pc.is_in(files[PATH], value_set=gone[PATH].combine_chunks())
     return without_files(cube, write_id, dataset, files.filter(pc.invert(lost)))
+
+
+def live_runs(cube: Storage) -> list[str]:
+    """The write ids of all that live: those that beat or rest in a folder, pins among them, sorted."""
+    folders = {entry.path for entry in cube.list() if entry.is_dir and is_write_id(entry.path)}
+    return sorted(each for each in folders | {*pinning_writes(cube)} if is_live(cube, each))
+
+
+def check_unused(cube: Storage, what: str) -> None:
+    """Refuse to take a cube away from those who are at work on it.
+
+    Parameters
+    ----------
+    cube : Storage
+        At the cube's root.
+    what : str
+        What is to be done, for the message.
+
+    Raises
+    ------
+    ConflictError
+        Names their writes.
+    """
+    found = live_runs(cube)
+    if found:
+        raise ConflictError(
+            f"{cube.uri()}: {what}, but {listed(found)} is at work there; try again when it has ended (one "
+            "that was killed counts as dead after HIPSLAKE_STALE_SECONDS)"
+        )

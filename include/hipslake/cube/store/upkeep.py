@@ -1,4 +1,4 @@
-"""Copies of a cube, its cleanup, and what it weighs."""
+"""Copies of a cube, its cleanup, and the size of its datasets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome, vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
-from hipslake.catalog.upkeep.vacuum import VacuumOutcome, vacuum
-from hipslake.cube.checks import check_datasets, check_name
+from hipslake.cube.cube_rules import check_datasets, check_name
 from hipslake.cube.dataset import labels_column, listed
-from hipslake.cube.keys import bounds_of
-from hipslake.cube.store.committing import Draft, commit, known_datasets, newest, read_version
-from hipslake.cube.store.datasets import described
-from hipslake.cube.store.files import PATH, encoded, read_files, read_index
+from hipslake.cube.row_codes import bounds_of
+from hipslake.cube.store.cube_commit import Draft, commit, known_datasets, newest, read_version
+from hipslake.cube.store.cube_files import BYTES, PATH, ROWS, SHA256, encoded, read_files, read_index
+from hipslake.cube.store.dataset_metadata import described
 from hipslake.cube.store.layout import index_path, moved
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError, VerificationError
 from hipslake.specs.base import Frozen
+from hipslake.specs.cube_spec import CubeColumns
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
@@ -31,7 +33,7 @@ _THREADS = 8
 
 
 class DatasetStats(Frozen):
-    """What a dataset weighs."""
+    """The size of a dataset."""
 
     partitions: int
     files: int
@@ -40,18 +42,19 @@ class DatasetStats(Frozen):
 
 
 def stats(cube: Storage, version: int | None = None) -> dict[str, DatasetStats]:
-    """What every dataset of a version weighs, by its metadata; no data file is opened."""
-    found = {}
-    for dataset in read_version(cube, version).datasets:
-        files = read_files(cube, dataset)
-        cut = list(dataset.partition_columns)
-        found[dataset.name] = DatasetStats(
-            partitions=len(bounds_of(files, cut)) - 1,
-            files=dataset.files,
-            rows=dataset.rows,
-            bytes=dataset.bytes,
-        )
-    return found
+    """The size of every dataset of a version, by its metadata; no data file is opened."""
+    datasets = read_version(cube, version).datasets
+    return {each.name: stats_of(each, read_files(cube, each)) for each in datasets}
+
+
+def stats_of(dataset: CubeDatasetMetadata, files: pa.Table) -> DatasetStats:
+    """The size of some files of a dataset, given in the order of the partitions."""
+    return DatasetStats(
+        partitions=len(bounds_of(files, dataset.partition_columns)) - 1,
+        files=files.num_rows,
+        rows=pc.sum(files[ROWS]).as_py() or 0,
+        bytes=pc.sum(files[BYTES]).as_py() or 0,
+    )
 
 
 def copy(
@@ -99,8 +102,7 @@ def copy(
         def work(write_id: str, base: CubeMetadata | None) -> Draft:
             chosen, stays = _staying(given, base, datasets, target, overwrite=overwrite)
             copied = [_copied(source, target, write_id, given.dataset(each)) for each in sorted(chosen)]
-            every = sorted([*stays, *copied], key=lambda each: each.name)
-            return Draft(name or given.cube, given.roles, given.file_rows, every)
+            return Draft(name or given.cube, given.roles, given.file_rows, [*stays, *copied])
 
         return commit(target, "copy", work, mark=mark)
 
@@ -164,14 +166,8 @@ def _staying(
             raise CubeError(f"{target.uri()}: there is {listed(twice)} already; say overwrite to replace it")
         differs = [
             role
-            for role in (
-                "dimension_columns",
-                "partition_columns",
-                "pixel_orders",
-                "seed",
-                "suppress_index_on",
-            )
-            if getattr(given.roles, role) != getattr(base.roles, role)
+            for role in CubeColumns.model_fields
+            if role != "index_columns" and getattr(given.roles, role) != getattr(base.roles, role)
         ]
         if differs:
             raise CubeError(
@@ -189,21 +185,16 @@ def _copied(
 ) -> CubeDatasetMetadata:
     files = read_files(source, dataset)
     paths = files[PATH].to_pylist()
-    sums = files["__sha256"].to_pylist()
 
     def carry(path: str, digest: str) -> None:
-        try:
+        with told(source, path):
             data = source.read(path)
-        except FileNotFoundError as error:
-            raise VerificationError(
-                f"{source.uri(path)} is missing; restore it, or build the cube again"
-            ) from error
         if hashlib.sha256(data).hexdigest() != digest:
             raise VerificationError(f"{source.uri(path)} is damaged (its SHA-256 differs); restore it")
         target.write(moved(path, write_id), data)
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(carry, paths, sums))
+        list(pool.map(carry, paths, files[SHA256].to_pylist()))
     there = pa.array([moved(path, write_id) for path in paths], pa.string())
     labels = labels_column(dataset.name)
     indices = {}

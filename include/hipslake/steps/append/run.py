@@ -13,7 +13,7 @@ from contextlib import suppress
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
-from hipslake.catalog.checks.co_partitions import co_partition_problems
+from hipslake.catalog.checks.co_partition_checks import co_partition_problems
 from hipslake.catalog.committing import (
     commit_where_it_fits,
     committed_before,
@@ -31,7 +31,7 @@ from hipslake.steps.attempts import attempts_of, note_attempt
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,12 @@ import logging
 
 import pyarrow.compute as pc
 
-from hipslake.cube.fates import INCLUDED
-from hipslake.cube.store.alignment import counted_fates, read_alignment
-from hipslake.cube.store.assembling import assemble
-from hipslake.cube.store.difference import differences
+from hipslake.cube.query_plan import INCLUDED
+from hipslake.cube.store.cube_commit import committed_before, parent_of
+from hipslake.cube.store.dataset_metadata import differences
+from hipslake.cube.store.derived_tables import counted_fates, read_alignment
 from hipslake.cube.store.metadata import CubeMetadata
+from hipslake.cube.store.spec_changes import build_from
 from hipslake.engine.model import Engine
 from hipslake.steps.cube.build_request import BuildCubeReport, BuildCubeRequest
 from hipslake.steps.report import Phases
@@ -27,15 +28,16 @@ def run(request: BuildCubeRequest, engine: Engine) -> BuildCubeReport:
     Raises
     ------
     HipslakeError
-        As of `hipslake.cube.store.assembling.assemble`.
+        As of `hipslake.cube.store.spec_changes.build_from`.
     """
     phases = Phases()
     frozen = request.frozen()
     with phases("build"):
-        after, before = assemble(
-            frozen.place, frozen.assembly, engine, mark=frozen.write_id, since=frozen.created
+        after = committed_before(frozen.place, frozen.write_id, frozen.created) or build_from(
+            frozen.place, frozen.target, engine, mark=frozen.write_id
         )
     with phases("report"):
+        before = parent_of(frozen.place, after) if after.mark == frozen.write_id else after
         report = _report(frozen.place, after, before)
     return report.model_copy(update={"mode": frozen.mode.value, "seconds": phases.seconds})
 

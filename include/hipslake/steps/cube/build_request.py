@@ -1,6 +1,6 @@
 """Build a cube: the request and the report of the step that makes a version of it, and what a run has frozen.
 
-The work is in `hipslake.steps.cube.build_cube`, upon `hipslake.cube.store.assembling`.
+The work is in `hipslake.steps.cube.build_cube`, upon `hipslake.cube.store.building`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from hipslake.cube.store.assembly import Assembly, BuildMode
-from hipslake.cube.store.difference import DatasetDifference
+from hipslake.cube.store.dataset_metadata import DatasetDifference
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
+from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.steps.cube.cube_report import CubeReport
@@ -44,9 +44,9 @@ class FrozenCube(Frozen):
     library_version: str
 
     @property
-    def assembly(self) -> Assembly:
+    def target(self) -> SpecBuild:
         """What the cube is to be made of."""
-        return Assembly(
+        return SpecBuild(
             spec=self.spec,
             sources=self.sources,
             warehouse=self.warehouse,

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hipslake.cube.store.committing import committed_before, newest
+from hipslake.cube.store.cube_commit import committed_before, newest
 from hipslake.cube.store.upkeep import copy
 from hipslake.steps.cube.cube_place import name_of, new_root
 from hipslake.steps.cube.cube_report import CubeReport, CubeRequest

@@ -10,9 +10,9 @@ from typing import ClassVar
 import pyarrow.compute as pc
 from pydantic import Field
 
-from hipslake.cube.keys import bounds_of
-from hipslake.cube.store.committing import committed_before, known_datasets, read_version
-from hipslake.cube.store.files import BYTES, ROWS
+from hipslake.cube.row_codes import bounds_of
+from hipslake.cube.store.cube_commit import committed_before, known_datasets, read_version
+from hipslake.cube.store.cube_files import BYTES, ROWS
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.removal import (
     delete_datasets,

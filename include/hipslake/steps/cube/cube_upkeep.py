@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hipslake.cube.store.committing import point_at_newest_cube, read_version
+from hipslake.cube.store.cube_commit import point_at_newest_cube, read_version
 from hipslake.cube.store.upkeep import DatasetStats, cleanup, stats
 from hipslake.specs.base import Frozen
 from hipslake.steps.cube.cube_place import name_of

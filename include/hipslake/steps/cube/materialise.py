@@ -14,11 +14,11 @@ from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import check_columns
-from hipslake.cube.store.committing import newest
-from hipslake.cube.store.files import BYTES, PATH, SHA256, read_files
+from hipslake.cube.store.cube_commit import newest
+from hipslake.cube.store.cube_files import BYTES, PATH, SHA256, read_files
+from hipslake.cube.store.dataset_sources import catalog_place
 from hipslake.cube.store.layout import JOINED_FILES
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.sources import catalog_place
 from hipslake.errors import StepError
 from hipslake.library_version import __version__
 from hipslake.sources.source_file import SourceFile

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.api.cube import Cube
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.partition_tasks import TASKS_PER_CORE, shares_of_weight
-from hipslake.cube.store.results import WRITTEN, ResultTasks, sizes_of_reads
+from hipslake.cube.query_plan import QueryPlan, partition_pruning
+from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.query_tasks import (
+    TASKS_PER_CORE,
+    WRITTEN,
+    ResultTasks,
+    shares_of_weight,
+    sizes_of_reads,
+)
 from hipslake.engine.model import Engine
 from hipslake.steps.cube.query_request import (
     FATES,
@@ -27,10 +32,20 @@ from hipslake.steps.cube.query_request import (
 )
 from hipslake.steps.report import Phases
 from hipslake.steps.tables import write_table
-from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
 
 _LEAST_TASK_BYTES = 8 << 20
+
+
+class _PlannedQuery(NamedTuple):
+    """A query of a version that was opened, and how many bytes of files each read of its plan needs."""
+
+    cube: CubeReader
+    plan: QueryPlan
+    sizes: np.ndarray
+
+
+_planned: dict[CubeQueryRequest, _PlannedQuery] = {}
 
 
 def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
@@ -48,13 +63,14 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
         A file of the cube is missing or damaged.
     """
     phases = Phases()
-    with _opened(request) as cube:
+    with phases("plan"):
+        query = _planned.pop(request, None)
+        cube, plan, sizes = query or _plan(request)
+    with _pinned(cube):
         with phases("plan"):
-            plan = planned(request, cube)
-            sizes = sizes_of_reads(cube.storage, cube.metadata, plan)
             share = _task_bytes(request, int(sizes.sum()), engine.cores)
             tasks = shares_of_weight(plan, list(plan.reads()), sizes.tolist(), share)
-            explained, fates = told(plan), partition_fates(plan)
+            explained, fates = told(plan), partition_pruning(plan)
             write_table(request.folder.storage, FATES, fates)
         folder = folder_of(request)
         work = ResultTasks(
@@ -99,19 +115,31 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     return report.model_copy(update={"seconds": phases.seconds})
 
 
+def bytes_to_read(request: CubeQueryRequest) -> int:
+    """Return how many bytes of files a query reads at most; who asks decides where it runs.
+
+    What was planned for it is kept for a `run` of the same request in this process.
+    """
+    _planned.clear()
+    _planned[request] = query = _plan(request)
+    return int(query.sizes.sum())
+
+
+def _plan(request: CubeQueryRequest) -> _PlannedQuery:
+    cube = CubeReader.open(request.cube_uri, request.version)
+    plan = planned(request, cube)
+    return _PlannedQuery(cube, plan, sizes_of_reads(cube.storage, cube.metadata, plan))
+
+
 @contextmanager
-def _opened(request: CubeQueryRequest) -> Iterator[Cube]:
-    """The cube; no cleanup takes its version while the block runs."""
-    root = Storage.at(request.cube_uri)
-    version = Cube.open(root.uri(), request.version).version
-    if root.root.startswith(
-        ("http://", "https://")
-    ):  # nothing is written there, and so nothing removed by us
-        yield Cube.open(root.uri(), version)
+def _pinned(cube: CubeReader) -> Iterator[None]:
+    """Hold a cleanup off the version while the block runs; `VersionNotFoundError` if one was quicker."""
+    if cube.storage.root.startswith(("http://", "https://")):  # nothing is written or removed there
+        yield
         return
-    with pinning(root) as pin:
-        pin.hold(version)
-        yield Cube.open(root.uri(), version)
+    with pinning(cube.storage) as pin:
+        pin.hold(cube.version)
+        yield
 
 
 def _task_bytes(request: CubeQueryRequest, planned: int, cores: int) -> int:

@@ -11,11 +11,10 @@ from typing import ClassVar
 import pyarrow.compute as pc
 from pydantic import AwareDatetime, Field
 
-from hipslake.api.cube import Cube
 from hipslake.cube.explanation import explain
-from hipslake.cube.fates import partition_fates
-from hipslake.cube.plan import QueryPlan
-from hipslake.cube.store.results import check_group_folders, file_schema, sizes_of_reads
+from hipslake.cube.query_plan import QueryPlan, partition_pruning
+from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.query_tasks import check_group_folders, file_schema
 from hipslake.errors import SpecError
 from hipslake.exports.export_folder import NewFolder
 from hipslake.exports.provenance import Provenance
@@ -110,7 +109,7 @@ class CubeQueryReport(Report):
     text: str = ""  # the tables of the plan
 
 
-def planned(request: CubeQueryRequest, cube: Cube) -> QueryPlan:
+def planned(request: CubeQueryRequest, cube: CubeReader) -> QueryPlan:
     """Plan a query, and look whether its outcome can be written; nothing is written.
 
     Raises
@@ -144,7 +143,7 @@ def folder_of(request: CubeQueryRequest) -> NewFolder:
     return NewFolder(request.output_uri, request.run_uri)
 
 
-def origin_of(request: CubeQueryRequest, cube: Cube) -> Provenance:
+def origin_of(request: CubeQueryRequest, cube: CubeReader) -> Provenance:
     """Return what the files say of where they are from."""
     return Provenance(
         catalog=cube.metadata.cube,
@@ -165,15 +164,9 @@ def fates_of(plan: QueryPlan) -> tuple[PartitionFates, ...]:
     counts = Counter(
         {
             each["values"]: each["counts"]
-            for each in pc.value_counts(partition_fates(plan)["fate"]).to_pylist()
+            for each in pc.value_counts(partition_pruning(plan)["fate"]).to_pylist()
         }
     )
     return tuple(
         PartitionFates(fate=fate, partitions=count) for fate, count in counts.most_common(_MOST_FATES)
     )
-
-
-def bytes_to_read(request: CubeQueryRequest) -> int:
-    """Return how many bytes of files a query reads at most; who asks decides where it runs."""
-    cube = Cube.open(request.cube_uri, request.version)
-    return int(sizes_of_reads(cube.storage, cube.metadata, planned(request, cube)).sum())

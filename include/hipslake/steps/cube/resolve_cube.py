@@ -11,13 +11,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
-from hipslake.cube.store.assembling import is_aligned
-from hipslake.cube.store.assembly import Assembly, BuildMode, Change, changes_of
-from hipslake.cube.store.catalog_rows import CatalogRows
-from hipslake.cube.store.committing import newest
+from hipslake.cube.store.cube_commit import newest
+from hipslake.cube.store.dataset_sources import CatalogSource, SourceNow, source_now
+from hipslake.cube.store.derived_tables import is_aligned
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.sources import SourceNow, source_now
+from hipslake.cube.store.offers import DatasetChange
+from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
 from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
@@ -111,7 +111,7 @@ def run(request: ResolveCubeRequest) -> ResolveCubeReport:
     nothing, size = missing, 0
     if not missing:
         with phases("changes"):
-            nothing, size = _asked(frozen.assembly, newest(place), found)
+            nothing, size = _asked(frozen.target, newest(place), found)
     request.folder.write(RunFolder.RUN, frozen.model_copy(update={"nothing": nothing, "total_bytes": size}))
     with phases("sweep"):
         swept = sweep_orphans(place)
@@ -152,23 +152,22 @@ def _sources(
     return found, ""
 
 
-def _asked(assembly: Assembly, base: CubeMetadata | None, found: dict[str, SourceNow]) -> tuple[str, int]:
+def _asked(target: SpecBuild, base: CubeMetadata | None, found: dict[str, SourceNow]) -> tuple[str, int]:
     """Why there is nothing to do, if so; and about how many bytes are to be read."""
-    changes = changes_of(assembly, base)
-    size = sum(_bytes(each, found[each.offer.name]) for each in changes)
-    if base is None or is_aligned(assembly.spec, base):
-        told = (
-            "" if changes else f"Version {base.version if base else 0} was made of what the sources hold now."
-        )
-        return told, size
-    return "", size + sum(each.bytes for each in base.datasets)
+    plan = target.plan(base)
+    if plan is None:
+        return f"Version {base.version if base else 0} was made of what the sources hold now.", 0
+    size = sum(_bytes(each, found[each.offer.name]) for each in plan.changes)
+    if base is not None and not is_aligned(target.spec, base):
+        size += sum(each.bytes for each in base.datasets)
+    return "", size
 
 
-def _bytes(change: Change, source: SourceNow) -> int:
+def _bytes(change: DatasetChange, source: SourceNow) -> int:
     rows = change.offer.source
-    if change.within is None or not isinstance(rows, CatalogRows):
+    if change.within is None or not isinstance(rows, CatalogSource):
         return source.bytes
-    leaves = CatalogRows.of(rows.uri, rows.version).parts
+    leaves = CatalogSource.of(rows.uri, rows.version).parts
     return round(source.bytes * rows.parts / max(1, leaves))
 
 

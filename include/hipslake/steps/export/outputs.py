@@ -9,7 +9,7 @@ from hipslake.errors import SpecError, StorageError
 from hipslake.specs.environment import expand
 from hipslake.storage.addresses import is_below, normal_address
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import VERSIONS
+from hipslake.versions.log_files import VERSIONS
 
 EXPORTS = "exports"
 """The folder of the warehouse for outputs that are given by a relative path."""

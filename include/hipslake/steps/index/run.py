@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.committing import commit_next, committed_before, newest_version
-from hipslake.catalog.hats.files import write_hats_index
+from hipslake.catalog.hats.view_files import write_hats_index
 from hipslake.catalog.index import index_schema, leaves_digest
 from hipslake.catalog.layouts import index_root
 from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
@@ -33,7 +33,7 @@ from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

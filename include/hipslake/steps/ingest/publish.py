@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 from hipslake.catalog.committing import commit_next, committed_before
-from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
 from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import VerificationError

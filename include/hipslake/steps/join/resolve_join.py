@@ -27,8 +27,8 @@ from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases, Report
 from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import version_path
 from hipslake.versions.heartbeat import abandon
+from hipslake.versions.log_files import version_path
 
 
 class ResolveJoinRequest(FirstRequest):

@@ -41,7 +41,7 @@ from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.pins import give_up
-from hipslake.versions.writing import writing
+from hipslake.versions.version_write import writing
 
 log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hipslake.catalog.hats.files import write_hats_group, write_hats_margin
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.catalog.tree import has_tree, marker_text, wants_tree
+from hipslake.catalog.view_tree import has_tree, marker_text, wants_tree
 from hipslake.engine.progress import Progress
 from hipslake.errors import VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged

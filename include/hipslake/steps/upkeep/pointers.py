@@ -10,12 +10,12 @@ from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.layouts import HATS
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import sha256_sums
-from hipslake.catalog.tree import has_tree
+from hipslake.catalog.view_tree import has_tree
 from hipslake.errors import CatalogFormatError, VersionNotFoundError
 from hipslake.specs.catalog_spec import Layout, Unchanged
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import CURRENT
-from hipslake.versions.log import Pointers, VersionLog
+from hipslake.versions.log import RootPointers, VersionLog
+from hipslake.versions.log_files import CURRENT
 
 SHA256SUMS = "SHA256SUMS"
 WHERE_TO_LOOK = f"{CURRENT}.txt"
@@ -35,7 +35,7 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unc
         As for `pointers_of`.
     """
 
-    def describe(data: bytes) -> Pointers:
+    def describe(data: bytes) -> RootPointers:
         metadata = CatalogMetadata.from_json(data, where=catalog.uri("metadata.json"))
         return pointers_of(catalog, metadata, hats_view=hats_view, unchanged=unchanged)
 
@@ -49,7 +49,7 @@ def pointers_of(
     *,
     hats_view: bool = True,
     unchanged: Unchanged | None = None,
-) -> Pointers:
+) -> RootPointers:
     """Return what should stand at a catalog's root beside metadata.json, as things are now.
 
     `current` leads to the newest version whose tree is whole: never to a part. After a commit that is the
@@ -71,7 +71,7 @@ def pointers_of(
 
     Returns
     -------
-    Pointers
+    RootPointers
         Files with their content, links with their target, and what should not stand there.
     """
     files = {SHA256SUMS: checksums(metadata)}
@@ -99,7 +99,7 @@ def pointers_of(
             absent.append(WHERE_TO_LOOK)
         else:
             files[WHERE_TO_LOOK] = where_to_look(metadata)
-    return Pointers(files=files, links=links, absent=tuple(absent))
+    return RootPointers(files=files, links=links, absent=tuple(absent))
 
 
 def where_to_look(metadata: CatalogMetadata) -> bytes:

@@ -20,23 +20,38 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hipslake.catalog.checks.findings import Problem
-from hipslake.catalog.checks.kept import problems_beside
-from hipslake.catalog.checks.whole_log import WholeLog, read_whole_log, readable_increments
+from hipslake.catalog.checks.log_checks import WholeLog, read_whole_log, readable_increments
 from hipslake.catalog.coverage import count_anew
-from hipslake.catalog.hats.files import hats_index_files
-from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import tree_markers
+from hipslake.catalog.hats.skymap import write_skymap
+from hipslake.catalog.hats.view_files import (
+    extension_path,
+    hats_index_files,
+    write_hats_group,
+    write_hats_margin,
+)
+from hipslake.catalog.layouts import HATS, skymap_path, tree_marker
+from hipslake.catalog.metadata import CatalogMetadata, Margin
+from hipslake.catalog.verification import problems_beside
+from hipslake.catalog.view_tree import marker_text, tree_markers
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.base import Frozen
+from hipslake.specs.catalog_spec import Layout
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.run import catalog_uri
-from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest
-from hipslake.steps.upkeep.trees_anew import build_anew
+from hipslake.steps.upkeep.hats_view import point_map_of, second_name
+from hipslake.steps.upkeep.pointers import SHA256SUMS, checksums, point_at_newest, unchanged_of
 from hipslake.steps.upkeep.verify import problems_around
 from hipslake.storage.folder import Storage
-from hipslake.versions.files import POINTER, TOMBSTONES, tombstone, version_number, version_path
-from hipslake.versions.log import Pointers, VersionLog
-from hipslake.versions.notes import note, noted
+from hipslake.versions.log import RootPointers, VersionLog
+from hipslake.versions.log_files import (
+    POINTER,
+    TOMBSTONES,
+    read_tombstone_list,
+    tombstone,
+    version_number,
+    version_path,
+    write_tombstone_list,
+)
 from hipslake.versions.ordinals import ORDINALS, claim_text
 from hipslake.versions.pins import Pin, pinning
 
@@ -186,7 +201,7 @@ def _mend(catalog: Storage, found: _Found, paths: Collection[str]) -> None:
             mine = {path for path in paths if path.startswith(f"{metadata.write_id}/")}
             if mine:
                 _trying(f"The view of version {metadata.version}", build_anew, catalog, metadata, mine)
-        _trying("Pointers", _point, catalog)
+        _trying("RootPointers", _point, catalog)
 
 
 def _trying(what: str, act: Callable[..., None], *given: Any) -> None:
@@ -208,8 +223,8 @@ def _held(pin: Pin, versions: Iterable[CatalogMetadata]) -> list[CatalogMetadata
 
 
 def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None:
-    """Tombstones from the note, the note from tombstones, the newest version from its copy."""
-    known = noted(catalog).vacuumed
+    """Tombstones from the list of them, that list from tombstones, the newest version from its copy."""
+    known = read_tombstone_list(catalog).vacuumed
     for path in paths:
         number = version_number(path)
         if number is None:
@@ -219,8 +234,8 @@ def _mend_log(catalog: Storage, whole: WholeLog, paths: Collection[str]) -> None
         elif number == whole.newest:
             _restore(catalog, number)
     if TOMBSTONES in paths:
-        stones = {number: stone.write_id for number, stone in whole.entombed.items() if stone.sound}
-        note(catalog, {**known, **stones})
+        stones = {number: stone.write_id for number, stone in whole.tombstones.items() if stone.sound}
+        write_tombstone_list(catalog, {**known, **stones})
     for path in paths:
         if path.startswith(f"{ORDINALS}/"):
             _claim(catalog, path, whole)
@@ -283,7 +298,7 @@ def _point(catalog: Storage) -> None:
     around = {problem.path for problem in problems_beside_newest(catalog, newest)}
     if around & set(tree_markers(newest)):
         VersionLog(catalog).publish_pointers(
-            lambda data: Pointers(files={SHA256SUMS: checksums(CatalogMetadata.from_json(data))})
+            lambda data: RootPointers(files={SHA256SUMS: checksums(CatalogMetadata.from_json(data))})
         )
     else:
         point_at_newest(catalog, hats_view=True)
@@ -292,3 +307,54 @@ def _point(catalog: Storage) -> None:
 def problems_beside_newest(catalog: Storage, newest: CatalogMetadata) -> list[Problem]:
     """Return what is wrong with what lies beside the leaf files of the newest version."""
     return list(problems_beside(catalog, WholeLog(newest=newest.version, kept={newest.version: newest})))
+
+
+def build_anew(catalog: Storage, metadata: CatalogMetadata, paths: Collection[str]) -> None:
+    """Write files of a version's tree anew: names of leaf files, HATS files, markers, pictures.
+
+    A name is given again only to a leaf file that is, by its checksum, the one that the version names.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        Of a version that is pinned.
+    paths : collection of str
+        What is wrong; what is no part of the tree is left alone.
+
+    Raises
+    ------
+    HipslakeError, pyarrow.ArrowException, FileNotFoundError
+        A leaf file, or a coverage, is damaged.
+    """
+    wrong = set(paths)
+    write = metadata.write_id
+    for group in metadata.with_files:
+        _name_again(catalog, metadata, group.table(catalog), wrong)
+    if metadata.layout is Layout.HATS:
+        point_map = None
+        for group in metadata.with_files:
+            root = HATS.group_root(write, group.name)
+            mine = {path for path in wrong if path.startswith(f"{root}/") and "/dataset/Norder=" not in path}
+            if isinstance(group, Margin):
+                if mine:
+                    write_hats_margin(catalog, metadata, group)
+            elif mine or extension_path(write, group.name) in wrong:
+                point_map = point_map or point_map_of(catalog, metadata, None)
+                write_hats_group(catalog, metadata, group.name, point_map)
+    elif tree_marker(write) in wrong:
+        catalog.write(tree_marker(write), marker_text(metadata))
+    for group in metadata.groups:
+        if skymap_path(write, group.name) in wrong:
+            write_skymap(catalog, metadata, group.name)
+
+
+def _name_again(catalog: Storage, metadata: CatalogMetadata, partitions: pa.Table, wrong: set[str]) -> None:
+    """Put leaf files of older writes into the tree where they are missing, or others stand in their place."""
+    paths, in_tree = metadata.paths.of_other_writes(metadata.write_id, partitions["path"])
+    sums = dict(zip(partitions["path"].to_pylist(), partitions["sha256"].to_pylist(), strict=True))
+    for path, target in zip(paths.to_pylist(), in_tree.to_pylist(), strict=True):
+        if target in wrong and catalog.sha256(path) == sums[path]:
+            catalog.delete(target)
+            second_name(catalog, (path, target), unchanged_of(metadata))

@@ -11,8 +11,7 @@ from typing import ClassVar, Self
 
 from pydantic import AwareDatetime, Field
 
-from hipslake.catalog.upkeep.leftovers import Removed
-from hipslake.catalog.upkeep.vacuum import VacuumOutcome
+from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.steps.report import Report, Request
 from hipslake.storage.folder import Storage

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from hipslake.catalog.upkeep.rollback import roll_back
+from hipslake.catalog.upkeep.restored_version import roll_back
 from hipslake.steps.report import Phases, Report, Request
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hipslake.catalog.upkeep.vacuum import vacuum_catalog
+from hipslake.catalog.upkeep.catalog_vacuum import vacuum_catalog
 from hipslake.steps.report import Phases
 from hipslake.steps.run import catalog_uri
 from hipslake.steps.upkeep.old_runs import old_runs

@@ -1,4 +1,4 @@
-"""Verify: read back what a run wrote, before it is published, or any published version. Needs no Spark."""
+"""Verify: read back what a run wrote, before it is published, or any published version."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import ClassVar
 
-from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind, VerificationReport
-from hipslake.catalog.checks.surroundings import surrounding_problems
+from hipslake.catalog.checks.findings import (
+    ExpectedTotals,
+    Problem,
+    ProblemKind,
+    SeenFiles,
+    VerificationReport,
+)
+from hipslake.catalog.checks.pointer_checks import surrounding_problems
+from hipslake.catalog.checks.version_checks import Verification
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.tree import tree_markers, writes_of_pointers
-from hipslake.catalog.verification import SeenFiles, Verification, verify_catalog, verify_log
+from hipslake.catalog.verification import verify_catalog, verify_log
+from hipslake.catalog.view_tree import tree_markers, writes_of_pointers
+from hipslake.engine.model import Engine
 from hipslake.errors import CatalogFormatError, VerificationError, VersionNotFoundError
 from hipslake.steps.ingest.draft import draft_version
 from hipslake.steps.ingest.histogram_request import HistogramReport, HistogramRequest
@@ -48,29 +56,40 @@ class VerifyReport(Report):
     catalog_uri: str = ""
 
 
-def run(request: VerifyRequest) -> VerifyReport:
-    """Verify in this process.
+def run(request: VerifyRequest, engine: Engine) -> VerifyReport:
+    """Verify what a run wrote, or a published version.
 
     Raises
     ------
     VerificationError
         If anything is not as it should be; the message lists what.
+    StorageError
+        If the store did not answer.
     """
     phases = Phases()
     catalog, metadata = subject(request)
+    scratch = request.folder.storage
     if request.catalog_uri is None:
-        with phases("verify"):
-            found = verify_catalog(catalog, metadata, expected=expected_totals(request))
+        counted = request.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
+        expected = ExpectedTotals(rows_read=counted.rows_in, rows_rejected=counted.rows_rejected)
+        found = verify_catalog(catalog, metadata, engine, expected=expected, scratch=scratch, phases=phases)
     else:
-        with phases("verify"):
-            found = verify_published(catalog, metadata, all_versions=request.all_versions)
+        found = verify_published(
+            catalog, metadata, engine, all_versions=request.all_versions, scratch=scratch, phases=phases
+        )
     return conclude(request, metadata, found, phases)
 
 
 def verify_published(
-    catalog: Storage, metadata: CatalogMetadata, *, all_versions: bool = False, workers: int | None = None
+    catalog: Storage,
+    metadata: CatalogMetadata,
+    engine: Engine,
+    *,
+    all_versions: bool = False,
+    scratch: Storage | None = None,
+    phases: Phases | None = None,
 ) -> VerificationReport:
-    """Verify a published version in threads of this process, and what stands around it.
+    """Verify a published version, and what stands around it.
 
     Parameters
     ----------
@@ -78,20 +97,24 @@ def verify_published(
         At the catalog's root.
     metadata : CatalogMetadata
         Of a version. If it is the newest, all that names it is looked at too.
+    engine : Engine
     all_versions : bool
         Also the whole log, and every version that can be opened; each file is read once.
-    workers : int, optional
-        Leaves that are looked at at once; one per core if not given.
+    scratch, phases
+        As for `verify_catalog`.
 
     Returns
     -------
     VerificationReport
         All problems; `problem.readers` says whether readers are affected, `problem.mend` what to do.
     """
-    seen = SeenFiles() if all_versions else None
-    found = verify_catalog(catalog, metadata, workers=workers, seen=seen)
+    seen, phases = SeenFiles() if all_versions else None, phases or Phases()
+    found = verify_catalog(catalog, metadata, engine, seen=seen, scratch=scratch, phases=phases)
     found = found.with_problems(problems_around(catalog, metadata, found.problems))
-    return found if seen is None else verify_log(catalog, found, seen, workers=workers)
+    if seen is None:
+        return found
+    with phases("versions"):
+        return verify_log(catalog, found, seen, engine, scratch=scratch)
 
 
 def problems_around(
@@ -150,14 +173,6 @@ def subject(request: VerifyRequest) -> tuple[Storage, CatalogMetadata]:
     catalog = Storage.at(request.catalog_uri)
     data = VersionLog(catalog).read(request.version)
     return catalog, CatalogMetadata.from_json(data, where=catalog.uri())
-
-
-def expected_totals(request: VerifyRequest) -> ExpectedTotals | None:
-    """Return what the run read from its source; None for a published version, which says so itself."""
-    if request.catalog_uri is not None:
-        return None
-    counted = request.folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
-    return ExpectedTotals(rows_read=counted.rows_in, rows_rejected=counted.rows_rejected)
 
 
 def conclude(

@@ -1,0 +1,175 @@
+"""Checks of indices: every file by itself, and all entries against all rows of the catalog.
+
+Entries and rows are compared by a sum of 64-bit hashes of value and `_healpix_29`, which any wrong, missing
+or needless entry changes but for a chance of 2^-64. So one pass over two columns is enough, and nothing is
+held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.view_checks import hats_index_problems
+from hipslake.catalog.column_files import ColumnFiles
+from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
+from hipslake.catalog.metadata import CatalogMetadata, Index, IndexFile
+from hipslake.catalog.partitions import pixels_in
+from hipslake.engine.model import Engine
+from hipslake.errors import HipslakeError
+from hipslake.joins.key_codes import key_codes, mixed_bits, plain_keys
+from hipslake.sphere.pixel_tree import PixelTree
+from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
+from hipslake.storage.folder import Storage
+
+_TASKS_PER_CORE = 4
+_WORD = 1 << 64
+_MEND = "build the index anew"
+_RESULT = pa.schema([("total", pa.int64()), ("rows", pa.int64())])  # engines may have no uint64
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
+
+
+def index_problems(
+    storage: Storage,
+    metadata: CatalogMetadata,
+    engine: Engine,
+    *,
+    seen: Container[str] = (),
+    against_rows: bool = True,
+) -> Iterator[Problem]:
+    """What is wrong with the indices of a version.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    engine : Engine
+        Reads the rows of indices that cover all of them; of others only the files are looked at.
+    seen : container of str
+        Paths of files that were looked at before, and are passed over.
+    against_rows : bool
+        Whether to hold entries against the rows of the catalog.
+    """
+    for index in metadata.indices:
+        if not (index.others and index.others[0] in seen):
+            yield from hats_index_problems(storage, index)
+        total = rows = 0
+        whole = against_rows
+        last: int | str | None = None
+        for file in index.files:
+            if file.path in seen:
+                whole = False
+                continue
+            try:
+                table = _checked(storage, file, index.column)
+            except (*_DAMAGE, _WrongError) as error:
+                yield Problem.of(ProblemKind.UNREADABLE, file.path, f"{error}", _MEND)
+                whole = False
+                continue
+            for wrong in _disorder(metadata, index, file, table, last):
+                yield Problem.of(ProblemKind.INDEX_ENTRIES, file.path, wrong, _MEND)
+            last = file.last
+            weights = table[ROWS_COLUMN].to_numpy()
+            hashes = _hashes(plain_keys(table[index.column]), table[HEALPIX_COLUMN].to_numpy())
+            total = (total + int((hashes * weights.view(np.uint64)).sum(dtype=np.uint64))) % _WORD
+            rows += int(weights.sum())
+        if whole and set(index.writes) == set(metadata.increment_writes):
+            yield from _against_rows(storage, metadata, index, engine, (total, rows))
+
+
+class _WrongError(Exception):
+    """A file is not the one that metadata.json names."""
+
+
+@dataclass(frozen=True)
+class DigestTask:
+    """Adds up the hashes of the rows of each task's files."""
+
+    files: tuple[ColumnFiles, ...]
+
+    def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
+        """Give the sum, modulo 2^64, and the rows with a value."""
+        total = rows = 0
+        for batch in self.files[task].batches():
+            h29, keys = batch.column(0), plain_keys(batch.column(1))
+            if keys.null_count:
+                there = keys.is_valid()
+                h29, keys = h29.filter(there), keys.filter(there)
+            total = (total + int(_hashes(keys, h29.to_numpy()).sum(dtype=np.uint64))) % _WORD
+            rows += len(keys)
+        yield pa.record_batch([np.array([total], np.uint64).view(np.int64), np.array([rows])], schema=_RESULT)
+
+
+def _against_rows(
+    storage: Storage, metadata: CatalogMetadata, index: Index, engine: Engine, found: tuple[int, int]
+) -> Iterator[Problem]:
+    parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(_TASKS_PER_CORE * engine.cores))
+    try:
+        with engine.progress("verify the index"):
+            sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)
+    except HipslakeError as error:
+        if error.retryable:
+            raise
+        yield Problem.of(
+            ProblemKind.UNREADABLE, "", f"the index of {index.column!r} was not checked: {error}"
+        )
+        return
+    total = int(sums["total"].to_numpy().view(np.uint64).sum(dtype=np.uint64)) if sums.num_rows else 0
+    rows = int(sums["rows"].to_numpy().sum()) if sums.num_rows else 0
+    if (total, rows) != found:
+        yield Problem.of(
+            ProblemKind.INDEX_ENTRIES,
+            index.files[0].path if index.files else "",
+            f"the entries of the index of {index.column!r} count {found[1]} rows, and the catalog has {rows} "
+            "with a value there"
+            if rows != found[1]
+            else f"the index of {index.column!r} does not say where all values lie, or says it wrongly",
+            _MEND,
+        )
+
+
+def _checked(storage: Storage, file: IndexFile, column: str) -> pa.Table:
+    """The entries of a file that is the one that was written."""
+    if storage.sha256(file.path) != file.sha256:
+        raise _WrongError("its SHA-256 is not the one that metadata.json says")
+    table = pq.ParquetFile(storage.arrow_path(file.path), filesystem=storage.arrow_filesystem()).read()
+    if table.schema.names != [column, HEALPIX_COLUMN, ROWS_COLUMN, "Norder", "Npix"]:
+        raise _WrongError(f"its columns are {', '.join(table.schema.names)}: it is no index of {column!r}")
+    if table.num_rows != file.rows:
+        raise _WrongError(f"it has {table.num_rows} entries, metadata.json says {file.rows}")
+    return table
+
+
+def _disorder(
+    metadata: CatalogMetadata, index: Index, file: IndexFile, table: pa.Table, last: int | str | None
+) -> Iterator[str]:
+    """What is wrong with the order of the entries, and with the leaves that they name."""
+    keys = table[index.column]
+    order, npix = (table[name].to_numpy().astype(np.int64) for name in ("Norder", "Npix"))
+    h29 = table[HEALPIX_COLUMN].to_numpy()
+    names = [index.column, "Norder", "Npix", HEALPIX_COLUMN]
+    if not table.select(names).equals(table.select(names).sort_by([(name, "ascending") for name in names])):
+        yield "its entries are not sorted by value and leaf"
+    if (keys[0].as_py(), keys[-1].as_py()) != (file.first, file.last):
+        yield f"its values run from {keys[0]} to {keys[-1]}, metadata.json says {file.first} to {file.last}"
+    if last is not None and file.first < last:  # type: ignore[operator]
+        yield f"its first value {file.first!r} comes before {last!r}, the last one of the file before"
+    if np.any(h29 >> (2 * (MAX_ORDER - order)) != npix):
+        yield "an entry names a leaf that its _healpix_29 does not lie in"
+    elif index.leaves == leaves_digest(metadata.groups[0]):
+        tree = PixelTree(*pixels_in(metadata.groups[0].pixels))
+        at = tree.find(h29)
+        if np.any((at < 0) | (tree.order[at] != order)):
+            yield "an entry names a pixel that is no leaf of the catalog"
+
+
+def _hashes(keys: pa.Array, h29: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A hash for each pair of value and pixel."""
+    return mixed_bits(key_codes(keys) ^ mixed_bits(h29))

@@ -1,0 +1,191 @@
+"""Checks of a version's metadata against itself, and against the files in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
+from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
+from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
+from hipslake.storage.folder import Storage
+
+_THUMBNAIL = "data_thumbnail.parquet"  # HATS keeps it beside the dataset
+
+
+def group_problems(
+    metadata: CatalogMetadata, group: GroupMetadata | Margin, partitions: pa.Table
+) -> Iterator[Problem]:
+    """Whether the partitions of a group or margin are disjoint pixels, have files of their own, and add up.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+    group : GroupMetadata or Margin
+    partitions : pyarrow.Table
+        `PARTITION_SCHEMA`, along the curve.
+    """
+    yield from _file_problems(group, partitions)
+    if isinstance(group, GroupMetadata):
+        leaves = partitions.group_by(["order", "npix"]).aggregate([]).num_rows
+        if group.leaves != leaves:
+            yield _wrong_sum(group, "leaves", group.leaves, leaves)
+        if group.rows != metadata.total_rows:
+            yield _total(
+                f"group {group.name!r} has {group.rows} rows, the catalog says {metadata.total_rows}"
+            )
+        if metadata.gathers:
+            partitions = summed_by_leaf(partitions)
+            yield from _too_large(group, partitions)
+    order, npix = partitions["order"].to_numpy().astype(np.int64), partitions["npix"].to_numpy()
+    yield from _overlaps(order, npix, partitions["path"])
+
+
+def _file_problems(group: GroupMetadata | Margin, partitions: pa.Table) -> Iterator[Problem]:
+    for name, said, found in (
+        ("rows", group.rows, pc.sum(partitions["rows"]).as_py() or 0),
+        ("bytes", group.bytes, pc.sum(partitions["bytes"]).as_py() or 0),
+        ("files", group.files, partitions.num_rows),
+    ):
+        if said != found:
+            yield _wrong_sum(group, name, said, found)
+    if pixel_ranges(partitions["order"].to_numpy(), partitions["npix"].to_numpy()) != group.pixels:
+        message = f"the pixels of {_called(group)} are not those of its partitions"
+        yield Problem.of(ProblemKind.METADATA, "", message)
+    paths = pc.value_counts(partitions["path"].combine_chunks())
+    for path in paths.filter(pc.greater(paths.field("counts"), 1)).field("values").to_pylist():
+        yield Problem.of(ProblemKind.METADATA, path, f"two partitions of {_called(group)} name the file")
+
+
+def _wrong_sum(group: GroupMetadata | Margin, name: str, said: int, found: int) -> Problem:
+    return _total(f"{_called(group)} says {said} {name}, but its partitions add up to {found}")
+
+
+def _called(group: GroupMetadata | Margin) -> str:
+    return f"{'margin' if isinstance(group, Margin) else 'group'} {group.name!r}"
+
+
+def _too_large(group: GroupMetadata, leaves: pa.Table) -> Iterator[Problem]:
+    unit, limit = group.threshold.unit.value, group.threshold.value
+    for leaf in leaves.filter(pc.greater(leaves[unit], limit)).to_pylist():
+        message = f"the files of {Pixel(leaf['order'], leaf['npix'])} have {leaf[unit]} {unit} together"
+        yield Problem.of(ProblemKind.THRESHOLD, leaf["path"], f"{message}, over the threshold of {limit}")
+
+
+def _overlaps(order: np.ndarray, npix: np.ndarray, paths: pa.ChunkedArray) -> Iterator[Problem]:
+    """Leaves are nested or disjoint: one that begins before an earlier one ends lies in it."""
+    exists = (order >= 0) & (order <= MAX_ORDER)
+    exists &= (npix >= 0) & (npix < np.int64(12) << (2 * np.clip(order, 0, MAX_ORDER)))
+    for at in np.flatnonzero(~exists).tolist():
+        message = f"there is no pixel {_pixel(order, npix, at)}"
+        yield Problem.of(ProblemKind.METADATA, paths[at].as_py(), message)
+    there = np.flatnonzero(exists)
+    begin, end = starts(order[there], npix[there]), stops(order[there], npix[there])
+    along = there[np.lexsort((-end, begin))]
+    begin, end = starts(order[along], npix[along]), stops(order[along], npix[along])
+    reach = np.maximum.accumulate(end)
+    for at in (np.flatnonzero(begin[1:] < reach[:-1]) + 1).tolist():
+        outer = int(np.searchsorted(reach, begin[at], side="right"))
+        path, other = (paths[int(along[each])].as_py() for each in (at, outer))
+        message = f"{_pixel(order, npix, along[at])} lies in {_pixel(order, npix, along[outer])}"
+        yield Problem.of(ProblemKind.OVERLAP, path, f"{message}, which is a leaf too: {other}")
+
+
+def _pixel(order: np.ndarray, npix: np.ndarray, at: int) -> Pixel:
+    return Pixel(int(order[at]), int(npix[at]))
+
+
+def total_problems(
+    metadata: CatalogMetadata, increments: Sequence[Increment], expected: ExpectedTotals | None
+) -> Iterator[Problem]:
+    """Whether the catalog's totals add up, and equal what was read.
+
+    Parameters
+    ----------
+    metadata : CatalogMetadata
+    increments : sequence of Increment
+        All of the version's.
+    expected : ExpectedTotals or None
+    """
+    total_bytes = sum(group.bytes for group in metadata.groups)
+    if metadata.total_bytes != total_bytes:
+        yield _total(f"the catalog says {metadata.total_bytes} bytes, but its groups add up to {total_bytes}")
+    rows = sum(increment.rows for increment in increments)
+    if rows != metadata.total_rows:
+        yield _total(f"the increments have {rows} rows, the catalog says {metadata.total_rows}")
+    if (earlier := metadata.earlier) is not None:
+        set_aside = increments[: len(earlier.writes)]
+        for name, said, found in (
+            ("rows", earlier.total_rows, sum(each.rows for each in set_aside)),
+            ("rows read", earlier.rows_read, sum(each.sources.rows for each in set_aside)),
+            ("rejected rows", earlier.rows_rejected, sum(each.rejects.rows for each in set_aside)),
+        ):
+            if said != found:
+                message = f"metadata.json says {said} {name} of the earlier increments, which have {found}"
+                yield _total(message, earlier.path)
+    for increment in increments:
+        if increment.sources.rows != increment.rows + increment.rejects.rows:
+            yield _total(
+                f"increment {increment.ordinal}: {increment.sources.rows} rows were read from the sources, "
+                f"but metadata.json says {increment.rows} and {increment.rejects.rows} rejected"
+            )
+    if expected is None:
+        return
+    if expected.rows_read - expected.rows_rejected != metadata.total_rows:
+        yield _total(
+            f"the run read {expected.rows_read} rows and rejected {expected.rows_rejected}, "
+            f"but the catalog says {metadata.total_rows}"
+        )
+    if expected.rows_rejected != metadata.rows_rejected:
+        yield _total(
+            f"the run rejected {expected.rows_rejected} rows, the catalog says {metadata.rows_rejected}"
+        )
+
+
+def _total(message: str, path: str = "") -> Problem:
+    return Problem.of(ProblemKind.TOTALS, path, message)
+
+
+def extra_files(
+    storage: Storage, metadata: CatalogMetadata, tables: Mapping[str, pa.Table]
+) -> Iterator[Problem]:
+    """Data files in the version's write folder that the version does not name.
+
+    Readers that find files by glob would take their rows too. What other writes left in their own folders
+    belongs to other versions.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+    tables : mapping of str to pyarrow.Table
+        Partitions per group and margin.
+    """
+    listed = [e.path for e in storage.list(metadata.write_id, recursive=True) if _is_data(e.path)]
+    known = [table["path"] for table in tables.values()]
+    for table in tables.values():  # leaves of older writes may stand in the version's own tree too
+        known.append(metadata.paths.of_other_writes(metadata.write_id, table["path"])[1])
+    known.append(pa.array([path for index in metadata.indices for path in index.paths], pa.string()))
+    named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
+    found = pa.array(listed, pa.string())
+    for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():
+        message = "lies among the data, but metadata.json does not name it"
+        yield Problem.of(ProblemKind.EXTRA_FILE, path, message)
+
+
+def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _is_data(path: str) -> bool:
+    """Whether readers that glob would take the file: Parquet, or anything in a pixel's folder."""
+    folders, name = path.split("/")[1:-1], path.rpartition("/")[2]
+    if any(part.startswith(("_", ".")) for part in [*folders, name]):
+        return False
+    in_a_pixel = any(part.startswith("Norder=") for part in folders)
+    return in_a_pixel or (name.endswith(".parquet") and name != _THUMBNAIL)

@@ -1,0 +1,43 @@
+"""Reading many small files, by several threads: most of the time is spent waiting for a store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from itertools import islice
+from typing import TypeVar
+
+from hipslake.errors import NotReadableError
+from hipslake.storage.folder import Storage
+
+_THREADS = 16
+_AHEAD = 256
+
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterator[Found]:
+    """Apply a function to many inputs in threads; results come in the order of the inputs.
+
+    At most 256 inputs are in flight. The threads run in the caller's context, which holds the credentials of
+    stores.
+    """
+    remaining = iter(given)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while ahead := list(islice(remaining, _AHEAD)):
+            contexts = [copy_context() for _ in ahead]
+            yield from pool.map(lambda one, context: context.run(look, one), ahead, contexts)
+
+
+def text_of(storage: Storage, path: str) -> bytes | None:
+    """The content of a file; None if there is none, and nothing of what is there but no file to be read."""
+    try:
+        return storage.read(path)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    except NotReadableError:
+        if storage.is_local:
+            return b""
+        raise

@@ -1,0 +1,321 @@
+"""What a spec names as sources of datasets: versions of catalogs, snapshots of Iceberg tables, Parquet files.
+
+They are looked up first (`source_now`), and opened just as they were then (`opened`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Snapshot
+
+from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.cube.store.metadata import CubeSource
+from hipslake.cube.store.row_sources import ParquetRows, RowSource
+from hipslake.errors import CatalogNotFoundError, CubeRowsError, SourceNotFoundError, VersionNotFoundError
+from hipslake.specs.base import Frozen
+from hipslake.specs.cube_spec import CubeDatasetSpec
+from hipslake.specs.environment import expand
+from hipslake.specs.table_spec import IcebergSpec
+from hipslake.sphere.pixels import Pixel
+from hipslake.storage.entry import Entry
+from hipslake.tables.catalogs import find_table, open_catalog, open_table
+from hipslake.tables.data_files import check_no_delete_files, live_files
+from hipslake.tables.old_rows import StoredFile, read_data_file
+from hipslake.tables.schemas import arrow_schema, with_name_mapping
+
+
+class SourceNow(Frozen):
+    """What a dataset would be read from now."""
+
+    source: CubeSource
+    bytes: int  # as stored, of all of it
+
+
+def source_now(dataset: CubeDatasetSpec, warehouse: str) -> SourceNow:
+    """Look up what a dataset is to be read from: the newest, unless its spec names a version.
+
+    Parameters
+    ----------
+    dataset : CubeDatasetSpec
+    warehouse : str
+        Its URI.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        The catalog, or that version or snapshot, is not there.
+    SourceNotFoundError
+        There is no such table, or no file matches.
+    CubeRowsError
+        The files have several schemas.
+    """
+    if dataset.catalog is not None:
+        catalog = CatalogReader.open(catalog_place(dataset.catalog, warehouse), dataset.version)
+        content = _digest(list(catalog.metadata.increment_writes))
+        source = _source(dataset, "catalog", catalog.uri, content, version=catalog.version)
+        return SourceNow(source=source, bytes=catalog.metadata.total_bytes)
+    if dataset.table is not None:
+        with closing(open_catalog(dataset.iceberg, warehouse)) as iceberg:
+            table = find_table(iceberg, dataset.table)
+            if table is None:
+                raise SourceNotFoundError(
+                    f"there is no table {dataset.table!r} in {dataset.iceberg.name!r} yet"
+                )
+            current = table.current_snapshot()
+            snapshot = current if dataset.snapshot is None else snapshot_in(table, dataset.snapshot)
+        number = None if snapshot is None else snapshot.snapshot_id
+        size = 0 if snapshot is None or snapshot.summary is None else snapshot.summary["total-files-size"]
+        place = f"{dataset.iceberg.name}:{dataset.table}"
+        source = _source(dataset, "table", place, _digest([number]), snapshot=number)
+        return SourceNow(source=source, bytes=int(size or 0))
+    assert dataset.parquet is not None, "the spec has one of the three"
+    rows = ParquetRows.at(expand(dataset.parquet))
+    source = _source(dataset, "parquet", expand(dataset.parquet), _listing(rows.files))
+    return SourceNow(source=source, bytes=sum(entry.size for entry in rows.files))
+
+
+def opened(
+    dataset: CubeDatasetSpec,
+    source: CubeSource,
+    warehouse: str,
+    within: tuple[int, NDArray[np.int64]] | None = None,
+) -> RowSource:
+    """Open what was looked up, just as it was then.
+
+    Parameters
+    ----------
+    dataset : CubeDatasetSpec
+    source : CubeSource
+    warehouse : str
+    within : (int, int64[n]), optional
+        Of a catalog, only the rows in these pixels of an order.
+
+    Raises
+    ------
+    VersionNotFoundError
+        The version was vacuumed, or the snapshot has expired.
+    CubeRowsError
+        The files have changed.
+    """
+    if source.kind == "catalog":
+        return CatalogSource.of(source.uri, source.version, within=within)
+    if source.kind == "table":
+        assert dataset.table is not None, "the source was looked up for this spec"
+        return IcebergRows.of(dataset.iceberg, warehouse, dataset.table, source.snapshot)
+    rows = ParquetRows.at(source.uri)
+    if _listing(rows.files) != source.content:
+        raise CubeRowsError(
+            f"{source.uri}: the files have changed since the run began; clear the run from its first task"
+        )
+    return rows
+
+
+def catalog_place(catalog: str, warehouse: str) -> str:
+    """The root of a catalog: of the warehouse by its name, any other by its URI."""
+    return expand(catalog) if "/" in catalog else f"{warehouse.rstrip('/')}/catalogs/{catalog}"
+
+
+def _source(
+    dataset: CubeDatasetSpec,
+    kind: str,
+    uri: str,
+    content: str,
+    *,
+    version: int | None = None,
+    snapshot: int | None = None,
+) -> CubeSource:
+    taken = dataset.model_dump(mode="json", include={"columns", "filters", "rename", "partition_columns"})
+    given = {"kind": kind, "uri": uri, "content": content, "taken": _digest(taken)}
+    return CubeSource.model_validate({**given, "version": version, "snapshot": snapshot})
+
+
+def _listing(files: Sequence[Entry]) -> str:
+    return _digest([[entry.path, entry.size, entry.stamp] for entry in files])
+
+
+def _digest(document: object) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class CatalogSource:
+    """One version of a catalog, or what of it lies in some pixels.
+
+    Parameters
+    ----------
+    uri : str
+    version : int
+    pixels : tuple of tuple of Pixel
+        Per part; disjoint.
+    schema : pyarrow.Schema
+    """
+
+    uri: str
+    version: int
+    pixels: tuple[tuple[Pixel, ...], ...]
+    schema: pa.Schema
+
+    @classmethod
+    def of(
+        cls, uri: str, version: int | None = None, *, within: tuple[int, NDArray[np.int64]] | None = None
+    ) -> CatalogSource:
+        """A catalog; by default all of its newest version.
+
+        Parameters
+        ----------
+        uri : str
+        version : int, optional
+        within : (int, int64[n]), optional
+            An order, and pixels there, ascending: only rows in these.
+        """
+        catalog = CatalogReader.open(uri, version)
+        order, npix = catalog.metadata.groups[0].leaf_pixels()
+        leaves = [Pixel(*each) for each in zip(order.tolist(), npix.tolist(), strict=True)]
+        parts = [(leaf,) for leaf in leaves] if within is None else _cut(leaves, *within)
+        return cls(catalog.uri, catalog.version, tuple(parts), catalog.schema.remove_metadata())
+
+    @property
+    def parts(self) -> int:
+        return len(self.pixels)
+
+    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        catalog = CatalogReader.open(self.uri, self.version)
+        yield catalog.read(columns=list(columns), pixels=self.pixels[part])
+
+
+def _cut(leaves: list[Pixel], order: int, npix: NDArray[np.int64]) -> list[tuple[Pixel, ...]]:
+    """What of leaves lies in pixels of an order; leaves without any are left out."""
+    shift = [2 * (leaf.order - order) for leaf in leaves]
+    low = [leaf.npix >> by if by > 0 else leaf.npix << -by for leaf, by in zip(leaves, shift, strict=True)]
+    high = [first + (1 << max(0, -by)) for first, by in zip(low, shift, strict=True)]
+    first, last = np.searchsorted(npix, low), np.searchsorted(npix, high)
+    parts: list[tuple[Pixel, ...]] = []
+    for leaf, begin, end in zip(leaves, first.tolist(), last.tolist(), strict=True):
+        if begin < end:
+            finer = leaf.order >= order
+            parts.append((leaf,) if finer else tuple(Pixel(order, n) for n in npix[begin:end].tolist()))
+    return parts
+
+
+@dataclass(frozen=True)
+class IcebergRows:
+    """One snapshot of a table. It needs no Iceberg catalog to be read, so tasks need no keys of one.
+
+    Parameters
+    ----------
+    files : tuple of StoredFile
+        Of the data files.
+    stored : pyarrow.Schema
+        Of the snapshot, with field ids.
+    """
+
+    files: tuple[StoredFile, ...]
+    stored: pa.Schema
+
+    @classmethod
+    def of(cls, spec: IcebergSpec, warehouse: str, name: str, snapshot_id: int | None) -> IcebergRows:
+        """A snapshot of a table; without any, an empty table.
+
+        Raises
+        ------
+        SpecError
+            There is no such table.
+        VersionNotFoundError
+            The snapshot has expired.
+        PlanError
+            The table has delete files.
+        """
+        with closing(open_catalog(spec, warehouse)) as catalog:
+            table = open_table(catalog, name)
+            if snapshot_id is None:
+                return cls((), with_name_mapping(arrow_schema(table.schema()), table.properties))
+            snapshot = snapshot_in(table, snapshot_id)
+            check_no_delete_files(table, "a cube", snapshot)
+            number = snapshot.schema_id
+            schema = table.schema() if number is None else table.schemas()[number]
+            files = tuple(StoredFile.of(file, table) for file in live_files(table, snapshot))
+            return cls(files, with_name_mapping(arrow_schema(schema), table.properties))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([field.remove_metadata() for field in self.stored])
+
+    @property
+    def parts(self) -> int:
+        return len(self.files)
+
+    def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
+        kept = pa.schema([self.schema.field(name) for name in columns])
+        for batch in read_data_file(self.files[part], self.stored, list(columns)):
+            yield pa.Table.from_batches([batch]).cast(kept)
+
+
+def snapshot_in(table: Table, snapshot_id: int) -> Snapshot:
+    """A snapshot of a table; `VersionNotFoundError` if it has none of that id."""
+    found = table.snapshot_by_id(snapshot_id)
+    if found is None:
+        raise VersionNotFoundError(
+            f"table {'.'.join(table.name())} has no snapshot {snapshot_id}; it may have expired, so take a "
+            "newer one"
+        )
+    return found
+
+
+def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.int64] | None:
+    """The pixels of an order in which two versions of a catalog may have other rows.
+
+    Parameters
+    ----------
+    uri : str
+    before, after : int
+        The versions.
+    order : int
+
+    Returns
+    -------
+    int64[n] or None
+        Ascending. None: that cannot be told, as the older version is gone, or has other columns.
+    """
+    try:
+        old, new = CatalogReader.open(uri, before), CatalogReader.open(uri, after)
+    except (CatalogNotFoundError, VersionNotFoundError):
+        return None
+    if [each.name for each in old.metadata.groups] != [each.name for each in new.metadata.groups]:
+        return None
+    found = [np.zeros(0, np.int64)]
+    for mine, other in zip(old.metadata.groups, new.metadata.groups, strict=True):
+        if mine.to_arrow() != other.to_arrow():
+            return None
+        left, right = mine.table(old.storage), other.table(new.storage)
+        keys = _keys(left), _keys(right)
+        for table, own, others in ((left, *keys), (right, *keys[::-1])):
+            found.append(_pixels(table.filter(pc.invert(pc.is_in(own, value_set=others))), order))
+    return np.unique(np.concatenate(found))
+
+
+def _keys(files: pa.Table) -> pa.Array:
+    """What tells a leaf file from others, wherever it lies: its pixel, and its checksum."""
+    texts = [files["order"].cast(pa.string()), files["npix"].cast(pa.string()), files["sha256"]]
+    return pc.binary_join_element_wise(*texts, "/").combine_chunks()
+
+
+def _pixels(files: pa.Table, order: int) -> NDArray[np.int64]:
+    """The pixels of an order that overlap leaves."""
+    depth, npix = files["order"].to_numpy().astype(np.int64), files["npix"].to_numpy().astype(np.int64)
+    down = np.maximum(0, order - depth)
+    first = (npix >> (2 * np.maximum(0, depth - order))) << (2 * down)
+    count = np.int64(1) << (2 * down)
+    begin = np.cumsum(count) - count
+    within = np.arange(int(count.sum())) - np.repeat(begin, count)
+    pixels: NDArray[np.int64] = np.repeat(first, count) + within
+    return pixels

@@ -1,0 +1,74 @@
+"""A context manager for a write that is to become a version: heartbeat and pin, and removal if it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from hipslake.errors import ConflictError, HipslakeError, StorageError, VersionNotFoundError
+from hipslake.storage.folder import Storage
+from hipslake.versions.heartbeat import Heartbeat, claim_write
+from hipslake.versions.intents import fence, may_commit
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import Pin, give_up
+
+_REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
+"""What a commit raises that does not stand, and never will."""
+
+
+class Write(NamedTuple):
+    """A write at work: its id, its heartbeat, to be confirmed right before the commit, and its pin."""
+
+    id: str
+    heartbeat: Heartbeat
+    pin: Pin
+
+
+@contextmanager
+def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
+    """Keep a write, and the versions that it needs, while its block runs, whose last act is the commit.
+
+    A block that fails leaves nothing: neither folder nor pin. Only where it is not known whether its commit
+    stands, both stay until the sweep of dead writes, which looks first; and where another attempt at the same
+    write has committed, or may still do so. After a block that ends well without
+    a commit, `hipslake.versions.pins.give_up` takes the folder away.
+
+    Parameters
+    ----------
+    storage : Storage
+        At the root of the catalog, or the cube.
+    write_id : str, optional
+        The write, which has no file that is needed again if the block fails; a new one if not given.
+    """
+    shared = write_id is not None
+    write_id = write_id or claim_write(storage, datetime.now(UTC))
+    heartbeat, may_stand = Heartbeat(storage, write_id, rest=False), False
+    try:
+        with heartbeat, Pin(storage, write_id) as pin:
+            try:
+                yield Write(write_id, heartbeat, pin)
+            except BaseException as error:
+                may_stand = heartbeat.confirmed and not isinstance(error, _REFUSALS)
+                raise
+            may_stand = True
+    except BaseException as error:
+        if not may_stand and _is_over(storage, write_id, error, shared=shared):
+            give_up(storage, write_id)
+        raise
+
+
+def _is_over(storage: Storage, write_id: str, error: BaseException, *, shared: bool) -> bool:
+    """Whether nobody has committed a write that has failed, or still can; False if that cannot be told.
+
+    Of one that was given, another attempt may be at work, taken for dead; or come, where that may help.
+    """
+    try:
+        if not shared:
+            return write_id not in may_commit(storage)
+        if not isinstance(error, HipslakeError) or error.retryable:
+            return False
+        return bool(fence(storage, [write_id])) and VersionLog(storage).find(write_id) is None
+    except (HipslakeError, OSError):
+        return False
