@@ -16,9 +16,8 @@ from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.catalog.comparing import compare
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.cube.store.from_spec import align_to_spec
 from hipslake.cube.store.metadata import CubeMetadata
-from hipslake.cube.store.operations import append, extend
+from hipslake.cube.store.operations import align_to_spec, append, extend
 from hipslake.cube.store.upkeep import cleanup, copy
 from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import CatalogFormatError
@@ -31,7 +30,7 @@ from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.hats_view import show_newest
 from hipslake.storage.folder import Storage
-from hipslake.versions.digest import is_intact, is_signed
+from hipslake.versions.log_files import is_intact, is_signed
 
 from tests.catalog.leftovers import missing, orphans
 from tests.readers.outside import assert_current_is_newest, assert_current_is_whole
