@@ -244,7 +244,7 @@ def test_damaged_or_newer_metadata_is_a_format_error(single: Published) -> None:
     data = json.loads(path.read_text())
     for damage, message in (
         (path.read_text()[:300], "not JSON"),
-        (json.dumps(data | {"format_version": 2}), "format version 2.*upgrade"),
+        (json.dumps(data | {"format_version": 3}), "format version 3.*upgrade"),
         (json.dumps(data | {"total_rows": "many"}), "total_rows"),
         (json.dumps(data | {"version": 7}), "says that it is version 7"),
     ):

@@ -167,7 +167,7 @@ def test_metadata_validates_against_the_published_schema(storage: Storage) -> No
     [
         (lambda text: text[:100], "not JSON"),
         (lambda _: "[]", "no metadata of a hipslake catalog"),
-        (lambda text: text.replace('"format_version": 1', '"format_version": 2'), "upgrade hipslake"),
+        (lambda text: text.replace('"format_version": 2', '"format_version": 3'), "upgrade hipslake"),
         (lambda text: text.replace('"rows": 105', '"rows": "many"'), r"groups\.0\.partitions\.\d\.rows"),
         (lambda text: text.replace('"version": 1,', '"version": 1, "sparkle": 1,'), "sparkle"),
     ],

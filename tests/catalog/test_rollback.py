@@ -187,7 +187,7 @@ def test_metadata_that_cannot_be_read_is_not_brought_back(tmp_path: Path) -> Non
     storage, metadata = published.storage, published.metadata
     second = metadata.model_copy(update={"version": 2, "write_id": "20261121T0400-beef"})
     VersionLog(storage).commit(2, second.to_json(), second.write_id)
-    newer = metadata.to_json().replace(b'"format_version": 1', b'"format_version": 99')
+    newer = metadata.to_json().replace(b'"format_version": 2', b'"format_version": 99')
     storage.write("_versions/00000001.json", newer)
     with pytest.raises(Exception, match="version 1: format version 99"):
         Catalog.open(storage.root).rollback(1)

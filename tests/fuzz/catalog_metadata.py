@@ -54,6 +54,18 @@ def _metadata() -> dict[str, Any]:
     return told
 
 
+@cache
+def _without_increments() -> dict[str, Any]:
+    """The same as it was before there were increments, in format version 1."""
+    told = {**_metadata(), "format_version": 1, "co_partitioned": ["id"], "margins": [], "indices": []}
+    [increment] = told.pop("increments")
+    del told["earlier"]
+    groups = [{key: value for key, value in each.items() if key != "files"} for each in told["groups"]]
+    groups[1]["sidecar"] = {key: groups[1]["sidecars"][0][key] for key in ("path", "rows", "sha256")}
+    del groups[1]["sidecars"]
+    return {**told, "groups": groups, "sources": increment["sources"], "rejects": increment["rejects"]}
+
+
 def _read_metadata(case: Case, folder: Path) -> None:
     """Read metadata, and all that readers find in it."""
     storage = Storage.at(folder)
@@ -80,3 +92,4 @@ def _read_metadata(case: Case, folder: Path) -> None:
 
 
 TARGET = Target("catalog metadata", json_of(_metadata), _read_metadata, share=6)
+OLDER = Target("catalog metadata of version 1", json_of(_without_increments), _read_metadata, share=2)

@@ -43,6 +43,9 @@ def _cube() -> dict[str, Any]:
         "roles": roles,
         "file_rows": 10,
         "datasets": [dataset],
+        "mark": "",
+        "alignment": None,
+        "joined": None,
     }
     return json.loads(CubeMetadata.model_validate(told).to_json())
 

@@ -13,6 +13,7 @@ from tests.fuzz import (
 
 TARGETS = (
     catalog_metadata.TARGET,
+    catalog_metadata.OLDER,
     cube_metadata.TARGET,
     version_log_reading.TARGET,
     run_folders.TARGET,

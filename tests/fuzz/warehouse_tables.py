@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.metadata import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
-from hipslake.catalog.metadata.earlier import set_aside
-from hipslake.catalog.metadata.increments import Cell
+from hipslake.catalog.metadata.increments import Cell, set_aside
 from hipslake.catalog.partitions import PARTITION_SCHEMA, Sidecar, read_sidecar
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage

@@ -12,18 +12,22 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from tests.airflow_home import PROJECT
+from tests.upgrade.unpacked import PLACE
 
 HERE = Path(__file__).parent
 COMMITS = {
     "first_catalogs": "065856e256",  # the last one before increments
     "first_cube": "7ee2d3b681",  # the last one before cubes kept how their datasets align
+    "format_1": "18475aa67e",  # the last one that wrote format version 1
     "repeated_positions": "eec1cfba67",  # both groups had the positions of the source
 }
-PLACE = Path("/tmp/hipslake-upgrade")  # stands in the fixtures, as the place of the source files
+PARTS = ("warehouse", "landing", "state")
 LEFT_OUT = ("_runs", "_skymaps", "tables")  # pictures are large, and are drawn again
+KEPT = {"format_1": ("_runs", "tables")}  # of runs that it began, and of a table
 
 
 def main(name: str) -> None:
@@ -49,13 +53,14 @@ def _make(name: str, checkout: Path) -> None:
     script = HERE / "made_by" / f"{name}.py"
     subprocess.run([sys.executable, script, PLACE], check=True, cwd=checkout, env=environment)
     with tarfile.open(HERE / f"{name}.tar.xz", "w:xz") as archive:
-        archive.add(PLACE / "warehouse", "warehouse", filter=_kept)
-        archive.add(PLACE / "landing", "landing", filter=_kept)
+        for part in PARTS:
+            if (PLACE / part).exists():
+                archive.add(PLACE / part, part, filter=partial(_kept, name))
     shutil.rmtree(PLACE)
 
 
-def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    if Path(entry.name).name in LEFT_OUT:
+def _kept(fixture: str, entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if Path(entry.name).name in {*LEFT_OUT} - {*KEPT.get(fixture, ())}:
         return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 
@@ -112,6 +114,28 @@ def test_what_is_read_is_written_as_today(place: Path, name: str) -> None:
     again = json.loads(metadata.to_json())
     assert "sources" not in again
     assert CatalogMetadata.from_json(metadata.to_json()) == metadata
+
+
+def test_leaves_that_a_sidecar_lists_are_found(place: Path, name: str) -> None:
+    root = place / "warehouse" / "catalogs" / name
+    path = root / "_versions" / "00000001.json"
+    document, before = json.loads(path.read_text()), Catalog.open(root, version=1)
+    for group in document["groups"]:
+        rows = group.pop("partitions")
+        sidecar = root / document["write_id"] / "_sidecars" / f"partitions_{group['name']}.parquet"
+        sidecar.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows, PARTITION_SCHEMA), sidecar)
+        group["sidecar"] = {
+            "path": str(sidecar.relative_to(root)),
+            "rows": len(rows),
+            "sha256": hashlib.sha256(sidecar.read_bytes()).hexdigest(),
+        }
+    path.write_text(json.dumps(document))
+    after = Catalog.open(root, version=1)
+    assert after.read().equals(before.read())
+    [increment], [listed] = after.metadata.increments, before.metadata.increments
+    assert increment.cells(after.storage).equals(listed.cells(before.storage))
+    assert CatalogMetadata.from_json(after.metadata.to_json()) == after.metadata
 
 
 def test_nights_come_to_it(place: Path, name: str) -> None:

@@ -16,8 +16,7 @@ import pytest
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.catalog.comparing import VersionKind, compare, summarize
 from hipslake.catalog.metadata import CatalogMetadata, Increment, Rejects, SourceEntry, Sources
-from hipslake.catalog.metadata.earlier import INCREMENT_SCHEMA
-from hipslake.catalog.metadata.increments import Cell
+from hipslake.catalog.metadata.increments import INCREMENT_SCHEMA, Cell
 from hipslake.catalog.partitions import Sidecar
 from hipslake.errors import CatalogFormatError
 from hipslake.steps.ingest import draft

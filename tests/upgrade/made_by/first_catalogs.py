@@ -8,26 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from hipslake.spark import histogram, partitions
 from hipslake.spark.session import open_session
-from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
-from hipslake.steps.ingest.request import (
-    HistogramReport,
-    HistogramRequest,
-    InputsReport,
-    InputsRequest,
-    PlanReport,
-    PlanRequest,
-    PublishReport,
-    PublishRequest,
-    ResolveReport,
-    ResolveRequest,
-    WriteReport,
-    WriteRequest,
-)
+from hipslake.steps import hats_view, inputs, plan, publish, resolve, verify
+from hipslake.steps.histogram import HistogramReport, HistogramRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
-from hipslake.steps.upkeep import hats_view, verify
-from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
+from hipslake.steps.write import WriteReport, WriteRequest
 
 STARS = """\
 name: stars
@@ -80,7 +67,7 @@ def main(place: Path) -> None:
         window = resolve.Window(
             start="2026-10-01T00:00:00Z", end="2026-10-02T00:00:00Z", origin="data_interval"
         )
-        first = ResolveRequest(
+        first = resolve.ResolveRequest(
             run_uri=uri,
             dag_id=dag,
             run_id=run_id,
@@ -89,14 +76,14 @@ def main(place: Path) -> None:
             window=window,
             force=run_id == "b",
         )
-        perform(resolve.run, first, ResolveReport)
-        perform(inputs.run, InputsRequest(run_uri=uri), InputsReport)
+        perform(resolve.run, first, resolve.ResolveReport)
+        perform(inputs.run, inputs.InputsRequest(run_uri=uri), inputs.InputsReport)
         perform(lambda told: histogram.run(told, spark), HistogramRequest(run_uri=uri), HistogramReport)
-        perform(plan.run, PlanRequest(run_uri=uri), PlanReport)
-        perform(lambda told: write.run(told, spark), WriteRequest(run_uri=uri), WriteReport)
-        perform(verify.run, VerifyRequest(run_uri=uri), VerifyReport)
-        perform(publish.run, PublishRequest(run_uri=uri), PublishReport)
-        perform(hats_view.run, HatsViewRequest(run_uri=uri), HatsViewReport)
+        perform(plan.run, plan.PlanRequest(run_uri=uri), plan.PlanReport)
+        perform(lambda told: partitions.run(told, spark), WriteRequest(run_uri=uri), WriteReport)
+        perform(verify.run, verify.VerifyRequest(run_uri=uri), verify.VerifyReport)
+        perform(publish.run, publish.PublishRequest(run_uri=uri), publish.PublishReport)
+        perform(hats_view.run, hats_view.HatsViewRequest(run_uri=uri), hats_view.HatsViewReport)
     spark.stop()
 
 

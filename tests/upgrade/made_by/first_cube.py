@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from hipslake.cube.store.operations import append, build
-from hipslake.specs.cube_spec import CubeColumns
-from hipslake.storage.folder import Storage
+from hipslake.specs.cube import CubeColumns
+from hipslake.storage import Storage
 
 from tests.steps import in_process
 from tests.steps.nights import Survey

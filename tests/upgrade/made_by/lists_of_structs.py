@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.steps.join import run as joining
-from hipslake.steps.join.request import EquijoinReport, EquijoinRequest
+from hipslake.spark import equijoin as joining
+from hipslake.steps import equijoin
 from hipslake.steps.report import perform
 
 from tests.steps import in_process
-from tests.steps.join.test_equijoin import start
 from tests.steps.nights import Survey, night_rows
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
+from tests.steps.test_equijoin import start
 
 
 def seen() -> tuple[pa.Table, pa.Table]:
@@ -56,8 +56,8 @@ def main(place: Path) -> None:
     folder = start(
         lake, nested={"time": "time"}, threshold="60 rows", margin={"arcsec": [3600]}, index=["id"]
     )
-    request = EquijoinRequest(run_uri=folder.uri)
-    perform(lambda asked: joining.run(asked, ThisProcess()), request, EquijoinReport)
+    request = equijoin.EquijoinRequest(run_uri=folder.uri)
+    perform(lambda asked: joining.run(asked, ThisProcess()), request, equijoin.EquijoinReport)
     lake.build_index(folder)
     in_process.make_margins(folder)
     lake.finish(folder)

@@ -3,17 +3,19 @@
 `python -m hipslake.catalog.metadata` prints its JSON Schema, kept in `docs/metadata.schema.json`.
 """
 
-from hipslake.catalog.metadata.columns import Association, CoPartitioned, PlacingObjects, Position
-from hipslake.catalog.metadata.earlier import EarlierIncrements
-from hipslake.catalog.metadata.increments import Increment, Rejects, SourceEntry, Sources
-from hipslake.catalog.metadata.indices import Index, IndexFile
-from hipslake.catalog.metadata.leaves import Column, GroupMetadata, Margin, Partition
-from hipslake.catalog.metadata.owner import Owner
-from hipslake.catalog.metadata.version import FORMAT, FORMAT_VERSION, CatalogMetadata, json_schema
+from hipslake.catalog.metadata.column_roles import (
+    Association,
+    CoPartitioned,
+    Index,
+    IndexFile,
+    PlacingObjects,
+    Position,
+)
+from hipslake.catalog.metadata.increments import EarlierIncrements, Increment, Rejects, SourceEntry, Sources
+from hipslake.catalog.metadata.leaf_groups import Column, GroupMetadata, Margin, Partition
+from hipslake.catalog.metadata.version import CatalogMetadata, Owner, json_schema
 
 __all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
     "Association",
     "CatalogMetadata",
     "CoPartitioned",

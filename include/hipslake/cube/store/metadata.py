@@ -6,20 +6,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import AwareDatetime, Field, ValidationError
 
+from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import schema_of_text
 from hipslake.cube.dataset import listed
 from hipslake.errors import CatalogFormatError, CubeError
 from hipslake.specs.base import Frozen
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.plain_json import plain_json
-
-FORMAT: Final = "hipslake-cube"
-FORMAT_VERSION: Final = 1
 
 
 class CubeColumn(Frozen):
@@ -67,7 +65,7 @@ class CubeDatasetMetadata(Frozen):
     table: FilesTable
     writes: tuple[str, ...] = Field(description="the writes that its files and indices lie in")
     indices: tuple[CubeIndex, ...]
-    source: CubeSource | None = Field(default=None, description="None: rows were given by hand")
+    source: CubeSource | None = Field(description="None: rows were given by hand")
 
     def to_arrow(self) -> pa.Schema:
         """The exact schema, with the partition columns, which come first."""
@@ -90,8 +88,8 @@ class CubeAlignment(Frozen):
 class CubeMetadata(Frozen):
     """One version of a cube."""
 
-    format: Literal["hipslake-cube"] = FORMAT
-    format_version: Literal[1] = FORMAT_VERSION
+    format: Literal["hipslake-cube"] = "hipslake-cube"
+    format_version: Literal[2] = FORMAT_VERSION
     cube: str
     version: int = Field(ge=1)
     parent: int | None
@@ -99,14 +97,12 @@ class CubeMetadata(Frozen):
     created: AwareDatetime
     library_version: str
     operation: str = Field(description="what made this version")
-    mark: str = Field(default="", description="of the run that made it, by which a retry finds it")
+    mark: str = Field(description="of the run that made it, by which a retry finds it")
     roles: CubeColumns
     file_rows: int = Field(ge=1, description="the most rows of one file")
     datasets: tuple[CubeDatasetMetadata, ...]
-    alignment: CubeAlignment | None = Field(default=None, description="where a spec was followed")
-    joined: CubeDatasetMetadata | None = Field(
-        default=None, description="the joined rows, where they are kept"
-    )
+    alignment: CubeAlignment | None = Field(description="where a spec was followed")
+    joined: CubeDatasetMetadata | None = Field(description="the joined rows, where they are kept")
 
     def dataset(self, name: str) -> CubeDatasetMetadata:
         """A dataset by its name.
@@ -145,8 +141,7 @@ class CubeMetadata(Frozen):
             It is no metadata of a cube, or of a format version that this library does not read.
         """
         try:
-            document: Any = plain_json(data)
-            return cls.model_validate(document)
+            return cls.model_validate(upgraded(plain_json(data), "cube", where))
         except (ValueError, ValidationError) as error:
             raise CatalogFormatError(
                 f"{where}: not the metadata of a cube that this version of hipslake reads ({error}); check "

@@ -34,7 +34,7 @@ from hipslake.catalog.metadata import (
     Margin,
     Rejects,
 )
-from hipslake.catalog.metadata.earlier import LISTED_AGAIN, MOST_LISTED, set_aside
+from hipslake.catalog.metadata.increments import LISTED_AGAIN, MOST_LISTED, set_aside
 from hipslake.catalog.partitions import PARTITION_SCHEMA, write_sidecar
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import StepError, VerificationError
