@@ -11,11 +11,11 @@ from hipslake.engine.this_process import ThisProcess
 from hipslake.spark import equijoin as joining
 from hipslake.steps import equijoin
 from hipslake.steps.report import perform
+from tests.steps.test_equijoin import start
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
-from tests.steps.test_equijoin import start
 
 
 def seen() -> tuple[pa.Table, pa.Table]:
