@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.spark import equijoin as joining
-from hipslake.steps import equijoin
 from hipslake.steps.report import perform
-from tests.steps.test_equijoin import start
 
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
@@ -49,6 +46,10 @@ def _value(number: int) -> float | None:
 
 def main(place: Path) -> None:
     """Leave `objects`, `sources`, `joined` and `stars` in `warehouse/catalogs` of a folder."""
+    from hipslake.spark import equijoin as joining  # here: tests of this commit use the functions above
+    from hipslake.steps import equijoin
+    from tests.steps.test_equijoin import start
+
     lake = Lake(place)
     objects, sources = seen()
     lake.ingest_objects(objects)
