@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake import Catalog
+from hipslake.engine.this_process import ThisProcess
 from hipslake.errors import NotWritableError
 from hipslake.exports.export_folder import MANIFEST, UNFINISHED, NewFolder
 from hipslake.exports.provenance import Provenance
@@ -48,7 +49,7 @@ def asked(warehouse: str, run_id: str, output: str, **fields: Any) -> ExportRequ
 
 
 def run(request: ExportRequest) -> ExportReport:
-    return perform(export_run.run_in_process, request, ExportReport)
+    return perform(lambda given: export_run.run(given, ThisProcess()), request, ExportReport)
 
 
 @pytest.fixture

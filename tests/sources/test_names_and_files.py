@@ -12,7 +12,7 @@ import pytest
 from astropy.table import Table
 from hipslake.errors import InputError, ReservedColumnError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources import check_names, open_source
-from hipslake.sources.registry import READERS
+from hipslake.sources.formats import READERS
 from hipslake.specs.catalog_spec import BadRowsSpec, CatalogSpec
 from hipslake.specs.source_spec import FORMATS, SourceSpec
 

@@ -24,8 +24,6 @@ def test_every_entry_names_what_there_is(step: Step) -> None:
     assert given == ["request", "engine"] if step.job else given == ["request"]
     if step.size:
         assert next(iter(inspect.signature(resolve(step.size)).parameters)) == "request"
-    if step.run_in_process:
-        assert list(inspect.signature(resolve(step.run_in_process)).parameters) == ["request"]
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS.values() if step.job], ids=lambda step: step.name)

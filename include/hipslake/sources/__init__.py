@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from hipslake.sources.formats import open_source
 from hipslake.sources.names import check_names
-from hipslake.sources.registry import open_source
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import Source
 

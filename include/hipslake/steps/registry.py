@@ -37,9 +37,6 @@ class Step:
     size : str
         Import string of the function that finds how many bytes a request has to handle; "": those of the
         run's source files.
-    run_in_process : str
-        Import string of another function for work that stays in the task's own process; it takes the request
-        alone. "": `run`, with an engine of threads.
     """
 
     name: str
@@ -49,7 +46,6 @@ class Step:
     job: str = ""
     spark_above_bytes: int = 0
     size: str = ""
-    run_in_process: str = ""
 
     @property
     def request_model(self) -> type[Request]:
@@ -73,8 +69,8 @@ class Step:
         """Run the step in this process, or take over what a finished attempt left; leave its report."""
         from hipslake.steps.report import perform
 
-        function = resolve(self.run_in_process or self.run)
-        if self.job and not self.run_in_process:
+        function = resolve(self.run)
+        if self.job:
             from hipslake.engine.this_process import ThisProcess
 
             return perform(lambda asked: function(asked, ThisProcess()), request, self.report_model)
@@ -101,7 +97,6 @@ def _step(
     size: str = "",
     *,
     report: str = "",
-    run_in_process: str = "",
 ) -> Step:
     """Return a step by its family, and what the names of its models begin with.
 
@@ -112,9 +107,7 @@ def _step(
     models = f"{family}.request"
     if size and ":" not in size:
         size = f"{run.partition(':')[0]}:{size}"
-    return Step(
-        name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, run_in_process
-    )
+    return Step(name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size)
 
 
 STEPS = {
@@ -190,7 +183,6 @@ STEPS = {
             "export_catalog",
             2 * _GIB,
             "bytes_to_export",
-            run_in_process="export.run:run_in_process",
         ),
     )
 }

@@ -1,4 +1,4 @@
-"""The export of many rows: tasks read and cut them, and one process writes the file.
+"""The export: one process writes the file; where there are many rows, tasks read and cut them before.
 
 Each task has a stretch of the curve; its rows wait in the run folder, as an Arrow file.
 """
@@ -35,25 +35,7 @@ _RESULT = pa.schema([("piece", pa.int64()), ("rows", pa.int64())])
 
 
 def run(request: ExportRequest, engine: Engine) -> ExportReport:
-    """Export by the tasks of an engine; outcome and errors as of `run_in_process`."""
-    phases = Phases()
-    folder = request.folder.storage
-    with preparing(request, phases) as export:
-        fixed = request.model_copy(update={"version": export.catalog.version})
-        task = ExportTask(fixed, _stretches(export, request.task_bytes), engine.counter())
-        tasks = len(task.stretches)
-        folder.delete_tree(PIECES)
-        if tasks:
-            with phases("read"), engine.progress("export", done=task.done):
-                engine.run(task, tasks=tasks, result=_RESULT)
-        with phases("write"):
-            exported = written(request, export, _rows(folder, tasks))
-        folder.delete_tree(PIECES)
-        return report_of(export, exported, phases)
-
-
-def run_in_process(request: ExportRequest) -> ExportReport:
-    """Export in this process, leaf by leaf.
+    """Export rows of a catalog; in one process, leaf by leaf, else by tasks.
 
     Run again, also after it was killed before its report, it writes the file anew.
 
@@ -70,9 +52,26 @@ def run_in_process(request: ExportRequest) -> ExportReport:
     """
     phases = Phases()
     with preparing(request, phases) as export:
+        rows = export.rows() if engine.holds_exchanges else _read_by_tasks(request, export, engine, phases)
         with phases("write"):
-            exported = written(request, export, export.rows())
+            exported = written(request, export, rows)
+        request.folder.storage.delete_tree(PIECES)
         return report_of(export, exported, phases)
+
+
+def _read_by_tasks(
+    request: ExportRequest, export: Export, engine: Engine, phases: Phases
+) -> Iterator[pa.Table]:
+    """Have tasks leave the rows in the run folder, and return them from there."""
+    folder = request.folder.storage
+    fixed = request.model_copy(update={"version": export.catalog.version})
+    task = ExportTask(fixed, _stretches(export, request.task_bytes), engine.counter())
+    tasks = len(task.stretches)
+    folder.delete_tree(PIECES)
+    if tasks:
+        with phases("read"), engine.progress("export", done=task.done):
+            engine.run(task, tasks=tasks, result=_RESULT)
+    return _rows(folder, tasks)
 
 
 def _stretches(export: Export, task_bytes: int) -> tuple[tuple[int, int], ...]:
