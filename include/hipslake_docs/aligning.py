@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from hipslake import C, Cube
+from hipslake.api.cube_changes import build
 from hipslake.cube.query_plan import INCLUDED
-from hipslake.cube.store.operations import build
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.sphere.pixels import coarsen, order29
 from hipslake.storage.folder import Storage
@@ -49,7 +49,7 @@ def alignment_picture() -> str:
     given = datasets()
     with TemporaryDirectory() as folder:
         build(Storage.at(folder), "bright_stars", ROLES, given)
-        fates = Cube.open(folder).fates(CONDITION).sort_by("pixel")
+        fates = Cube.open(folder).pruning(CONDITION).sort_by("pixel")
     marks = [
         text(380, 22, "Stars of Hipparcos on the pixels of order 0, one row per partition", size=15),
         text(380, 44, f"asked for: {CONDITION}", fill="#555"),

@@ -24,8 +24,8 @@ from hipslake.errors import CatalogFormatError
 from hipslake.specs.catalog_spec import Unchanged
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.vacuum_spec import Retention
-from hipslake.steps.join import request as join_request
 from hipslake.steps.join import run as join_run
+from hipslake.steps.join.request import EquijoinReport, EquijoinRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder
 from hipslake.steps.upkeep.hats_view import show_newest
@@ -261,8 +261,8 @@ def test_a_night_that_was_counted_is_appended(begun: Path) -> None:
 
 def test_a_join_that_had_frozen_its_sides_is_finished(begun: Path) -> None:
     lake, folder = Lake(begun), run_of(begun, "catalog_equijoin__joined")
-    request = join_request.EquijoinRequest(run_uri=folder.uri)
-    perform(lambda asked: join_run.run(asked, ThisProcess()), request, join_request.EquijoinReport)
+    request = EquijoinRequest(run_uri=folder.uri)
+    perform(lambda asked: join_run.run(asked, ThisProcess()), request, EquijoinReport)
     lake.finish(folder)
     found = lake.open("joined")
     found.verify(all=True).raise_if_failed()

@@ -182,7 +182,7 @@ STEPS = {
         _step("cube_delete", "cube:DeleteCube", "cube.cube_removal:delete", report="Removal"),
         _step("cube_copy", "cube:CopyCube", "cube.cube_copy:run"),
         _step("cube_cleanup", "cube:CleanUpCube", "cube.cube_upkeep:clean_up"),
-        _step("cube_stats", "cube:CubeStats", "cube.cube_upkeep:weigh"),
+        _step("cube_stats", "cube:CubeStats", "cube.cube_upkeep:cube_stats"),
         _step(
             "export",
             "export:Export",

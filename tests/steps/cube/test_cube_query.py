@@ -33,7 +33,7 @@ from hipslake.errors import (
 )
 from hipslake.exports.export_folder import MANIFEST, UNFINISHED
 from hipslake.steps.cube import query_cube
-from hipslake.steps.cube.query_cube import FATES
+from hipslake.steps.cube.query_cube import FATES, bytes_to_read
 from hipslake.steps.cube.request import CubeQueryReport, CubeQueryRequest
 from hipslake.steps.report import perform
 from hipslake.steps.run import run_uri
@@ -145,9 +145,7 @@ def test_the_report_says_what_became_of_every_partition(warehouse: Path) -> None
     fates = pq.read_table(warehouse / "_runs/cube_query/query" / FATES)
     assert fates["p"].to_pylist() == [0, 1, 2, 3, 4, 5, 77]
     assert report.partitions == 3
-    assert report.bytes_planned == query_cube.bytes_to_read(
-        asked(warehouse, output="other", conditions="kind == 'k/1'")
-    )
+    assert report.bytes_planned == bytes_to_read(asked(warehouse, output="other", conditions="kind == 'k/1'"))
 
 
 def test_a_query_whose_bytes_were_counted_is_not_planned_again(

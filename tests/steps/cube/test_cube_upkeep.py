@@ -251,11 +251,11 @@ def test_a_cube_is_cleaned_up_and_weighed(warehouse: Path) -> None:
     with pytest.raises(SpecError, match="keep_versions"):
         clean_up(warehouse, "none", keep_versions=0, keep_days=0)
     request = asked(CubeStatsRequest, warehouse)
-    found = perform(cube_upkeep.weigh, request, CubeStatsReport)
+    found = perform(cube_upkeep.cube_stats, request, CubeStatsReport)
     assert {each.dataset: each.weight.rows for each in found.datasets} == {"checks": 33, "seed": 50}
     assert "seed: 5 partitions" in found.text
     with pytest.raises(VersionNotFoundError):
-        perform(cube_upkeep.weigh, asked(CubeStatsRequest, warehouse, "old", version=1), CubeStatsReport)
+        perform(cube_upkeep.cube_stats, asked(CubeStatsRequest, warehouse, "old", version=1), CubeStatsReport)
 
 
 def test_folders_of_old_runs_of_a_cube_are_swept(warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from hipslake.engine.this_process import ThisProcess
+from hipslake.steps.report import perform
 
+from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
@@ -43,14 +46,9 @@ def _value(number: int) -> float | None:
 
 def main(place: Path) -> None:
     """Leave `objects`, `sources`, `joined` and `stars` in `warehouse/catalogs` of a folder."""
-    # Modules as they were called at that commit; the tests, which import this one, have others.
-    from hipslake.engine.this_process import ThisProcess
-    from hipslake.spark import equijoin as joining
+    from hipslake.spark import equijoin as joining  # here: tests of this commit use the functions above
     from hipslake.steps import equijoin
-    from hipslake.steps.report import perform
     from tests.steps.test_equijoin import start
-
-    from tests.steps import in_process
 
     lake = Lake(place)
     objects, sources = seen()

@@ -116,16 +116,26 @@ def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -
 
     def work(write_id: str, base: CubeMetadata | None) -> Draft:
         base = existing_cube(base, cube)
-        known_datasets(base, list(datasets))
-        if base.roles.seed in datasets:
-            raise CubeError(
-                f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; delete "
-                "the cube"
-            )
+        check_deletable(base, datasets)
         stays = [each for each in base.datasets if each.name not in datasets]
         return Draft.of(base, stays)
 
     return commit(cube, "delete_datasets", work, mark=mark)
+
+
+def check_deletable(base: CubeMetadata, datasets: Sequence[str]) -> None:
+    """Refuse datasets that a cube does not have, or cannot be without.
+
+    Raises
+    ------
+    CubeError
+    """
+    known_datasets(base, datasets)
+    if base.roles.seed in datasets:
+        raise CubeError(
+            f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; name no "
+            "datasets to delete the cube"
+        )
 
 
 def delete_cube(cube: Storage) -> None:

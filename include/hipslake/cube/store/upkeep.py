@@ -40,6 +40,9 @@ class DatasetStats(Frozen):
     rows: int
     bytes: int
 
+    def __str__(self) -> str:
+        return f"{self.partitions} partitions, {self.files} files, {self.rows} rows, {self.bytes} bytes"
+
 
 def stats(cube: Storage, version: int | None = None) -> dict[str, DatasetStats]:
     """The size of every dataset of a version, by its metadata; no data file is opened."""

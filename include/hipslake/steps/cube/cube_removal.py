@@ -5,20 +5,19 @@ Runs of their own in one step each, so their requests hold all that they depend 
 
 from __future__ import annotations
 
-import pyarrow.compute as pc
+from collections.abc import Mapping
 
-from hipslake.cube.row_codes import bounds_of
-from hipslake.cube.store.cube_commit import committed_before, known_datasets, read_version
-from hipslake.cube.store.cube_files import BYTES, ROWS
+from hipslake.cube.store.cube_commit import committed_before, read_version
 from hipslake.cube.store.metadata import CubeMetadata
 from hipslake.cube.store.removal import (
+    check_deletable,
     delete_datasets,
     delete_files,
     files_of_partitions,
     remove_partitions,
 )
-from hipslake.cube.store.upkeep import stats
-from hipslake.errors import ConflictError, CubeError, SpecError
+from hipslake.cube.store.upkeep import DatasetStats, stats, stats_of
+from hipslake.errors import ConflictError, SpecError
 from hipslake.steps.cube.cube_place import name_of
 from hipslake.steps.cube.request import (
     DeleteCubeRequest,
@@ -50,16 +49,7 @@ def remove(request: RemovePartitionsRequest) -> RemovalReport:
     with phases("plan"):
         base = read_version(root, None if done is None else done.parent)
         files = files_of_partitions(root, base, request.conditions, request.datasets)
-    gone = tuple(
-        Gone(
-            dataset=name,
-            partitions=len(bounds_of(table, base.dataset(name).partition_columns)) - 1,
-            files=table.num_rows,
-            rows=pc.sum(table[ROWS]).as_py() or 0,
-            bytes=pc.sum(table[BYTES]).as_py() or 0,
-        )
-        for name, table in sorted(files.items())
-    )
+    gone = _gone({name: stats_of(base.dataset(name), table) for name, table in files.items()})
     if done is None and not request.dry_run and any(each.files for each in gone):
         with phases("commit"):
             done = remove_partitions(
@@ -93,16 +83,13 @@ def delete(request: DeleteCubeRequest) -> RemovalReport:
         return _delete_all(request, root, phases)
     done = committed_before(root, request.run_uri)
     base = read_version(root, None if done is None else done.parent)
-    known_datasets(base, request.datasets)
-    if base.roles.seed in request.datasets:
-        raise CubeError(
-            f"the seed {base.roles.seed!r} is not deleted alone, as nothing is joined without it; leave the "
-            "datasets empty to delete the cube"
-        )
+    check_deletable(base, request.datasets)
     if done is None and not request.dry_run:
         with phases("commit"):
             done = delete_datasets(root, request.datasets, mark=request.run_uri)
-    return _report(request, root, base, done, _whole(root, base, request.datasets), phases)
+    found = stats(root, base.version)
+    gone = _gone({name: found[name] for name in request.datasets})
+    return _report(request, root, base, done, gone, phases)
 
 
 def _delete_all(request: DeleteCubeRequest, root: Storage, phases: Phases) -> RemovalReport:
@@ -124,7 +111,7 @@ def _delete_all(request: DeleteCubeRequest, root: Storage, phases: Phases) -> Re
             f"{root.uri()}: version {base.version} was committed since this run began to delete the cube; "
             "nothing more is deleted. Start a new run if it is to go"
         )
-    gone = _whole(root, base, base.names)
+    gone = _gone(stats(root, base.version))
     report = _report(request, root, base, None, gone, phases)
     if not request.dry_run:
         folder.write(STARTED, base.write_id.encode())
@@ -133,12 +120,8 @@ def _delete_all(request: DeleteCubeRequest, root: Storage, phases: Phases) -> Re
     return report.model_copy(update={"seconds": phases.seconds})
 
 
-def _whole(root: Storage, base: CubeMetadata, datasets: tuple[str, ...] | list[str]) -> tuple[Gone, ...]:
-    weights = stats(root, base.version)
-    return tuple(
-        Gone(dataset=name, **weights[name].model_dump(include={"partitions", "files", "rows", "bytes"}))
-        for name in sorted(datasets)
-    )
+def _gone(found: Mapping[str, DatasetStats]) -> tuple[Gone, ...]:
+    return tuple(Gone(dataset=name, **found[name].model_dump()) for name in sorted(found))
 
 
 def _report(

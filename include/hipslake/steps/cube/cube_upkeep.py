@@ -1,4 +1,4 @@
-"""The cleanup of a cube, and what it weighs. One step, one run each."""
+"""The cleanup of a cube, and the size of its datasets. One step, one run each."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def clean_up(request: CleanUpCubeRequest) -> CleanUpCubeReport:
     return CleanUpCubeReport.of(outcome, folders, phases.seconds, cube_uri=root.uri())
 
 
-def weigh(request: CubeStatsRequest) -> CubeStatsReport:
-    """Weigh the datasets of a version, by its metadata.
+def cube_stats(request: CubeStatsRequest) -> CubeStatsReport:
+    """The size of the datasets of a version, by its metadata.
 
     Raises
     ------
@@ -63,11 +63,7 @@ def weigh(request: CubeStatsRequest) -> CubeStatsReport:
         text="\n".join(
             [
                 f"Version {metadata.version} of {metadata.cube}:",
-                *(
-                    f"  {name}: {each.partitions} partitions, {each.files} files, {each.rows} rows, "
-                    f"{each.bytes} bytes"
-                    for name, each in sorted(found.items())
-                ),
+                *(f"  {name}: {each}" for name, each in sorted(found.items())),
             ]
         ),
         seconds=phases.seconds,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from hipslake.cube.explanation import explain
 from hipslake.cube.query_plan import QueryPlan, partition_pruning
 from hipslake.cube.store.cube_reader import CubeReader
+from hipslake.cube.store.derived_tables import counted_fates
 from hipslake.cube.store.query_tasks import (
     TASKS_PER_CORE,
     WRITTEN,
@@ -33,7 +33,13 @@ from hipslake.steps.report import Phases
 from hipslake.steps.tables import write_table
 from hipslake.versions.pins import pinning
 
+FATES = "cube_query/fates.parquet"
+"""In the run folder: the partitions of the cube, and what became of each."""
+
 _LEAST_TASK_BYTES = 8 << 20
+_MOST_TEXT = 100_000  # characters
+_WHOLE_INDICES = 10_000_000  # rows of the datasets, up to which whole indices are read to be told
+_MOST_FATES = 100
 
 
 class _PlannedQuery(NamedTuple):
@@ -57,7 +63,7 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
     CatalogNotFoundError, VersionNotFoundError
         There is no such cube or version.
     CubeError, ConditionError, SpecError, SchemaMismatchError, NotWritableError
-        As of `hipslake.steps.cube.query_cube.planned`; nothing was written.
+        The query makes no sense, or its outcome cannot be written; nothing was written.
     VerificationError
         A file of the cube is missing or damaged.
     """
@@ -69,9 +75,11 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
         with phases("plan"):
             share = _task_bytes(request, int(sizes.sum()), engine.cores)
             tasks = shares_of_weight(plan, list(plan.reads()), sizes.tolist(), share)
-            explained, fates = told(plan), partition_pruning(plan)
+            text, fates = explain(plan), partition_pruning(plan)
+            if len(text) > _MOST_TEXT:
+                text = f"{text[:_MOST_TEXT]}\n... cut\n"
             write_table(request.folder.storage, FATES, fates)
-        folder = folder_of(request)
+        folder = NewFolder(request.output_uri, request.run_uri)
         work = ResultTasks(
             cube=cube.storage,
             plan=plan.without_files(),
@@ -79,7 +87,12 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             keys=tuple(group.key for group in plan.groups),
             target=folder.begin(),
             kind=request.format,
-            origin=origin_of(request, cube),
+            origin=Provenance(
+                catalog=cube.metadata.cube,
+                version=cube.version,
+                description="outcome of a query of a cube",
+                filters=request.conditions,
+            ),
         )
         try:
             with phases("read"), engine.progress("query"):
@@ -103,8 +116,11 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
                 bytes_planned=int(sizes.sum()),
                 partitions=len(sizes),
                 groups=len(plan.groups) if plan.intention.partition_by else 0,
-                fates=fates_of(plan),
-                text=explained,
+                fates=tuple(
+                    PartitionFates(fate=fate, partitions=count)
+                    for fate, count in list(counted_fates(fates).items())[:_MOST_FATES]
+                ),
+                text=text,
             )
             with phases("finish"):
                 folder.finish(_manifest(request, plan, report, files))
@@ -112,22 +128,6 @@ def run(request: CubeQueryRequest, engine: Engine) -> CubeQueryReport:
             folder.give_up()
             raise
     return report.model_copy(update={"seconds": phases.seconds})
-
-
-def bytes_to_read(request: CubeQueryRequest) -> int:
-    """Return how many bytes of files a query reads at most; who asks decides where it runs.
-
-    What was planned for it is kept for a `run` of the same request in this process.
-    """
-    _planned.clear()
-    _planned[request] = query = _plan(request)
-    return int(query.sizes.sum())
-
-
-def _plan(request: CubeQueryRequest) -> _PlannedQuery:
-    cube = CubeReader.open(request.cube_uri, request.version)
-    plan = planned(request, cube)
-    return _PlannedQuery(cube, plan, sizes_of_reads(cube.storage, cube.metadata, plan))
 
 
 @contextmanager
@@ -168,33 +168,25 @@ def _manifest(
     }
 
 
-FATES = "cube_query/fates.parquet"
-"""In the run folder: the partitions of the cube, and what became of each."""
+def bytes_to_read(request: CubeQueryRequest) -> int:
+    """Return how many bytes of files a query reads at most; who asks decides where it runs.
 
-
-_MOST_TEXT = 100_000  # letters
-
-
-_WHOLE_INDICES = 10_000_000  # rows of the datasets, up to which whole indices are read to be told
-
-
-_MOST_FATES = 100
-
-
-def planned(request: CubeQueryRequest, cube: CubeReader) -> QueryPlan:
-    """Plan a query, and look whether its outcome can be written; nothing is written.
+    What was planned for it is kept for a `run` of the same request in this process.
 
     Raises
     ------
-    CubeError, ConditionError
-        The query makes no sense, or asks for what the cube does not have.
-    SpecError
-        The output makes no sense.
+    CatalogNotFoundError, VersionNotFoundError, CubeError, ConditionError, SpecError, SchemaMismatchError,
     NotWritableError
-        Something lies at the output.
-    SchemaMismatchError
-        The format has no form for a column.
+        As of `run`.
     """
+    _planned.clear()
+    _planned[request] = query = _plan(request)
+    return int(query.sizes.sum())
+
+
+def _plan(request: CubeQueryRequest) -> _PlannedQuery:
+    """Plan a query, and check that its outcome can be written; nothing is written."""
+    cube = CubeReader.open(request.cube_uri, request.version)
     plan = cube.plan(
         request.columns,
         request.conditions,
@@ -206,39 +198,5 @@ def planned(request: CubeQueryRequest, cube: CubeReader) -> QueryPlan:
     check_format(file_schema(plan), request.format)
     check_group_folders(plan)
     refuse_published(request.output_uri)
-    folder_of(request).check()
-    return plan
-
-
-def folder_of(request: CubeQueryRequest) -> NewFolder:
-    """Return the folder that the outcome goes to."""
-    return NewFolder(request.output_uri, request.run_uri)
-
-
-def origin_of(request: CubeQueryRequest, cube: CubeReader) -> Provenance:
-    """Return what the files say of where they are from."""
-    return Provenance(
-        catalog=cube.metadata.cube,
-        version=cube.version,
-        description="outcome of a query of a cube",
-        filters=request.conditions,
-    )
-
-
-def told(plan: QueryPlan) -> str:
-    """Return the tables of a plan, cut where they are long."""
-    text = explain(plan)
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}\n... cut\n"
-
-
-def fates_of(plan: QueryPlan) -> tuple[PartitionFates, ...]:
-    """Return how many partitions had each fate, the most frequent ones first."""
-    counts = Counter(
-        {
-            each["values"]: each["counts"]
-            for each in pc.value_counts(partition_pruning(plan)["fate"]).to_pylist()
-        }
-    )
-    return tuple(
-        PartitionFates(fate=fate, partitions=count) for fate, count in counts.most_common(_MOST_FATES)
-    )
+    NewFolder(request.output_uri, request.run_uri).check()
+    return _PlannedQuery(cube, plan, sizes_of_reads(cube.storage, cube.metadata, plan))
