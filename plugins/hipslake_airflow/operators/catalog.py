@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowFailException
 
 from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.operators.reporting import ReportingMixin
 from hipslake_airflow.operators.spark_step import SparkFormOperator, SparkStepOperator
 from hipslake_airflow.operators.step import FirstStepOperator, ResolveOperator, StepOperator
 from hipslake_airflow.operators.window import wait_of, window_of
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 INDEX_IN_SPARK = 128 << 20  # bytes; a night of fewer is indexed before Spark has started
 
 
-class PublishingOperator(BaseOperator):
+class PublishingOperator(ReportingMixin):
     """Emit the asset event of a catalog, whose extra says `rows`, `version` and `uri`.
 
     A mixin: its subclasses name it before the operator that runs the step.
@@ -40,6 +42,8 @@ class PublishingOperator(BaseOperator):
             rows = getattr(report, "total_rows", report.rows_out)
             extra = {"rows": rows, "version": report.version, "uri": report.catalog_uri}
             context["outlet_events"][self.asset].extra = extra
+        elif self.skip_reason(report) is None:
+            raise AirflowFailException(f"{self.task_id} left no version; report it as a bug")
 
 
 class ResolveRunOperator(ResolveOperator):
