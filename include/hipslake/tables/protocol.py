@@ -316,7 +316,7 @@ class TableState(Protocol):
     def check_no_delete_files(self, why: str) -> None:
         """Look that no rows are taken out of data files by other files; raise `PlanError`."""
 
-    def files_of(self, mark: SinkMark) -> list[LiveFile]:
+    def files_of(self, mark: SinkMark) -> Sequence[LiveFile]:
         """The files that hold rows of one sink only."""
 
     def version_of(self, mark: SinkMark) -> int | None:
