@@ -31,6 +31,7 @@ from hipslake.steps.compact_table import resolve_compaction
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.compact_table.request import (
     CompactTableReport,
+    CompactTableRequest,
     FrozenCompaction,
     ResolveCompactionReport,
     ResolveCompactionRequest,
@@ -271,7 +272,8 @@ class Chain:
         models = ResolveCompactionRequest, ResolveCompactionReport
         run = self._resolved("table_compact", "tables/stars_clustered", resolve_compaction.run, *models)
         frozen = run.read(RunFolder.RUN, FrozenCompaction)
-        self._on_engine(compact_table_run, frozen.request(), CompactTableReport)
+        request = CompactTableRequest(run_uri=run.uri, warehouse=frozen.warehouse, spec=frozen.spec)
+        self._on_engine(compact_table_run, request, CompactTableReport)
 
     def _match(self) -> None:
         models = ResolveCrossmatchRequest, ResolveCrossmatchReport
