@@ -245,7 +245,7 @@ def _conflict(name: str, what: str) -> ConflictError:
 
 
 def _commit_once(table: Table, change: TableChange) -> None:
-    table = asked_once(table)
+    table = without_client_retries(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:
         properties = change.properties(table)
@@ -280,7 +280,7 @@ def _commit_once(table: Table, change: TableChange) -> None:
         table.io.delete(path)
 
 
-def asked_once(table: Table) -> Table:
+def without_client_retries(table: Table) -> Table:
     """The table, with which pyiceberg asks the catalog once: between two tries it is for us to look."""
     metadata = table.metadata.model_copy(
         update={"properties": {**table.metadata.properties, "commit.retry.num-retries": "0"}}

@@ -31,7 +31,7 @@ from hipslake.tables.iceberg.catalogs import (
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.commit import FIRST_WAIT, LONGEST_WAIT, asked_once, looked_for
+from hipslake.tables.iceberg.commit import FIRST_WAIT, LONGEST_WAIT, looked_for, without_client_retries
 from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
@@ -186,7 +186,7 @@ def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
     )
     ids = [snapshot.snapshot_id for snapshot in gone]
     corrected = true_properties(table)  # while the snapshots are there that tell what was rolled back
-    with asked_once(table).transaction() as transaction:
+    with without_client_retries(table).transaction() as transaction:
         if corrected.put:
             transaction.set_properties(corrected.put)
         if corrected.removed:
