@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +15,8 @@ from hipslake.engine.reordering import in_order
 from hipslake.errors import InputError, SpecError
 from hipslake.sphere.curve import curve_order
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-Rows = TypeVar("Rows", "DataFrame", pa.Table)
+Rows = TypeVar("Rows")
+"""A `pyspark.sql.DataFrame` or a `pyarrow.Table`."""
 
 
 def cluster(
@@ -94,7 +92,7 @@ def cluster(
     from hipslake.spark.clustered_frames import cluster_frame
 
     return cluster_frame(
-        cast("DataFrame", rows),
+        rows,
         columns,
         Curve(curve),
         files=files,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from hipslake.specs.table_spec import IcebergSpec
+from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.iceberg.iceberg_table import IcebergTable
 from hipslake.tables.parquet_folder.compacted_folder import ParquetFolder
-from hipslake.tables.protocol import CompactedTable, Table
+from hipslake.tables.protocol import Table
 
 
 def open_table(spec: IcebergSpec, warehouse: str, name: str) -> Table:

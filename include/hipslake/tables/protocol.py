@@ -2,13 +2,12 @@
 
 `hipslake.tables.opening.open_table` gives a `Table`. Its `TableState` is one version of it: the schema, the
 data files with their bounds, and the marks of what was sunk. A `TableWrite` is a change under way, which one
-commit makes visible. `CompactedTable` is what a compaction sees, which a plain folder of Parquet files offers
-too.
+commit makes visible. What a compaction asks of it is in `hipslake.tables.compaction_protocol`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,132 +15,16 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from hipslake.clustering.planning import ClusterMark, TableFile
+from hipslake.clustering.planning import ClusterMark
 from hipslake.specs.base import Frozen
 from hipslake.specs.partition_fields import SortField
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
+from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.marks import SinkMark
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile
-from hipslake.tables.stored_values import RowSum
-
-
-class Share(NamedTuple):
-    """A part of a file's row groups: the `number`th of `total` that are about equal."""
-
-    number: int = 0
-    total: int = 1
-
-    def of(self, row_groups: int) -> range:
-        """The row groups that belong to it, of so many."""
-        return range(row_groups * self.number // self.total, row_groups * (self.number + 1) // self.total)
-
-
-WHOLE = Share()
-
-
-class NewFile(Frozen):
-    """A file that a task has written.
-
-    Attributes
-    ----------
-    path : str
-        As `FileAccess.read` takes it.
-    partition : str
-    rows, bytes : int
-    details : str
-        What the format needs to know of it for the commit.
-    """
-
-    path: str
-    partition: str = ""
-    rows: int
-    bytes: int
-    details: str = ""
-
-
-class FileAccess(Protocol):
-    """How tasks read and write files. It travels to them, so it is small."""
-
-    def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of a share of it, always in the same order."""
-
-    def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
-        """The checksum of a file, or of a share of it, by its values as they are stored."""
-
-    def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
-        """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
-
-
-class Rewrite(Protocol):
-    """A change of a table that is under way."""
-
-    @property
-    def write_id(self) -> str:
-        """Names the write."""
-
-    @property
-    def access(self) -> FileAccess:
-        """For the tasks."""
-
-    @property
-    def work(self) -> Storage:
-        """A folder for what is needed in between; it goes with the write, also if that is killed."""
-
-    def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
-        """Put files in the place of others, all or none; say which version of the table this made.
-
-        Raises
-        ------
-        ConflictError
-            Another writer has changed or removed one of the files.
-        """
-
-
-class CompactedTable(Protocol):
-    """A table, as it is when a compaction begins."""
-
-    @property
-    def name(self) -> str:
-        """For people."""
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns that files have."""
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]:
-        """Columns that have one value per file: it cannot be clustered by them."""
-
-    @property
-    def files(self) -> tuple[TableFile, ...]:
-        """The data files that can be rewritten."""
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """Files among the others that are not taken for data files."""
-
-    @property
-    def older_files(self) -> int:
-        """How many other files there are, of partitions that the table no longer makes."""
-
-    @property
-    def partition_values(self) -> pa.Table:
-        """A row per file: the values of its partition, one column per field."""
-
-    @property
-    def access(self) -> FileAccess:
-        """For tasks that only read."""
-
-    def close(self) -> None:
-        """Let go of what was opened for it."""
-
-    def finished(self) -> str | None:
-        """The version that an earlier attempt of this run has committed; None if there is none."""
-
-    def rewriting(self) -> AbstractContextManager[Rewrite]:
-        """Begin a change; what it has written goes if the block ends with an exception."""
 
 
 class LiveFile(Protocol):
@@ -422,17 +305,3 @@ class Table(Protocol):
         by : ClusterMark, optional
             What rows are clustered by. Without it, files that are written are sorted as the table says.
         """
-
-
-FILES_SCHEMA = pa.schema([("file", pa.string())])
-
-
-def described(files: Sequence[NewFile]) -> pa.RecordBatch:
-    """Files as rows that a task gives its engine."""
-    return pa.record_batch([[file.model_dump_json() for file in files]], schema=FILES_SCHEMA)
-
-
-def undescribed(rows: pa.Table) -> list[NewFile]:
-    """The inverse of `described`, sorted by path."""
-    files = [NewFile.model_validate_json(text) for text in rows["file"].to_pylist()]
-    return sorted(files, key=lambda file: file.path)

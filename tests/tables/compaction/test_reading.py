@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.clustering.planning import RewriteGroup, TableFile
 from hipslake.steps.compact_table.rewrite_samples import gathered, parts_of, read_rows
+from hipslake.tables.compaction_protocol import Share
 from hipslake.tables.parquet_folder.compacted_folder import FolderAccess
-from hipslake.tables.protocol import Share
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -23,8 +23,8 @@ from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.compaction_spec import CompactionMode, CompactionSpec
 from hipslake.specs.environment import expand
 from hipslake.steps.compact_table.request import CompactTableReport, CompactTableRequest, FileSizes
+from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.opening import open_folder, open_table
-from hipslake.tables.protocol import CompactedTable
 
 _NAMED = 5  # files that a text names
 _MOST_TOLD = 1000

@@ -16,7 +16,7 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
-from hipslake.tables.protocol import CompactedTable, FileAccess, Share
+from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Share
 
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
 

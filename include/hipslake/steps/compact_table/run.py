@@ -27,8 +27,9 @@ from hipslake.steps.compact_table.rewrite_plan import Plan, open_compacted, plan
 from hipslake.steps.compact_table.rewrite_samples import Placements, sample_placements
 from hipslake.steps.compact_table.tasks import write_files
 from hipslake.steps.report import Phases
+from hipslake.tables.compaction_protocol import CompactedTable
 from hipslake.tables.footers import boxes_of, read_footer
-from hipslake.tables.protocol import CompactedTable, NewFile
+from hipslake.tables.new_files import NewFile
 
 log = logging.getLogger(__name__)
 

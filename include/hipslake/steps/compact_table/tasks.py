@@ -19,7 +19,8 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
 from hipslake.steps.compact_table.rewrite_samples import Parts, gathered, parts_of, read_rows
-from hipslake.tables.protocol import CompactedTable, FileAccess, NewFile, Rewrite
+from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
 
 _RESULT = pa.schema([("rows", pa.int64()), ("checksum", pa.int64()), ("file", pa.string())])

@@ -36,16 +36,9 @@ from hipslake.steps.sink.source_rows import (
     without,
 )
 from hipslake.tables.marks import PREFIX, SinkMark
+from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import PartitionValues, value_columns
-from hipslake.tables.protocol import (
-    FILES_SCHEMA,
-    Descent,
-    LiveFile,
-    NewFile,
-    RowWriter,
-    described,
-    undescribed,
-)
+from hipslake.tables.protocol import Descent, LiveFile, RowWriter
 from hipslake.tables.stored_files import StoredFile, read_data_file
 
 APART = "kept"

@@ -27,8 +27,9 @@ from hipslake.steps.sink.tasks import WriteRowsTask, check_files, plan_sink, wri
 from hipslake.storage.backoff import wait_for_others
 from hipslake.tables.fitting import check_interval, in_table, stored_schema
 from hipslake.tables.marks import KEPT, SinkMark, same_digest
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.opening import open_table
-from hipslake.tables.protocol import CommittedSink, NewFile, Table, TableState
+from hipslake.tables.protocol import CommittedSink, Table, TableState
 from hipslake.tables.row_keys import check_key
 from hipslake.tables.sink_order import SinkOrder, SinkOutcome, VersionRows
 

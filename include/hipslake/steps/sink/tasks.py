@@ -22,8 +22,9 @@ from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.steps.sink.source_rows import NewRows, RowPositions, SinkTry, runs_of, without
 from hipslake.storage.folder import Storage
+from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import ROWS, PartitionValues, value_columns
-from hipslake.tables.protocol import FILES_SCHEMA, LiveFile, NewFile, RowWriter, described, undescribed
+from hipslake.tables.protocol import LiveFile, RowWriter
 from hipslake.tables.shuffle import ShufflePlan, ValueCounts, plan_shuffle
 from hipslake.tables.stored_files import StoredFile, read_data_file
 from hipslake.tables.transforms import result_type

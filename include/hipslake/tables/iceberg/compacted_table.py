@@ -27,6 +27,7 @@ from hipslake.errors import ConflictError, PlanError
 from hipslake.specs.partition_fields import SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
+from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
 from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
@@ -43,7 +44,7 @@ from hipslake.tables.iceberg.write_folders import (
     sweep_writes,
     writes_of,
 )
-from hipslake.tables.protocol import WHOLE, NewFile, Share
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import (
     StoredFile,
     batch_rows,

@@ -19,7 +19,7 @@ from hipslake.errors import PlanError
 from hipslake.specs.base import Frozen
 from hipslake.tables.iceberg.catalogs import entries_of, manifests_of
 from hipslake.tables.iceberg.table_partitioning import given_up
-from hipslake.tables.protocol import NewFile
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile
 
 

@@ -36,7 +36,7 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.data_files import WrittenFile, encoded_partition, partition_types
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.table_partitioning import given_up, sort_order
-from hipslake.tables.protocol import NewFile
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import NAME_MAPPING
 from hipslake.tables.transforms import partition_values
 

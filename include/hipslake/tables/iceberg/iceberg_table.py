@@ -38,11 +38,11 @@ from hipslake.tables.iceberg.write_folders import (
     writes_of,
 )
 from hipslake.tables.marks import SinkMark
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.protocol import (
     CommittedSink,
     Descent,
     LiveFile,
-    NewFile,
     ShapedTable,
     TableState,
     TableTotals,

@@ -30,9 +30,10 @@ from hipslake.storage.dictionaries import repeating_columns
 from hipslake.storage.folder import Storage
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, with_int96_as
 from hipslake.storage.plain_json import plain_json
+from hipslake.tables.compaction_protocol import WHOLE, Share
 from hipslake.tables.footers import FileFooter, read_footer
+from hipslake.tables.new_files import NewFile
 from hipslake.tables.parquet_folder.common_schema import common_schema
-from hipslake.tables.protocol import WHOLE, NewFile, Share
 from hipslake.tables.stored_files import batch_rows, opened_parquet
 from hipslake.tables.stored_values import RowSum, StoredRows
 
