@@ -37,7 +37,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Workers take whole files: where the last ones are short, none waits long for another.
     """
     rank = {folder: place for place, folder in enumerate(LONG_FIRST)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(LONG_FIRST)))
+    items.sort(key=lambda item: rank.get(_package(item.path), len(LONG_FIRST)))
+
+
+def _package(path: Path) -> str:
+    """The folder right below `tests` that a test module is in, however deep."""
+    return path.relative_to(Path(__file__).parent).parts[0]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,7 +53,7 @@ def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
     it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
     """
     if (
-        request.path.parent.name not in ("catalog", "dags", "docs", "readers", "steps", "upgrade")
+        _package(request.path) not in ("catalog", "dags", "docs", "readers", "steps", "upgrade")
         or request.path.name == "test_skymap.py"
     ):
         yield
