@@ -81,9 +81,9 @@ def test_the_index_is_built_before_there_are_margins_and_the_version_waits_for_b
     lake.land("sources", sources_table(objects_table()))
     folder = lake.start("sources", **BOTH)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     in_process.make_plan(folder)
-    in_process.write_by_tasks(folder)
+    in_process.write_leaves(folder)
     lake.build_index(folder)
     with pytest.raises(StepError, match="run the margin step first"):
         draft_version(folder, version=1, parent=None)
