@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hipslake.steps.margin import state as margin_state
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
+from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.append.test_sources_grow import night
 from tests.steps.margins import assert_margins_are_exact, stored_margin
@@ -71,9 +71,7 @@ def test_lsdb_finds_both_in_the_collection(lake: Lake, peers_python: str) -> Non
     pointer = Path(catalog.uri, "collection.properties").read_text()
     assert "default_margin=" in pointer
     assert "default_index=source_id\n" in pointer
-    out = subprocess.run([peers_python, "-c", PEER, catalog.uri], capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
-    told = json.loads(out.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, catalog.uri).splitlines()[-1])
     assert told == {"margin": catalog.metadata.margins[0].rows, "threshold": 7200.0, "found": [77]}
 
 
