@@ -22,8 +22,9 @@ test: setup peers peers-older ## Run the tests (ARGS="-k name" narrows them)
 	@include/setup/setup.sh nginx postgres chromium
 	@$(with) include/setup/in_memory.sh python -m pytest -m "not slow and not cluster" -n "$${HIPSLAKE_TEST_WORKERS:-2}" --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-slow: setup peers peers-older ## Run the long tests, which `make test` leaves out
-	@$(with) include/setup/in_memory.sh python -m pytest -m "slow and not cluster" $(ARGS)
+test-slow: setup peers peers-older ## Run the long tests, which `make test` leaves out, and all examples of properties
+	@include/setup/setup.sh nginx postgres chromium
+	@$(with) HIPSLAKE_TEST_EXAMPLES=all include/setup/in_memory.sh python -m pytest -m "(slow or properties) and not cluster" $(ARGS)
 
 test-system: setup ## Run the tests on the whole deployment: kills and a failing store (about an hour; ARGS="-k name" narrows them)
 	@include/setup/setup.sh postgres fab

@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING
 import fsspec
 import pytest
 from hipslake.storage.folder import Storage
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests import airflow_home
+from tests.examples import examples
 
 if TYPE_CHECKING:
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
 
 # Machines are shared, and the first example pays for imports: property tests have no clock.
-settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "no clock", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("no clock")
 
 # Those of the shell that runs the tests: a test that is about a key has its own.
@@ -34,10 +37,13 @@ LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the folders whose files take minutes.
+    """Mark the tests of properties, and begin with the folders whose files take minutes.
 
     Workers take whole files: where the last ones are short, none waits long for another.
     """
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.properties)
     rank = {folder: place for place, folder in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: rank.get(_package(item.path), len(LONG_FIRST)))
 

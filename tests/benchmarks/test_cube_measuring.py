@@ -69,6 +69,7 @@ def test_every_file_of_the_source_touches_many_partitions(tmp_path: Path) -> Non
     assert len(set(pixels[:400].tolist())) == 48
 
 
+@pytest.mark.slow
 def test_ours_build_and_answer_and_are_right(tmp_path: Path) -> None:
     bench = Bench(tmp_path, sys.executable, Limits())
     for task in (BUILD, FULL, "groups"):

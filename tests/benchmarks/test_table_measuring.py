@@ -191,6 +191,7 @@ def test_sizes_share_their_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert (pq.read_table(path)["source_id"].to_numpy() >> 35 == pixels >> 34).all()
 
 
+@pytest.mark.slow
 def test_peers_leave_the_rows_of_the_source(tmp_path: Path, peers_python: str) -> None:
     bench = Bench(tmp_path, peers_python, Limits(files=4))
     for task, system in ((SINK, PYARROW), (CLUSTER, POLARS), (CLUSTER, DELTA), (SINK, PYICEBERG)):

@@ -37,6 +37,12 @@ _MORE = "bad_rows: {policy: quarantine}\nindex: [id]\n"
 _WHOLE = 100  # the number that the rows of the whole are told by
 
 
+def mostly(quick: str) -> pytest.MarkDecorator:
+    """Of the shapes of the fixture `history`, `make test` takes one, and `make test-slow` the others."""
+    shapes = [pytest.param(shape, marks=() if shape == quick else pytest.mark.slow) for shape in SHAPES]
+    return pytest.mark.parametrize("history", shapes, indirect=True)
+
+
 def eventful(place: Path, shape: str) -> Survey:
     """A catalog of eight versions, of which three were vacuumed, shown to readers after each.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 
-from tests.catalog.eventful import KEPT
+from tests.catalog.eventful import KEPT, mostly
 from tests.catalog.leftovers import paths_of
 from tests.steps.nights import Survey
 
@@ -142,6 +142,7 @@ def kinds_of_files(root: Path) -> dict[str, list[str]]:
     return groups
 
 
+@mostly("hats")
 @pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_damage_is_named(history: Survey, first: int) -> None:
     for number, names in enumerate(kinds_of_files(history.root).values()):

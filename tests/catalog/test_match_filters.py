@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
+from tests.examples import examples
 from tests.joins.skies import placed
 from tests.steps.nights import Survey, night_rows
 
@@ -60,7 +61,7 @@ def having(told: np.ndarray, left: pa.Array, right: pa.Array) -> np.ndarray:
     neighbours=st.sampled_from([1, 2, None]),
     limits=st.tuples(st.sampled_from([9.0, 11.0, 15.0, 21.0]), st.sampled_from([9.0, 11.0, 15.0, 21.0])),
 )
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 def test_filtered_sides_equal_brute_force(
     seed: int, thresholds: tuple[int, int], neighbours: int | None, limits: tuple[float, float]
 ) -> None:
@@ -220,8 +221,16 @@ def test_a_right_filter_over_several_groups(
         assert set(pairs_of(found)) == nearest_pairs(told, RADIUS, 1) != set()
 
 
-@pytest.mark.parametrize("groups", ["", GROUPS])
-@pytest.mark.parametrize("append", ["rewrite", "add_file"])
+@pytest.mark.parametrize(
+    ("append", "groups"),
+    [
+        ("add_file", GROUPS),
+        *(
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (("add_file", ""), ("rewrite", GROUPS), ("rewrite", ""))
+        ),
+    ],
+)
 def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(
     tmp_path: Path, append: str, groups: str
 ) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, published, rows_at, separations
+from tests.examples import examples
 from tests.joins.skies import placed
 
 ROWS = 700
@@ -85,7 +86,7 @@ LIMITS = st.sampled_from([None, (15.0, "star"), (12.0, "galaxy")])
     limits=st.tuples(LIMITS, LIMITS),
     how=st.sampled_from(["inner", "left", "anti", "outer"]),
 )
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_groups_equal_brute_force(
     seed: int,
     groups: tuple[list[dict[str, Any]], list[dict[str, Any]]],

@@ -15,7 +15,7 @@ from hipslake.steps.upkeep.repair import repair_catalog
 from hipslake.storage.folder import Storage
 from hipslake.versions.log_files import POINTER, TOMBSTONES, version_path
 
-from tests.catalog.eventful import KEPT, VACUUMED
+from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.catalog.test_every_damage import DAMAGES, Damaged, files_below, kinds_of_files, rotated
 from tests.catalog.vacuuming import assert_whole, show, vacuum
 from tests.steps.nights import Survey
@@ -79,6 +79,7 @@ def check_repair(survey: Survey, damages: dict[str, str]) -> None:
         assert survey.catalog.repair(dry_run=False).mended == ()
 
 
+@mostly("sidecars")
 @pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_what_can_be_derived_is_mended(history: Survey, first: int) -> None:
     can = set(derivable(history))
@@ -177,6 +178,7 @@ def test_a_pointer_beside_a_copy_of_the_catalog_is_made(history: Survey) -> None
     assert catalog.verify(all=True).problems == ()
 
 
+@mostly("hats")
 def test_who_publishes_and_vacuums_beside_a_repair_is_not_disturbed(
     history: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +236,7 @@ def _second_names(catalog: Catalog) -> set[str]:
     return {name for each in names for name in each}
 
 
+@mostly("hats")
 def test_the_tree_that_readers_are_led_to_is_looked_at_where_it_is_an_older_one(history: Survey) -> None:
     """A night came, and the step `view` did not."""
     shown = history.catalog.metadata

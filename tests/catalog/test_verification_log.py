@@ -12,7 +12,7 @@ from hipslake import Catalog
 from hipslake.catalog.checks.findings import Problem
 from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombstone, version_path
 
-from tests.catalog.eventful import KEPT, VACUUMED
+from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.steps.nights import Survey
 
 NEWEST = KEPT[-1]
@@ -84,6 +84,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], list[str], bool]] = {
 }
 
 
+@mostly("sidecars")
 @pytest.mark.parametrize("what", DAMAGES)
 def test_what_stands_around_the_newest_version_is_looked_at(history: Survey, what: str) -> None:
     damage, files, readers = DAMAGES[what]
@@ -124,6 +125,7 @@ def test_an_older_version_says_nothing_of_what_names_the_newest(history: Survey)
     assert Catalog.open(history.root, version=KEPT[0]).verify().problems == ()
 
 
+@mostly("sidecars")
 @pytest.mark.parametrize(
     ("number", "what"),
     [(4, "deleted"), (5, "truncated"), (6, "emptied"), (7, "flipped"), (5, "zeroed"), (6, "deleted")],
@@ -181,6 +183,7 @@ def test_a_rollback_is_held_against_what_it_brought_back(history: Survey) -> Non
     assert "brings version 4 back" in named(history, all=True)[version_path(7)].message
 
 
+@mostly("hats")
 @pytest.mark.parametrize("what", ["deleted", "emptied", "flipped", "less"])
 def test_the_note_of_tombstones_is_held_against_them(history: Survey, what: str) -> None:
     path = history.root / TOMBSTONES
@@ -199,6 +202,7 @@ def test_the_note_of_tombstones_is_held_against_them(history: Survey, what: str)
     assert not found[TOMBSTONES].readers
 
 
+@mostly("hats")
 @pytest.mark.parametrize(("number", "at"), [(1, 0.05), (2, 0.3), (3, 0.5), (1, 0.9)])
 def test_a_damaged_tombstone_is_named(history: Survey, number: int, at: float) -> None:
     flip(history.root / version_path(number), at)

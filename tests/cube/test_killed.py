@@ -31,10 +31,11 @@ KILLED: dict[str, Any] = {
     "copy": lambda at, other: upkeep.copy(other, at, overwrite=True),
 }
 MOMENTS = [
+    *(("write", number, operation) for operation in ("build", "append", "copy") for number in (1, 7)),
     *(
-        ("write", number, operation)
+        pytest.param("write", number, operation, marks=pytest.mark.slow)
         for operation in ("build", "append", "copy")
-        for number in (1, 3, 5, 7, 9)
+        for number in (3, 5, 9)
     ),
     *(("write", number, operation) for operation in ("extend", "remove") for number in (1, 2)),
     *(("create", 1, operation) for operation in KILLED),

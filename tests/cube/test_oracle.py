@@ -193,7 +193,10 @@ def without_nulls_that_pass(case: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("number", range(len(CASES)))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=pytest.mark.slow if number % 3 else ()) for number in range(len(CASES))],
+)
 def test_a_query_is_answered_as_the_reference_answers_it(cubes: dict[str, Cube], number: int) -> None:
     case = CASES[number]
     cube, query, answer = cubes[json.dumps(case["cube"])], case["query"], case["answer"]

@@ -273,6 +273,7 @@ class TestRuns:
         with pytest.raises(AirflowFailException, match="1 are in the table, and these are not: uneven/2026"):
             confirm.execute({})
 
+    @pytest.mark.slow
     def test_spark_sinks_what_this_process_would(
         self, airflow: Path, load: Load, tables: Path, survey: Survey, monkeypatch: pytest.MonkeyPatch
     ) -> None:

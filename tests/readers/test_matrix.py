@@ -93,7 +93,7 @@ EVERY_KIND = [
 
 
 class Share(NamedTuple):
-    """What CI does of one kind of catalog: the changes, and after which of them readers look."""
+    """What is done of one kind of catalog: the changes, and after which of them readers look."""
 
     kind: Kind
     changes: list[str]
@@ -101,13 +101,14 @@ class Share(NamedTuple):
 
 
 NIGHTS = ["first night", "second night", "replaced night", "rollback"]
-IN_CI = [
+SOME = [
     Share(Kind("local", "hats", "link", "add_file"), EVERY_KIND, EVERY_KIND[::2]),
     Share(Kind("local", "hats", "reference", "rewrite"), EVERY_KIND, EVERY_KIND[1::2]),
     Share(Kind("local", "hipscat", "copy", "add_file"), EVERY_KIND, EVERY_KIND),
     Share(Kind("s3", "hats", "copy", "rewrite"), NIGHTS, NIGHTS[-1:]),
     Share(Kind("s3", "hipscat", "copy", "add_file"), NIGHTS[:2], NIGHTS[1:2]),
 ]
+IN_CI = (SOME[1], SOME[4])  # a store and local files, both layouts, both ways to append
 
 
 class Readers(NamedTuple):
@@ -194,7 +195,11 @@ def look(survey: Survey, kind: Kind, readers: Readers) -> bool:
 
 @pytest.mark.peers
 @pytest.mark.parametrize(
-    ("kind", "share"), [(each.kind, each) for each in IN_CI], ids=["-".join(each.kind) for each in IN_CI]
+    ("kind", "share"),
+    [
+        pytest.param(each.kind, each, id="-".join(each.kind), marks=() if each in IN_CI else pytest.mark.slow)
+        for each in SOME
+    ],
 )
 def test_readers_get_the_newest_version_after_some_commits(
     survey: Survey, kind: Kind, share: Share, readers: Readers

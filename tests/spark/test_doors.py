@@ -112,10 +112,12 @@ def submitted(master: str, **variables: str) -> str:
     return out
 
 
+@pytest.mark.slow
 def test_who_knows_the_secret_is_let_in(master: str, secret: str) -> None:
     assert "COUNTED 1000" in submitted(master, HIPSLAKE_SPARK_SECRET=secret)
 
 
+@pytest.mark.slow
 def test_who_does_not_is_not(master: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         for out in pool.map(lambda guess: submitted(master, HIPSLAKE_SPARK_SECRET=guess), ("", "0" * 64)):
@@ -123,6 +125,7 @@ def test_who_does_not_is_not(master: str) -> None:
             assert REFUSED.search(out)
 
 
+@pytest.mark.slow
 def test_the_secret_stands_on_no_command_line(master: str, secret: str) -> None:
     import psutil
 

@@ -21,6 +21,8 @@ from tests.system.stores import on_s3, watched_commands
 from tests.system.trees import started
 from tests.system.whole import assert_readers_see_whole_version, assert_same_catalog
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -88,6 +88,7 @@ def test_a_build_killed_at_any_moment_is_completed_by_its_rerun(
     assert not stand.check_rerun(after)  # it was committed, and is not made twice
 
 
+@pytest.mark.slow
 def test_a_spark_job_killed_in_mid_work_leaves_the_cube_as_it_was(
     tmp_path: Path, airflow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ from tests.sphere.boundaries import rows_near
 from tests.steps import in_process
 from tests.steps.margins import stored_margin
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 ARCSEC = np.pi / 180 / 3600
 

@@ -25,6 +25,8 @@ from tests.system.trees import started
 CATALOG = "gaia_dr3"
 PEER = """\
 import sys, lsdb, upath
+
+pytestmark = pytest.mark.slow
 catalog = lsdb.open_catalog(upath.UPath(sys.argv[1], anon=False))  # without it, hats asks as nobody
 print(len(catalog), len(catalog.get_healpix_pixels()), int(catalog.compute()["source_id"].nunique()))
 """

@@ -73,10 +73,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
 @pytest.mark.parametrize(
     ("moment", "version"),
     [
-        ("os.rename hats.properties", 1),
+        pytest.param("os.rename hats.properties", 1, marks=pytest.mark.slow),
         (COMMIT, 1),
         ("os.remove _versions/.00000002.json", 2),
-        ("os.rename collection.properties", 2),
+        pytest.param("os.rename collection.properties", 2, marks=pytest.mark.slow),
     ],
 )
 def test_killed_publish_leaves_a_whole_version_and_its_retry_what_an_undisturbed_run_leaves(

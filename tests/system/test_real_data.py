@@ -47,6 +47,7 @@ def test_lsdb_hats_duckdb_and_pyarrow_read_the_rows_of_the_source(lake: Lake, pe
     assert len(told) == 10
 
 
+@pytest.mark.slow
 def test_spark_reads_the_rows_of_the_source(lake: Lake) -> None:
     command = [sys.executable, *program("spark_agrees.py", lake)]
     done = subprocess.run(

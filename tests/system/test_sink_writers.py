@@ -7,6 +7,7 @@ from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.expire_snapshots import vacuum_table
@@ -17,6 +18,7 @@ from tests.tables.sinking import Lake
 WRITERS, NIGHTS = 4, 10
 
 
+@pytest.mark.slow
 def test_forty_appends_of_four_writers_land_once_each(tmp_path: Path) -> None:
     knowing = {"initializer": forked.take_environment, "initargs": (dict(os.environ),)}
     with ProcessPoolExecutor(WRITERS, mp_context=forked.CLEAN, **knowing) as pool:

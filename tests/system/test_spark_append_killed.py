@@ -30,6 +30,8 @@ from tests.system.runs import DEAD_AT_ONCE, assert_verified
 from tests.system.test_versions_killed import Vacuum
 from tests.system.trees import Tree, started
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["id", "ra", "dec", "mag", "night"]
 ROWS, FILES = 16_000, 16  # enough for a second of work
 JOBS = {"append": "append_increment.py", "compact": "compact_catalog.py"}

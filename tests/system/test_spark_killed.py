@@ -20,6 +20,8 @@ from tests.system.runs import DEAD_AT_ONCE, finish, write_spec
 from tests.system.trees import started
 from tests.system.whole import assert_readers_see_whole_version, assert_same_catalog, contents
 
+pytestmark = pytest.mark.slow
+
 ROWS, FILES = 200_000, 16  # some tasks, so that a job is still far from its end when its first file appears
 
 

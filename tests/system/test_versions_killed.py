@@ -136,6 +136,7 @@ def test_a_vacuum_that_is_killed_is_completed_by_the_next(
         survey.assert_holds_what_landed()
 
 
+@pytest.mark.slow
 def test_a_rollback_that_is_killed_stands_or_does_not_and_its_retry_completes_it(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_rollback_that_is_killed_stands_or_does_not_and_its_retry_completes_it
         assert orphans(at.root) == set(), made[number]
 
 
+@pytest.mark.slow
 def test_after_an_append_that_is_killed_a_vacuum_leaves_no_orphan(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

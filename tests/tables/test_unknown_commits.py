@@ -69,7 +69,8 @@ TWO = [(3, NEVER), (NEVER, 3), (2, NEVER), (2, 3), (AFTER_ALL, 3), (AFTER_ALL, A
 @pytest.mark.parametrize(
     ("what", "version", "times"),
     [
-        *(("append", "2", times) for times in ONE + TWO),
+        *(("append", "2", times) for times in ONE + TWO[:2]),
+        *(pytest.param("append", "2", times, marks=pytest.mark.slow) for times in TWO[2:]),
         *(("append", "1", times) for times in [(2,), (3, NEVER), (AFTER_ALL,)]),
         *((mode, "2", times) for mode in list(MODES)[1:] for times in [(2,), (3, NEVER)]),
         *(("compaction", "2", times) for times in [(2,), (3, NEVER), (AFTER_ALL,)]),

@@ -213,7 +213,7 @@ def _check_files(world: World) -> None:
     [
         ([], {"writer": whole, "sweeper": sweep}),
         ([whole], {"writer": whole, "sweeper": sweep}),
-        ([whole, whole], {"rollback": roll_back, "sweeper": sweep}),
+        pytest.param([whole, whole], {"rollback": roll_back, "sweeper": sweep}, marks=pytest.mark.slow),
     ],
     ids=["first version", "next version", "rollback"],
 )
@@ -234,13 +234,17 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("name", MANY)
+LONG = ("two attempts at one write", "vacuum and two attempts at one rollback")
+SOME = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MANY]
+
+
+@pytest.mark.parametrize("name", SOME)
 def test_no_version_loses_a_file_with_one_interruption_of_many(name: str) -> None:
     before, acts = MANY[name]
     assert explored(laid_out(*before), acts, check, interruptions=1) > 100
 
 
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize("name", SOME)
 def test_no_version_loses_a_file_with_many_interruptions(name: str) -> None:
     before, acts = MANY[name]
     explored(laid_out(*before), acts, check, interruptions=6, sample=SAMPLE)

@@ -55,7 +55,7 @@ def planes(browser: Browser) -> Iterator[Sky]:
     sky.page.context.close()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_the_page_asks_nobody_else_and_fails_nowhere(browser: Browser, address: str, theme: str) -> None:
     sky = watched(browser, theme=theme)
     for name in ("few", "many"):

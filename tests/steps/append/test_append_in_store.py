@@ -35,6 +35,7 @@ def test_nights_are_appended_replaced_and_kept(survey: StoreSurvey, tmp_path: Pa
     assert type(remote).open(remote.uri, version=1).read().num_rows == 400
 
 
+@pytest.mark.slow
 def test_cheap_nights_are_gathered_and_compacted(survey: StoreSurvey) -> None:
     survey.more = "append: add_file"
     for number in range(4):
@@ -49,6 +50,7 @@ def test_cheap_nights_are_gathered_and_compacted(survey: StoreSurvey) -> None:
     survey.assert_holds_what_landed()
 
 
+@pytest.mark.slow
 def test_margins_follow_nights_and_are_built_later(survey: StoreSurvey) -> None:
     survey.more = "margin: {arcsec: [3600]}"
     for number, seed in ((0, 0), (1, 0), (0, 5)):

@@ -14,7 +14,14 @@ from tests.steps.nights import Survey, night_rows
 MARGIN = "margin: {arcsec: [3600, 30000]}\n"
 
 
-@pytest.fixture(params=["hats", "hipscat", "hats, add_file", "hipscat, add_file"])
+@pytest.fixture(
+    params=[
+        "hats",
+        pytest.param("hipscat", marks=pytest.mark.slow),
+        pytest.param("hats, add_file", marks=pytest.mark.slow),
+        "hipscat, add_file",
+    ]
+)
 def survey(tmp_path: Path, request: pytest.FixtureRequest) -> Survey:
     layout, _, mode = str(request.param).partition(", ")
     return Survey(tmp_path, layout=layout, more=MARGIN + (f"append: {mode}" if mode else ""))

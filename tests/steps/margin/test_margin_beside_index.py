@@ -52,6 +52,7 @@ def assert_has_both(catalog: Catalog) -> None:
     catalog.verify().raise_if_failed()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["hats", pytest.param("hipscat", marks=pytest.mark.slow)])
 def test_a_rollback_brings_both_back_and_a_vacuum_leaves_them(lake: Lake, layout: str) -> None:
     sources = sources_table(objects_table())
@@ -114,6 +115,7 @@ def test_nights_take_margins_along_and_an_index_is_built_anew_beside_them(lake: 
     assert_has_both(wider)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["hats", pytest.param("hipscat", marks=pytest.mark.slow)])
 def test_margins_of_sources_go_by_where_their_objects_are(lake: Lake, layout: str) -> None:
     objects = objects_table()

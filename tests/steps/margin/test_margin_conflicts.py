@@ -105,7 +105,7 @@ def test_a_free_pixel_is_divided_while_rows_come_to_its_border(
     assert report.merges == 2
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_whatever_comes_between_margins_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
