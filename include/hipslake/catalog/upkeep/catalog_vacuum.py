@@ -164,17 +164,17 @@ class _PostponedError(Exception):
 def _clear(
     storage: Storage, content: VersionContent, gone: Mapping[int, str], swept: set[str], *, dry_run: bool
 ) -> list[Removed]:
-    """Delete what vacuumed versions have written and no living version names.
+    """Delete the files of vacuumed versions' writes that no other version names.
 
-    Only what is read after the tombstones were put up counts. Pins were looked at before: who has removed its
-    pin since then has committed, so one of the versions that are read here names what it needs.
+    The other versions are read after the tombstones were written and the pins were checked. A run that has
+    removed its pin since then has committed, so a version that is read here names the files that it needs.
 
     Parameters
     ----------
     gone : mapping of int to str
         The vacuumed versions, each with its write.
-    swept : collection of str
-        Folders that are gone already, or, in a dry run, would be.
+    swept : set of str
+        Folders that the sweep has deleted, or, in a dry run, would delete.
     """
     versions = VersionLog(storage)
     try:
