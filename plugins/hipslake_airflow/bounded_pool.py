@@ -87,7 +87,7 @@ class BoundedPool:
         finally:
             given_up.set()
         if not done:
-            raise StoreTimeoutError(f"a store or catalog gave {end.told()}; look whether it runs, then retry")
+            raise StoreTimeoutError(f"a store or catalog gave {end.text()}; look whether it runs, then retry")
         return waiting.result()  # type: ignore[return-value]
 
     def _submit(self, work: Callable[[], Result]) -> Future[Result]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from hipslake.catalog.hats import view_files
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.properties import collection_properties
 from hipslake.catalog.hats.view_files import write_hats_group
@@ -95,7 +96,9 @@ def test_metadata_opens_every_leaf_as_one_dataset(storage: Storage, little: Cata
 def test_metadata_that_would_be_too_large_is_left_out(little: CatalogMetadata, storage: Storage) -> None:
     storage.delete(f"{WRITE}/main/dataset/_metadata")
     cells = point_map(np.sort(order29(*DEGREES)))
-    write_hats_group(storage, little, "main", cells, max_footer_bytes=1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view_files, "MAX_FOOTER_BYTES", 1000)
+        write_hats_group(storage, little, "main", cells)
     assert not storage.exists(f"{WRITE}/main/dataset/_metadata")
     write_hats_group(storage, little, "main", cells)
     assert storage.exists(f"{WRITE}/main/dataset/_metadata")
@@ -109,7 +112,9 @@ def test_thumbnail_is_one_row_of_leaves_spread_over_the_sky(
     assert thumbnail.schema.equals(little.schema_of("main"))
     assert thumbnail.num_rows == little.group("main").leaves
     cells = point_map(np.sort(order29(*DEGREES)))
-    write_hats_group(storage, little, "main", cells, thumbnail_rows=3)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(view_files, "THUMBNAIL_ROWS", 3)
+        write_hats_group(storage, little, "main", cells)
     index = pq.read_table(path)["_healpix_29"].to_numpy()
     every = thumbnail["_healpix_29"].to_numpy()
     assert index.tolist() == [every[0], every[(len(every) - 1) // 2], every[-1]]

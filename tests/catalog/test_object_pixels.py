@@ -55,7 +55,7 @@ def test_texts_that_share_a_code_are_told_apart(tmp_path: object, monkeypatch: p
     def same_code(keys: pa.Array) -> np.ndarray:
         return np.full(len(keys), 5, np.uint64)
 
-    monkeypatch.setattr(object_pixels, "key_codes", same_code)
+    monkeypatch.setattr("hipslake.joins.key_codes.key_codes", same_code)
     monkeypatch.setitem(globals(), "key_codes", same_code)
     pixels = store(Storage.at(str(tmp_path)), pa.array(["a", "b", "c"]), 1, "text")
     assert pixels.find(pa.array(["c", "x", "a", "b", "a"])).tolist() == [20, UNKNOWN_ID, 0, 10, 0]

@@ -55,21 +55,10 @@ def no_chance(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (intents, heartbeat):
         monkeypatch.setattr(module, "secrets", tokens)
     for module in (intents, orphans):
-        monkeypatch.setattr(module, "ThreadPoolExecutor", _InTurn)
+        monkeypatch.setattr(module, "in_threads", map)
 
 
 OWNER = Owner(kind="catalog", name="stars")  # whose version stands is asked before each commit
-
-
-class _InTurn:
-    def __init__(self, threads: int) -> None:
-        self.map = map
-
-    def __enter__(self) -> _InTurn:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
 
 def _draw(what: str) -> int:

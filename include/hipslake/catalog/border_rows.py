@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import range_of, told
+from hipslake.catalog.leaf_rows import leaf_file, range_of, read_errors
 from hipslake.catalog.placement import icrs_of
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.sources.conforming import conform
@@ -34,9 +34,13 @@ class BorderRows:
     """
 
     def __init__(
-        self, file: _LeafFile, number: int, places: NDArray[np.int64], near: pa.Table, position: PositionSpec
+        self,
+        read_whole: Callable[[], pa.RecordBatch],
+        places: NDArray[np.int64],
+        near: pa.Table,
+        position: PositionSpec,
     ) -> None:
-        self._file, self._number, self._places = file, number, places
+        self._read_whole, self._places = read_whole, places
         self.h29: NDArray[np.int64] = near[HEALPIX_COLUMN].to_numpy()
         self.ra, self.dec = icrs_of(near, position)
         self.row: NDArray[np.int64] | None = (
@@ -47,7 +51,7 @@ class BorderRows:
     def take(self, chosen: NDArray[np.int64]) -> pa.RecordBatch:
         """Rows, given by their places among these, with all columns."""
         if self._whole is None:
-            self._whole = self._file.row_group(self._number)
+            self._whole = self._read_whole()
         return pc.take(self._whole, pa.array(self._places[chosen]), boundscheck=False)
 
 
@@ -80,41 +84,22 @@ def border_rows(
     VerificationError
         The file is missing or damaged.
     """
-    with told(storage, path):
-        source = storage.arrow_file(path, size)
-    with source:
-        file = _LeafFile(storage, path, source, schema)
-        for number in range(file.parquet.num_row_groups):
-            if not file.meets(number, border):
+    with leaf_file(storage, path, size) as parquet:
+
+        def row_group(number: int) -> pa.RecordBatch:
+            with read_errors(storage, path):  # called from outside of this block
+                table = parquet.read_row_group(number, use_threads=False).combine_chunks()
+            [batch] = table.to_batches()
+            return conform(batch, schema, storage.uri(path))
+
+        chunks = ColumnChunks(parquet.metadata)
+        wanted = [HEALPIX_COLUMN, position.ra, position.dec, ROW_COLUMN]
+        names = [name for name in wanted if name in schema.names]
+        for number in range(parquet.num_row_groups):
+            if not len(border.within(*range_of(chunks, number))):
                 continue
-            near = file.columns(number, position)
+            near = parquet.read_row_group(number, columns=names, use_threads=False)
             places = np.flatnonzero(border.hold(near[HEALPIX_COLUMN].to_numpy()))
             if len(places):
-                yield BorderRows(file, number, places, near.take(pa.array(places)), position)
-
-
-class _LeafFile:
-    def __init__(self, storage: Storage, path: str, source: pa.NativeFile, schema: pa.Schema) -> None:
-        self._storage, self._path, self._schema = storage, path, schema
-        with told(storage, path):
-            self.parquet = pq.ParquetFile(source, pre_buffer=not storage.is_local)  # few large requests
-            self._chunks = ColumnChunks(self.parquet.metadata)
-
-    def meets(self, number: int, border: Intervals) -> bool:
-        """Whether a row group may hold rows of the border, by what it says of `_healpix_29`."""
-        with told(self._storage, self._path):
-            return len(border.within(*range_of(self._chunks, number))) > 0
-
-    def columns(self, number: int, position: PositionSpec) -> pa.Table:
-        """What tells where the rows lie."""
-        wanted = [HEALPIX_COLUMN, position.ra, position.dec, ROW_COLUMN]
-        with told(self._storage, self._path):
-            names = [name for name in wanted if name in self._schema.names]
-            return self.parquet.read_row_group(number, columns=names, use_threads=False)
-
-    def row_group(self, number: int) -> pa.RecordBatch:
-        """All columns of a row group."""
-        with told(self._storage, self._path):
-            table = self.parquet.read_row_group(number, use_threads=False).combine_chunks()
-        [batch] = table.to_batches()
-        return conform(batch, self._schema, self._storage.uri(self._path))
+                whole = partial(row_group, number)
+                yield BorderRows(whole, places, near.take(pa.array(places)), position)

@@ -23,9 +23,11 @@ from hipslake.catalog.partitions import (
     PARTITION_SCHEMA,
     PartitionSidecar,
     curve_sorted,
+    leaf_spans,
     pixel_ranges,
     pixels_in,
     read_partition_sidecars,
+    total_of,
     write_partition_sidecars,
 )
 from hipslake.catalog.schema import schema_text
@@ -33,13 +35,13 @@ from hipslake.errors import ConflictError
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import Threshold
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.sphere.pixels import starts, stops
+from hipslake.sphere.pixels import starts
 from hipslake.storage.folder import Storage
 
 
 @dataclass(frozen=True)
 class GroupChange:
-    """What a write changes in one column group.
+    """The changes of a write in one column group.
 
     Attributes
     ----------
@@ -60,7 +62,7 @@ class GroupChange:
 
 @dataclass(frozen=True)
 class MarginChange:
-    """What a write changes in one margin.
+    """The changes of a write in one margin.
 
     Attributes
     ----------
@@ -211,7 +213,7 @@ def _files_after(
     write_id: str,
     max_inline: int,
 ) -> dict[str, Any]:
-    """What is said alike of the files of groups and margins with sidecars."""
+    """The fields that groups and margins with sidecars have in common."""
     assert group.sidecars is not None
     near = _near(group.sidecars, change)
     table = read_partition_sidecars(storage, [group.sidecars[at] for at in near])
@@ -240,8 +242,7 @@ def _applied(table: pa.Table, change: GroupChange, group: str, threshold: Thresh
     leaves = set(_pixels_of(kept))
     fresh, more = _pixels_of(change.added), _pixels_of(change.beside)
     after = curve_sorted(pa.concat_tables([kept, change.came]))
-    order, npix = after["order"].to_numpy(), after["npix"].to_numpy()
-    start, stop = starts(order, npix), stops(order, npix)
+    start, stop = leaf_spans(after)
     nested = (start[1:] < stop[:-1]) & ((start[1:] != start[:-1]) | (stop[1:] != stop[:-1]))
     if nested.any() or not leaves.isdisjoint(fresh):
         raise ConflictError(f"column group {group!r}: another leaf stands where one is to be added")
@@ -270,8 +271,7 @@ def _check_threshold(
 def _near(sidecars: tuple[PartitionSidecar, ...], change: GroupChange) -> np.ndarray:
     """The places of the sidecars that a change concerns: where its pixels lie, or else come to lie."""
     both = pa.concat_tables([change.removed, change.came])
-    order, npix = both["order"].to_numpy(), both["npix"].to_numpy()
-    start, stop = starts(order, npix), stops(order, npix)
+    start, stop = leaf_spans(both)
     begin = np.array([sidecar.start for sidecar in sidecars])
     end = np.array([sidecar.stop for sidecar in sidecars])
     first = np.searchsorted(end, start, side="right")
@@ -297,14 +297,14 @@ def _stretches(
     """
     first_of_run = near[1:][np.diff(near) > 1]
     begin = np.array([sidecars[at].start for at in first_of_run.tolist()], np.int64)
-    cuts = np.searchsorted(starts(after["order"].to_numpy(), after["npix"].to_numpy()), begin)
+    cuts = np.searchsorted(leaf_spans(after)[0], begin)
     for low, high in pairwise([0, *cuts.tolist(), after.num_rows]):
         yield after.slice(low, high - low)
 
 
 def _pixels(group: GroupMetadata | Margin, change: GroupChange) -> tuple[np.ndarray, np.ndarray]:
     order, npix = pixels_in(group.pixels)
-    removed = starts(change.removed["order"].to_numpy(), change.removed["npix"].to_numpy())
+    removed, _ = leaf_spans(change.removed)
     kept = ~np.isin(starts(order, npix), removed)  # leaves are disjoint: no two start at the same place
     return (
         np.concatenate([order[kept], change.added["order"].to_numpy().astype(np.int64)]),
@@ -313,4 +313,4 @@ def _pixels(group: GroupMetadata | Margin, change: GroupChange) -> tuple[np.ndar
 
 
 def _difference(change: GroupChange, column: str) -> int:
-    return int((pc.sum(change.came[column]).as_py() or 0) - (pc.sum(change.removed[column]).as_py() or 0))
+    return total_of(change.came, column) - total_of(change.removed, column)

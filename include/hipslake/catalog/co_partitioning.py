@@ -77,21 +77,26 @@ def check_joinable(left: CatalogMetadata, right: CatalogMetadata, on: tuple[str,
         It is not known; the message names the column and the ways out.
     """
     sides = ((left, on[0]), (right, on[1]))
+    ways_out = _ways_out(*sides[0], *sides[1])
     for metadata, column in sides:
         if metadata.mark_of(column) is None:
-            raise CoPartitionError(_unmarked(metadata, column, sides))
+            marked = ", ".join(mark.column for mark in metadata.co_partitioned) or "none"
+            raise CoPartitionError(
+                f"column {column!r} of catalog {metadata.catalog}, version {metadata.version}, is not marked "
+                f"as co-partitioned (marked: {marked}), so its equal values may lie in any pixel. {ways_out}"
+            )
     first, second = (_placing(metadata, column) for metadata, column in sides)
     if (first.catalog, first.column) != (second.catalog, second.column):
         raise CoPartitionError(
             f"{left.catalog}.{on[0]} lies where {first.catalog}.{first.column} does, and "
             f"{right.catalog}.{on[1]} where {second.catalog}.{second.column} does: equal values need not be "
-            f"near each other. {_ways_out(*sides[0], *sides[1])}"
+            f"near each other. {ways_out}"
         )
     if _together(first, second) is None:
         raise CoPartitionError(
             f"{left.catalog}.{on[0]}, version {left.version}, and {right.catalog}.{on[1]}, version "
             f"{right.version}, were placed by different rows of {first.catalog}: they were replaced in "
-            f"between. {_ways_out(*sides[0], *sides[1])}"
+            f"between. {ways_out}"
         )
 
 
@@ -105,24 +110,11 @@ def _together(first: PlacingObjects | None, second: PlacingObjects | None) -> Pl
 
 
 def _placing(metadata: CatalogMetadata, column: str) -> PlacingObjects:
-    """What placed the values of a marked column: its own rows, unless objects did."""
+    """The objects that placed the values of a marked column; its own rows if none did."""
     mark = metadata.mark_of(column)
     assert mark is not None
     own = PlacingObjects(catalog=metadata.catalog, column=column, writes=metadata.increment_writes)
     return mark.objects or own
-
-
-def _unmarked(
-    metadata: CatalogMetadata,
-    column: str,
-    sides: tuple[tuple[CatalogMetadata, str], tuple[CatalogMetadata, str]],
-) -> str:
-    marked = ", ".join(mark.column for mark in metadata.co_partitioned) or "none"
-    return (
-        f"column {column!r} of catalog {metadata.catalog}, version {metadata.version}, is not marked as "
-        f"co-partitioned (marked: {marked}), so its equal values may lie in any pixel. "
-        f"{_ways_out(*sides[0], *sides[1])}"
-    )
 
 
 def _ways_out(left: CatalogMetadata, key: str, right: CatalogMetadata, column: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pydantic import AwareDatetime
 
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
-from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars
+from hipslake.catalog.partitions import PARTITION_SCHEMA, read_partition_sidecars, total_of
 from hipslake.specs.base import Frozen
 from hipslake.sphere.pixels import starts
 from hipslake.sphere.sky_cells import Footprint
@@ -54,7 +54,7 @@ def footprint_of(table: pa.Table) -> Footprint:
 
 
 class VersionKind(StrEnum):
-    """What was done to come to a version."""
+    """How a version was made from the one before it."""
 
     FIRST = "first"  # nothing was there before
     REPLACED = "replaced"  # the whole was built anew
@@ -253,10 +253,10 @@ def _changed(storage: Storage, old: Iterable[_Files], new: Iterable[_Files]) -> 
                 files_added=added.num_rows,
                 files_removed=removed.num_rows,
                 files_kept=kept,
-                rows_added=_sum(added, "rows"),
-                rows_removed=_sum(removed, "rows"),
-                bytes_added=_sum(added, "bytes"),
-                bytes_removed=_sum(removed, "bytes"),
+                rows_added=total_of(added, "rows"),
+                rows_removed=total_of(removed, "rows"),
+                bytes_added=total_of(added, "bytes"),
+                bytes_removed=total_of(removed, "bytes"),
             )
         )
     return tuple(changes)
@@ -278,10 +278,6 @@ def _table(storage: Storage, files: _Files | None, leave_out: set[str]) -> pa.Ta
     if files.sidecars is None:
         return files.table(storage)
     return read_partition_sidecars(storage, [s for s in files.sidecars if s.path not in leave_out])
-
-
-def _sum(table: pa.Table, column: str) -> int:
-    return int(np.sum(table[column].to_numpy(), dtype=np.int64))
 
 
 def _columns(old: CatalogMetadata, new: CatalogMetadata) -> Iterable[ColumnChange]:

@@ -22,6 +22,7 @@ from hipslake.catalog.partitions import (
     SOURCE_SCHEMA,
     curve_sorted,
     pixel_ranges,
+    total_of,
     write_partition_sidecars,
     write_sidecar,
 )
@@ -127,11 +128,11 @@ def describe_margins(
 def _describe_files(
     name: str, table: pa.Table, storage: Storage, write_id: str, max_inline: int
 ) -> dict[str, Any]:
-    """What is said alike of the files of groups and margins."""
+    """The fields that groups and margins have in common."""
     inline = table.num_rows <= max_inline
     return {
-        "rows": _total(table, "rows"),
-        "bytes": _total(table, "bytes"),
+        "rows": total_of(table, "rows"),
+        "bytes": total_of(table, "bytes"),
         "files": table.num_rows,
         "pixels": pixel_ranges(table["order"].to_numpy(), table["npix"].to_numpy()),
         "partitions": tuple(Partition.model_validate(row) for row in table.to_pylist()) if inline else None,
@@ -182,15 +183,11 @@ def describe_sources(
     inline = table.num_rows <= max_inline
     return Sources(
         files=table.num_rows,
-        rows=_total(table, "rows"),
-        bytes=_total(table, "size"),
+        rows=total_of(table, "rows"),
+        bytes=total_of(table, "size"),
         entries=tuple(SourceEntry.model_validate(row) for row in table.to_pylist()) if inline else None,
         sidecar=None if inline else write_sidecar(storage, write_id, "sources", table),
     )
-
-
-def _total(table: pa.Table, column: str) -> int:
-    return pc.sum(table[column]).as_py() or 0
 
 
 def _text(field: pa.Field, key: bytes) -> str | None:

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.schema import ROW_COLUMN, check_columns, keyed_columns, position_group
+from hipslake.catalog.selection import joined_schema
 from hipslake.errors import SchemaMismatchError, SpecError
 from hipslake.sources.names import check_distinct
 from hipslake.sources.unification import check_unit, join_fields
@@ -148,7 +149,7 @@ def _check_spec(metadata: CatalogMetadata, spec: CatalogSpec) -> None:
 
 
 def _placing(given: PositionFromSpec | None) -> str:
-    """What places rows, whatever becomes of those without an object."""
+    """The `position_from` of a spec as text, without its rule for rows that have no object."""
     return "nothing" if given is None else f"{given.column} = {given.catalog}.{given.key}"
 
 
@@ -158,33 +159,19 @@ def source_schema(metadata: CatalogMetadata) -> pa.Schema:
     added: set[str | None] = {HEALPIX_COLUMN, ROW_COLUMN}
     if position.icrs_ra != position.ra:
         added |= {position.icrs_ra, position.icrs_dec}
-    fields: dict[str, pa.Field] = {}
-    for group in metadata.groups:
-        for field in group.to_arrow():
-            if field.name not in added:
-                fields.setdefault(field.name, field)
-    return pa.schema(list(fields.values()))
+    return pa.schema([field for field in joined_schema(metadata) if field.name not in added])
 
 
 def _check_groups(metadata: CatalogMetadata, spec: CatalogSpec, evolved: pa.Schema) -> None:
+    known = set(joined_schema(metadata).names)
     for name, schema in check_columns(spec, evolved).items():
         standing = metadata.group(name).to_arrow().names
         lost = [column for column in standing if column not in schema.names]
-        moved = [column for column in schema.names if column not in standing and column in _names(metadata)]
-        if lost or moved:
+        moved = [column for column in schema.names if column not in standing and column in known]
+        wrong = [f"lose {', '.join(lost)}"] if lost else []
+        wrong += [f"take {', '.join(moved)} from another group"] if moved else []
+        if wrong:
             raise SpecError(
-                f"{spec.name}: column group {name!r} would "
-                + " and ".join(
-                    part
-                    for part in (
-                        f"lose {', '.join(lost)}" if lost else "",
-                        f"take {', '.join(moved)} from another group" if moved else "",
-                    )
-                    if part
-                )
-                + f", but the leaves of version {metadata.version} are as they are; {_WAY_OUT}"
+                f"{spec.name}: column group {name!r} would {' and '.join(wrong)}, but the leaves of version "
+                f"{metadata.version} are as they are; {_WAY_OUT}"
             )
-
-
-def _names(metadata: CatalogMetadata) -> set[str]:
-    return {name for group in metadata.groups for name in group.to_arrow().names}

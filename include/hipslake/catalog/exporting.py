@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """What is to be exported, and to where.
+    """An export: the rows, the format and the destination.
 
     Attributes
     ----------

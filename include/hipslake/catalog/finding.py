@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.catalog.metadata import CatalogMetadata, Index
+from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import select
 from hipslake.errors import IndexMissingError, SchemaMismatchError
@@ -22,7 +23,7 @@ from hipslake.predicates.evaluation import passing
 from hipslake.predicates.predicate_tree import InArray
 from hipslake.predicates.pruning import pushed_down
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import check_chunks
 from hipslake.storage.folder import Storage
 
@@ -94,9 +95,7 @@ def find_values(
     h29 = _entries(storage, index, wanted)
     stretches = [(h29, h29 + 1)]
     for increment in metadata.increments_of(set(metadata.increment_writes).difference(index.writes), storage):
-        covered = increment.cells(storage)
-        order, npix = covered["order"].to_numpy().astype(np.int64), covered["npix"].to_numpy()
-        stretches.append((starts(order, npix), stops(order, npix)))
+        stretches.append(leaf_spans(increment.cells(storage)))
     return Intervals.union(*(np.concatenate(side) for side in zip(*stretches, strict=True))), wanted
 
 
@@ -109,7 +108,7 @@ def _entries(storage: Storage, index: Index, wanted: pa.Array) -> NDArray[np.int
     if not paths:
         return np.empty(0, np.int64)
     sought = InArray(index.column, wanted)
-    with told(storage, posixpath.dirname(index.files[0].path)):
+    with read_errors(storage, posixpath.dirname(index.files[0].path)):
         dataset = ds.dataset(paths, format="parquet", filesystem=storage.arrow_filesystem())
         skipping = pushed_down(sought, dataset.schema, dataset.schema)
         for fragment in dataset.get_fragments():
@@ -153,7 +152,7 @@ def _fitting(numbers: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _array_of(values: Any, numbers: pa.DataType | None) -> pa.Array:
-    """What a user may give: one value, any number of them, or an array.
+    """An array of the values that a user gives: one, any number, or an array.
 
     `numbers` is the type of a column of integers; those that it cannot hold may be left out.
     """

@@ -53,16 +53,15 @@ def encode_index(table: pa.Table) -> pa.Buffer:
 
 
 def leaves_digest(group: GroupMetadata) -> str:
-    """What tells the leaf pixels of one version from those of another."""
+    """A digest of the leaf pixels of a group, to compare those of two versions."""
     text = json.dumps({str(order): pixels for order, pixels in sorted(group.pixels.items())})
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def is_current(metadata: CatalogMetadata, index: Index) -> bool:
     """Whether an index covers every row of a version and names its leaves: what HATS readers need."""
-    return set(index.writes) == set(metadata.increment_writes) and index.leaves == leaves_digest(
-        metadata.groups[0]
-    )
+    covers_all = set(index.writes) == set(metadata.increment_writes)
+    return covers_all and index.leaves == leaves_digest(metadata.groups[0])
 
 
 def hats_index_root(metadata: CatalogMetadata, index: Index) -> str | None:

@@ -25,7 +25,7 @@ _MOST_ZEROS = 200  # in front of a number: names of folders have at most 255 byt
 
 
 class PartitionPath(NamedTuple):
-    """What the path of a leaf file says."""
+    """The parts of the path of a leaf file."""
 
     write_id: str
     group: str
@@ -126,7 +126,7 @@ class HatsLayout(LayoutPaths):
         return path.partition("/dataset/")[2]
 
     def _file(self, write_id: str) -> str:
-        """What follows the number of a pixel in the path of its file."""
+        """The part of a leaf file's path after the number of its pixel."""
         return self.SUFFIX
 
     def view_file(self, write_id: str, group: str | None, name: str) -> str:
@@ -134,7 +134,7 @@ class HatsLayout(LayoutPaths):
         return f"{write_id}/{group}/{name}" if group else f"{write_id}/{name}"
 
     def leaf_glob(self, write_id: str, group: str) -> str:
-        return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*.parquet"
+        return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*{self._file('*')}"
 
 
 class HatsFoldersLayout(HatsLayout):
@@ -142,9 +142,6 @@ class HatsFoldersLayout(HatsLayout):
 
     SUFFIX = "/"
     _pattern = re.compile(rf"{_HATS_PIXEL}/(?P=write)\.parquet")
-
-    def leaf_glob(self, write_id: str, group: str) -> str:
-        return f"{write_id}/{group}/dataset/Norder=*/Dir=*/Npix=*/*.parquet"
 
     def _file(self, write_id: str) -> str:
         return f"/{write_id}.parquet"

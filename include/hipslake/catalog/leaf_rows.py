@@ -69,7 +69,7 @@ def read_leaf(
     needed = columns
     if predicate is not None:
         needed = [*columns, *sorted(predicate.columns.difference(columns))]
-    with told(storage, path):
+    with read_errors(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         stored = fragment.physical_schema
         condition = _span(inside)
@@ -141,11 +141,7 @@ def leaf_batches(
         The file is missing or damaged.
     """
     start, stop = interval
-    with (
-        told(storage, path),
-        storage.arrow_file(path, size) as source,
-        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
-    ):
+    with leaf_file(storage, path, size) as file:
         inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
         table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
@@ -161,12 +157,7 @@ def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[
     VerificationError
         The file is missing or damaged.
     """
-    with (
-        told(storage, path),
-        pq.ParquetFile(
-            storage.arrow_path(path), filesystem=storage.arrow_filesystem(), pre_buffer=not storage.is_local
-        ) as file,
-    ):
+    with leaf_file(storage, path) as file:
         yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
 
 
@@ -208,8 +199,8 @@ def range_of(chunks: ColumnChunks, group: int) -> tuple[int, int]:
 
 
 @contextmanager
-def told(storage: Storage, path: str) -> Iterator[None]:
-    """Errors of pyarrow as ours."""
+def read_errors(storage: Storage, path: str) -> Iterator[None]:
+    """Turn errors of pyarrow into `VerificationError`, or `StorageError` where a retry may help."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -220,6 +211,17 @@ def told(storage: Storage, path: str) -> Iterator[None]:
         raise VerificationError(
             f"{storage.uri(path)} {what}; restore it or ingest again: Catalog.verify() tells more"
         ) from error
+
+
+@contextmanager
+def leaf_file(storage: Storage, path: str, size: int | None = None) -> Iterator[pq.ParquetFile]:
+    """Open a leaf file; `size` in bytes, where it is known. Errors of pyarrow in the block become ours."""
+    with (
+        read_errors(storage, path),
+        storage.arrow_file(path, size) as source,
+        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,  # few large requests to a store
+    ):
+        yield file
 
 
 def _row_groups(footer: pq.FileMetaData, inside: Intervals, wanted: Wanted | None = None) -> list[int]:

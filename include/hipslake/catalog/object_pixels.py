@@ -10,16 +10,16 @@ it. Of pieces in an object store, each process holds `HELD_BYTES`; where the obj
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
-from hipslake.joins.key_codes import KeyKind, key_codes, plain_keys
+from hipslake.joins.key_codes import KeyedRows, KeyKind
 from hipslake.storage.folder import Storage
 
 PIECE_ROWS = 4 << 20
@@ -60,18 +60,15 @@ class ObjectPixels:
         int64[n]
             `NULL_ID` where the id is null, `UNKNOWN_ID` where no object has it.
         """
-        keys = plain_keys(ids)
-        found = np.full(len(keys), NULL_ID, np.int64)
-        rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
-        keys = keys.drop_null()
-        codes = key_codes(keys)
+        found = np.full(len(ids), NULL_ID, np.int64)
+        rows, keys, codes = KeyedRows.of(ids)
         order = np.argsort(codes)
         codes, rows = codes[order], rows[order]
         texts = keys.take(pa.array(order)) if self.kind == "text" else None
         numbers = piece_of(codes, self.pieces)
         cuts = np.append(np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])), len(numbers))
         for low, high in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True) if len(numbers) else ():
-            piece = _HELD.get(self.folder, int(numbers[low]))
+            piece = _piece(self.folder, int(numbers[low]))
             mine = None if texts is None else texts.slice(low, high - low)
             found[rows[low:high]] = piece.find(codes[low:high], mine)
         return found
@@ -150,39 +147,20 @@ class _Piece:
         return has
 
 
-class _Held:
-    """The pieces that this process has at hand, those that were used last."""
+_HELD: LRUCache[tuple[Storage, int], _Piece] = LRUCache(
+    1.0, getsizeof=lambda piece: min(piece.held_bytes / HELD_BYTES, 1.0)
+)
+"""The pieces that this process used last, by their share of `HELD_BYTES`; a larger piece is kept alone."""
 
-    def __init__(self) -> None:
-        self._pieces: OrderedDict[tuple[Storage, int], _Piece] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, folder: Storage, number: int) -> _Piece:
-        key = (folder, number)
-        with self._lock:
-            piece = self._pieces.get(key)
-            if piece is not None:
-                self._pieces.move_to_end(key)
-                return piece
-        piece = _Piece.load(folder, number)
-        with self._lock:
-            self._pieces[key] = piece
-            while len(self._pieces) > 1 and sum(p.held_bytes for p in self._pieces.values()) > HELD_BYTES:
-                self._pieces.popitem(last=False)
-        return piece
-
-    def forget(self, folder: Storage) -> None:
-        with self._lock:
-            for key in [key for key in self._pieces if key[0] == folder]:
-                del self._pieces[key]
-
-
-_HELD = _Held()
+_LOCK = threading.Lock()
+_piece = cached(_HELD, lock=_LOCK)(_Piece.load)
 
 
 def forget_pieces(folder: Storage) -> None:
-    """Let go of what this process holds of a run folder, since the pieces are written anew."""
-    _HELD.forget(folder)
+    """Drop the cached pieces of a run folder, as they are about to be written again."""
+    with _LOCK:
+        for key in [key for key in _HELD if key[0] == folder]:
+            del _HELD[key]
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context, copy_context
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from hipslake.catalog.layouts import sidecar_path
 from hipslake.errors import CatalogFormatError
 from hipslake.specs.base import Frozen
+from hipslake.sphere.intervals import range_numbers
 from hipslake.sphere.pixels import MAX_ORDER, starts, stops
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
+from hipslake.storage.small_files import in_threads
 
 PARTITION_SCHEMA = pa.schema(
     [
@@ -34,7 +35,6 @@ PARTITION_SCHEMA = pa.schema(
     ]
 )
 COVERAGE_SCHEMA = pa.schema([("order", pa.int32()), ("npix", pa.int64()), ("rows", pa.int64())])
-_THREADS = 8
 _MOST_PIXELS = 1 << 25  # as many leaves as no catalog has: a damaged text must not fill the memory
 SOURCE_SCHEMA = pa.schema(
     [
@@ -98,6 +98,17 @@ def summed_by_leaf(partitions: pa.Table) -> pa.Table:
     return leaves
 
 
+def leaf_spans(table: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The order-29 pixels, [start, stop), of each row of a table with `order` and `npix`; int64[n] each."""
+    order, npix = table["order"].to_numpy(), table["npix"].to_numpy()
+    return starts(order, npix), stops(order, npix)
+
+
+def total_of(table: pa.Table, column: str) -> int:
+    """The sum of a column; 0 of a table without rows."""
+    return int(pc.sum(table[column]).as_py() or 0)
+
+
 def pixel_ranges(order: np.ndarray, npix: np.ndarray) -> dict[int, str]:
     """Pixels as text per order, runs as `first-last`, ascending.
 
@@ -136,9 +147,8 @@ def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:
             raise CatalogFormatError(f"metadata: there are no such pixels of order {order}")
         if lengths.max() > _MOST_PIXELS or lengths.sum() > _MOST_PIXELS:
             raise CatalogFormatError(f"metadata: more than {_MOST_PIXELS} pixels of order {order}")
-        offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        pixels.append(np.repeat(first, lengths) + offsets)
-        orders.append(np.full(len(offsets), order, np.int64))
+        pixels.append(range_numbers(first, lengths))
+        orders.append(np.full(len(pixels[-1]), order, np.int64))
     return np.concatenate(orders), np.concatenate(pixels)
 
 
@@ -212,19 +222,18 @@ def write_partition_sidecars(
     """
     pieces = -(-table.num_rows // most)
     even = [table.num_rows * piece // pieces for piece in range(pieces + 1)] if pieces else []
-    start = starts(table["order"].to_numpy(), table["npix"].to_numpy())
+    start, stop = leaf_spans(table)
     leaves = np.flatnonzero(np.concatenate([[True], start[1:] != start[:-1], [True]]))  # and the end
     bounds = np.unique(leaves[np.searchsorted(leaves, even)]).tolist()
     sidecars = []
     for number, (low, high) in enumerate(pairwise(bounds), first_number):
         piece = table.slice(low, high - low)
-        order, npix = (piece[column].to_numpy() for column in ("order", "npix"))
         stored = write_sidecar(storage, write_id, f"{name}_{number:05d}", piece)
         sidecars.append(
             PartitionSidecar(
                 **stored.model_dump(),
-                start=int(starts(order[0], npix[0])),
-                stop=int(stops(order[-1], npix[-1])),
+                start=int(start[low]),
+                stop=int(stop[high - 1]),
                 writes=writes_of(piece["path"]),
             )
         )
@@ -241,14 +250,8 @@ def read_partition_sidecars(
     if not sidecars:
         empty = PARTITION_SCHEMA.empty_table()
         return empty.select(columns) if columns else empty
-
-    def read(sidecar: PartitionSidecar, context: Context) -> pa.Table:
-        # In the caller's context, which knows how the store is reached.
-        return context.run(read_sidecar, storage, sidecar, PARTITION_SCHEMA, columns)
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        tables = pool.map(read, sidecars, [copy_context() for _ in sidecars])
-        return pa.concat_tables(tables).combine_chunks()
+    tables = in_threads(lambda each: read_sidecar(storage, each, PARTITION_SCHEMA, columns), sidecars)
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def read_sidecar(
@@ -271,24 +274,16 @@ def read_sidecar(
     CatalogFormatError
         Its checksum, its columns or its rows are not those that metadata.json names.
     """
-    data = storage.read(sidecar.path)
+    where, data = storage.uri(sidecar.path), storage.read(sidecar.path)
     if hashlib.sha256(data).hexdigest() != sidecar.sha256:
-        raise CatalogFormatError(
-            f"{storage.uri(sidecar.path)}: sha256 differs from metadata.json; restore it or ingest again"
-        )
-    with damage_as_error(storage.uri(sidecar.path)):
-        return _table_of_sidecar(data, storage.uri(sidecar.path), sidecar, schema, columns)
-
-
-def _table_of_sidecar(
-    data: bytes, where: str, sidecar: Sidecar, schema: pa.Schema, columns: Sequence[str] | None
-) -> pa.Table:
-    file = pq.ParquetFile(pa.BufferReader(data))
-    if file.schema_arrow.names != schema.names or file.metadata.num_rows != sidecar.rows:
-        raise CatalogFormatError(f"{where}: not the table that metadata.json describes")
-    if columns is None:
-        return file.read().cast(schema)
-    return file.read(list(columns)).cast(pa.schema([schema.field(name) for name in columns]))
+        raise CatalogFormatError(f"{where}: sha256 differs from metadata.json; restore it or ingest again")
+    with damage_as_error(where):
+        file = pq.ParquetFile(pa.BufferReader(data))
+        if file.schema_arrow.names != schema.names or file.metadata.num_rows != sidecar.rows:
+            raise CatalogFormatError(f"{where}: not the table that metadata.json describes")
+        if columns is None:
+            return file.read().cast(schema)
+        return file.read(list(columns)).cast(pa.schema([schema.field(name) for name in columns]))
 
 
 def sha256_sums(tables: Iterable[pa.Table]) -> bytes:

@@ -164,10 +164,10 @@ def icrs_and_index(
 
 def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
     """The columns of a catalog that place its rows: ICRS degrees where it has them."""
-    told = metadata.position
-    if told.icrs_ra is not None and told.icrs_dec is not None:
-        return PositionSpec(ra=told.icrs_ra, dec=told.icrs_dec, epoch=told.epoch)
-    return PositionSpec(ra=told.ra, dec=told.dec, unit=told.unit, frame=told.frame, epoch=told.epoch)
+    own = metadata.position
+    if own.icrs_ra is not None and own.icrs_dec is not None:
+        return PositionSpec(ra=own.icrs_ra, dec=own.icrs_dec, epoch=own.epoch)
+    return PositionSpec(ra=own.ra, dec=own.dec, unit=own.unit, frame=own.frame, epoch=own.epoch)
 
 
 def stored_position(spec: CatalogSpec, schema: pa.Schema) -> PositionSpec:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.leaf_rows import ALONG, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import leaf_spans
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection
 from hipslake.engine.reordering import in_sort_order
@@ -26,7 +27,7 @@ from hipslake.engine.this_process import read_ahead
 from hipslake.errors import VerificationError
 from hipslake.predicates.evaluation import passing
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
 
 
@@ -62,10 +63,7 @@ def parts(
         else metadata.group(group).table_near(storage, pixels.start, pixels.stop)
         for group in groups
     ]
-    order = [table["order"].to_numpy() for table in tables]
-    npix = [table["npix"].to_numpy() for table in tables]
-    start = [starts(o, n) for o, n in zip(order, npix, strict=True)]
-    stop = [stops(o, n) for o, n in zip(order, npix, strict=True)]
+    start, stop = zip(*map(leaf_spans, tables), strict=True)
     first, last = _coarsest(np.concatenate(start), np.concatenate(stop))
     found = [
         Part(int(a), int(b), {group: [] for group in groups}, set()) for a, b in zip(first, last, strict=True)
@@ -157,8 +155,7 @@ def _read_part(
     if table is None:
         return selection.schema.empty_table()
     if cut is not None:
-        kept = cut.keeps(table[HEALPIX_COLUMN].to_numpy(), table[cut.ra], table[cut.dec])
-        table = table.filter(pa.array(kept))
+        table = cut.inside(table)
     if several and selection.filter is not None:
         table = passing(selection.filter, table)
     return table.select(selection.schema.names).cast(selection.schema)

@@ -1,4 +1,4 @@
-"""What of a version a read needs: columns and their groups, rows by filter and by region. No I/O."""
+"""The selection of a read: columns and their groups, and rows by filter and by region. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from hipslake.catalog.metadata import CatalogMetadata, Position
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.placement import icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import FilterError, SchemaMismatchError
 from hipslake.predicates.binding import check_predicate
@@ -22,8 +23,10 @@ from hipslake.predicates.domains import UnfitError
 from hipslake.predicates.filter_lists import predicate_of_lists
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.predicates.predicate_tree import And, ArrowExpression, Predicate
+from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.sphere.coordinates import positions, to_icrs_degrees
 from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.sphere.regions import Cover, Region
 
 
@@ -34,25 +37,13 @@ class RegionCut:
     Attributes
     ----------
     region : Region
-    ra, dec : str
+    position : PositionSpec
         The position columns: those of ICRS degrees where the catalog has them, else those that the rows were
         placed by.
-    unit, frame : str
-        Of these columns.
     """
 
     region: Region
-    ra: str
-    dec: str
-    unit: str
-    frame: str
-
-    @classmethod
-    def of(cls, region: Region, position: Position) -> RegionCut:
-        """The cut by a catalog's positions."""
-        if position.icrs_ra is not None and position.icrs_dec is not None:
-            return cls(region, position.icrs_ra, position.icrs_dec, "deg", "icrs")
-        return cls(region, position.ra, position.dec, position.unit, position.frame)
+    position: PositionSpec
 
     @cached_property
     def cover(self) -> Cover:
@@ -81,8 +72,14 @@ class RegionCut:
         kept = self.cover.certain.hold(h29)
         doubtful = ~kept
         lon, lat = positions(ra.filter(pa.array(doubtful)), dec.filter(pa.array(doubtful)))
-        kept[doubtful] = self.region.contains(*to_icrs_degrees(lon, lat, unit=self.unit, frame=self.frame))
+        place = to_icrs_degrees(lon, lat, unit=self.position.unit, frame=self.position.frame)
+        kept[doubtful] = self.region.contains(*place)
         return kept
+
+    def inside(self, rows: pa.Table) -> pa.Table:
+        """The rows that lie in the region, of a table with `_healpix_29` and the position columns."""
+        kept = self.keeps(rows[HEALPIX_COLUMN].to_numpy(), rows[self.position.ra], rows[self.position.dec])
+        return rows.filter(pa.array(kept))
 
 
 @dataclass(frozen=True)
@@ -166,8 +163,8 @@ def select(
     names = {owner.name: set(owner.to_arrow().names) for owner in metadata.groups}
     cut, position = None, []
     if region is not None:
-        cut = RegionCut.of(region, metadata.position)
-        position = [cut.ra, cut.dec]
+        cut = RegionCut(region, icrs_position(metadata))
+        position = [cut.position.ra, cut.position.dec]
     if group is not None:
         names = _alone_or_with_position(metadata.group(group).name, names, position)
     taken = _owners(list(dict.fromkeys(needed + position)), names)
@@ -186,7 +183,7 @@ def _alone_or_with_position(
 
 
 def _owners(needed: list[str], names: dict[str, set[str]]) -> dict[str, list[str]]:
-    """As few groups as will do: a column of several groups is taken from one that is read anyway."""
+    """The columns by group, from as few groups as possible."""
     holders = {column: [group for group in names if column in names[group]] for column in needed}
     alone = {groups[0] for groups in holders.values() if len(groups) == 1}
     read = [group for group in names if group in alone]
@@ -257,7 +254,7 @@ def _of_expression(
 
 
 def _bound(expression: ds.Expression, schema: pa.Schema) -> pa.DataType:
-    """What an expression gives on a schema."""
+    """The type of an expression on a schema."""
     scanner = ds.dataset(schema.empty_table()).scanner(columns={"kept": expression})
     return scanner.projected_schema.field("kept").type
 

@@ -260,7 +260,7 @@ class MarginsTask:
 
 
 def problems_beside(storage: Storage, log: WholeLog) -> Iterator[Problem]:
-    """What is wrong with what lies beside the leaf files, of all versions of a log; leaf files are not read.
+    """The problems of all files but the leaf files, of all versions of a log; leaf files are not read.
 
     Parameters
     ----------
@@ -292,10 +292,10 @@ def together(
         What is wrong beside them.
     """
     others = list(older)
-    told = [*problems, *newest.problems]
-    told += [_of_version(problem, each.version) for each in others for problem in each.problems]
+    reported = [*problems, *newest.problems]
+    reported += [_of_version(problem, each.version) for each in others for problem in each.problems]
     once: dict[tuple[str, str, str], Problem] = {}
-    for problem in told:
+    for problem in reported:
         key = problem.kind, problem.path, problem.message
         if key not in once or problem.repairable:
             once[key] = problem

@@ -31,11 +31,7 @@ def has_tree(storage: Storage, metadata: CatalogMetadata) -> bool:
         At the catalog's root.
     metadata : CatalogMetadata
     """
-    if not metadata.total_rows:
-        return False
-    if metadata.layout is Layout.HATS:
-        return all(storage.is_file(marker) for marker in hats_markers(metadata))
-    return lies_in_own_write(metadata) or storage.is_file(tree_marker(metadata.write_id))
+    return metadata.total_rows > 0 and all(storage.is_file(marker) for marker in tree_markers(metadata))
 
 
 def tree_markers(metadata: CatalogMetadata) -> list[str]:
@@ -46,7 +42,7 @@ def tree_markers(metadata: CatalogMetadata) -> list[str]:
 
 
 def marker_text(metadata: CatalogMetadata) -> bytes:
-    """What stands in the marker of a tree of layout hipscat."""
+    """The content of the marker of a tree of layout hipscat."""
     files = sum(each.files for each in metadata.with_files)
     return json.dumps({"version": metadata.version, "files": files}).encode()
 

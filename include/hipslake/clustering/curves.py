@@ -125,7 +125,7 @@ def _interleaved(columns: list[NDArray[np.uint64]], bits: int) -> NDArray[np.uin
 
 @lru_cache(maxsize=64)
 def _table(column: int, columns: int, bits: int) -> NDArray[np.uint64]:
-    """What each id of one column makes of a key."""
+    """The bits of the key for each id of one column."""
     ids = [np.zeros(1 << bits, np.uint64)] * columns
     ids[column] = np.arange(1 << bits, dtype=np.uint64)
     return _spread(ids, bits)

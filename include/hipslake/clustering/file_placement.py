@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.clustering.checksum import mixed
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
 from hipslake.clustering.range_ids import RangeBounds
@@ -198,8 +199,5 @@ def row_numbers(file: int, first: int, count: int) -> NDArray[np.int64]:
 def noise_of(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Evenly distributed numbers in [0, 2**31): SplitMix64 (Steele, Lea and Flood 2014), its highest bits."""
     state = np.uint64(seed & (2**64 - 1)) ^ np.uint64(0x5851F42D4C957F2D)
-    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + state
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return (mixed >> np.uint64(64 - NOISE_BITS)).astype(np.int64)
+    numbered = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + state
+    return (mixed(numbered) >> np.uint64(64 - NOISE_BITS)).astype(np.int64)

@@ -14,7 +14,7 @@ from itertools import groupby
 
 @dataclass(frozen=True)
 class ClusterMark:
-    """What a file was clustered by, and together with which others.
+    """The curve, the columns and the group that a file was clustered with.
 
     Attributes
     ----------

@@ -127,8 +127,7 @@ class RangeBounds:
             A column has values that have no order.
         """
         check_clustering_columns(sample.schema, names)
-        if num_ranges < 2:
-            raise SpecError(f"num_ranges is {num_ranges}: it takes at least 2 to tell rows apart")
+        check_num_ranges(num_ranges)
         bits = min((num_ranges - 1).bit_length(), _SIGNED_KEY_BITS // len(names), _MAX_BITS)
         most = min(num_ranges, 2**bits)
         columns = tuple(ColumnRanges.of_sample(name, _flat(sample.column(name)), most) for name in names)

@@ -7,12 +7,13 @@ evenly over the 64 bits: a stretch of them is a fair share of the keys.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hipslake.clustering.checksum import mixed
 from hipslake.errors import SchemaMismatchError
 
 KeyKind = Literal["integer", "uint64", "text"]
@@ -21,7 +22,7 @@ _FACTOR = 0x9E3779B97F4A7C15  # odd, so that every power of it has an inverse
 
 
 def key_kind(kind: pa.DataType, what: str) -> KeyKind:
-    """What the keys of a column are; only keys of one kind are compared.
+    """The kind of the keys of a type; only keys of one kind are compared.
 
     Parameters
     ----------
@@ -75,6 +76,22 @@ def key_codes(keys: pa.Array) -> NDArray[np.uint64]:
     return mixed_bits(np.ascontiguousarray(keys.to_numpy(zero_copy_only=False)))
 
 
+class KeyedRows(NamedTuple):
+    """The keys of a column that are not null, their codes, and the rows that they stand in."""
+
+    rows: NDArray[np.int64]
+    keys: pa.Array
+    codes: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, column: pa.Array | pa.ChunkedArray) -> KeyedRows:
+        """The keys of a column of a type that `key_kind` takes."""
+        keys = plain_keys(column)
+        rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+        keys = keys.drop_null()
+        return cls(rows, keys, key_codes(keys))
+
+
 def _digests(texts: pa.Array) -> NDArray[np.uint64]:
     """Per text the polynomial of its bytes, modulo 2^64."""
     _, raw_offsets, raw_bytes = texts.buffers()
@@ -95,7 +112,4 @@ def mixed_bits(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uin
 
     Source: Steele, Lea, Flood 2014, "Fast splittable PRNGs".
     """
-    z = values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    return mixed(values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))

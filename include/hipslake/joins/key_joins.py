@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SpecError
-from hipslake.joins.key_codes import key_codes, plain_keys
-from hipslake.joins.match_columns import MatchColumns, refuse_twins
+from hipslake.joins.key_codes import KeyedRows
+from hipslake.joins.match_columns import MatchColumns, refuse_twins, suffixed_names
 from hipslake.joins.nested_forms import struct_of_lists
+from hipslake.sphere.intervals import range_numbers
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 JoinKind = Literal["inner", "left", "anti"]
@@ -54,10 +55,8 @@ def equijoin_columns(
         return MatchColumns({name: name for name in left.names}, {}, left)
     kept = [name for name in right.names if not (name == on[0] == on[1] and name in left.names)]
     taken = {name.casefold() for name in (HEALPIX_COLUMN, *left.names)} & {name.casefold() for name in kept}
-    mine, others = (
-        {name: name + suffix if name.casefold() in taken else name for name in names}
-        for names, suffix in ((left.names, suffixes[0]), (kept, suffixes[1]))
-    )
+    mine = suffixed_names(left.names, taken, suffixes[0])
+    others = suffixed_names(kept, taken, suffixes[1])
     fields = [left.field(name).with_name(given) for name, given in mine.items()]
     fields += [right.field(name).with_name(given) for name, given in others.items()]
     if how == "left":
@@ -123,32 +122,18 @@ def matching_rows(left: pa.ChunkedArray, right: pa.ChunkedArray) -> tuple[Places
     >>> [side.tolist() for side in matching_rows(left, right)]
     [[0, 0, 3, 3], [0, 3, 0, 3]]
     """
-    mine, theirs = _Keys.of(left), _Keys.of(right)
+    mine, theirs = KeyedRows.of(left), KeyedRows.of(right)
     order = np.argsort(theirs.codes, kind="stable")
     codes = theirs.codes[order]
     first = np.searchsorted(codes, mine.codes, side="left")
     counts = np.searchsorted(codes, mine.codes, side="right") - first
     here = np.repeat(np.arange(len(mine.codes)), counts)
-    within = np.arange(len(here)) - np.repeat(np.cumsum(counts) - counts, counts)
-    there = order[np.repeat(first, counts) + within]
+    there = order[range_numbers(first, counts)]
     if pa.types.is_large_string(mine.keys.type):  # two texts may share a code
         same = pc.equal(mine.keys.take(pa.array(here)), theirs.keys.take(pa.array(there)))
         equal = same.to_numpy(zero_copy_only=False)
         here, there = here[equal], there[equal]
     return mine.rows[here], theirs.rows[there]
-
-
-class _Keys:
-    """The keys of a column that are not null, and the rows that they stand in."""
-
-    def __init__(self, keys: pa.Array, rows: Places) -> None:
-        self.keys, self.rows, self.codes = keys, rows, key_codes(keys)
-
-    @classmethod
-    def of(cls, column: pa.ChunkedArray) -> _Keys:
-        keys = plain_keys(column)
-        rows = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
-        return cls(keys.drop_null(), rows)
 
 
 def keys_of(on: str | Sequence[str]) -> tuple[str, str]:
@@ -249,13 +234,7 @@ def nested(
     rows = right.select(list(columns)).take(pa.array(theirs)).combine_chunks()
     field = nested_field(rows.schema, name)
     lists = [
-        pa.ListArray.from_arrays(
-            offsets, pa.concat_arrays(column.chunks) if column.num_chunks else _none(column), type=part.type
-        )
+        pa.ListArray.from_arrays(offsets, column.combine_chunks(), type=part.type)
         for column, part in zip(rows.columns, field.type, strict=True)
     ]
     return left.append_column(field, pa.StructArray.from_arrays(lists, fields=list(field.type)))
-
-
-def _none(column: pa.ChunkedArray) -> pa.Array:
-    return pa.array([], column.type)

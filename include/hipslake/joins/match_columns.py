@@ -31,7 +31,7 @@ class MatchColumns:
 
     @property
     def outcome(self) -> pa.Schema:
-        """What the join gives: `_healpix_29` of the left row, then these columns."""
+        """The schema of the outcome: `_healpix_29` of the left row, then these columns."""
         return pa.schema([pa.field(HEALPIX_COLUMN, pa.int64()), *self.schema])
 
 
@@ -69,10 +69,8 @@ def match_columns(
     suffixes = options.suffixes or ("", f"_{right_name}")
     taken = {name.casefold() for name in left.names} & {name.casefold() for name in right.names}
     taken |= set(own)
-    mine, others = (
-        {name: name + suffix if name.casefold() in taken else name for name in side.names}
-        for side, suffix in zip((left, right), suffixes, strict=True)
-    )
+    mine = suffixed_names(left.names, taken, suffixes[0])
+    others = suffixed_names(right.names, taken, suffixes[1])
     fields = [field.with_name(mine[field.name]) for field in left]
     if options.how == "outer":
         fields = [field.with_nullable(True) for field in fields]
@@ -81,6 +79,11 @@ def match_columns(
     others_to_choose = ", other names for separation, position, position_angle or rank,"
     refuse_twins([field.name for field in fields], "match", suffixes, others_to_choose)
     return MatchColumns(mine, others, pa.schema(fields))
+
+
+def suffixed_names(names: Sequence[str], taken: Collection[str], suffix: str) -> dict[str, str]:
+    """The new name of each column: with the suffix where the name, case-folded, is among `taken`."""
+    return {name: name + suffix if name.casefold() in taken else name for name in names}
 
 
 def _added(options: MatchOptions) -> list[pa.Field]:

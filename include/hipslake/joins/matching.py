@@ -135,9 +135,7 @@ def _nearest(left: SkyPositions, right: SkyPositions, limits: tuple[float, float
         found.append(Pairs(rows[kept.left], kept.right, kept.chord2))
         rows = rows[~done]
         reach = min(2.0 * reach, radius)
-    return Pairs(
-        *(np.concatenate([getattr(part, name) for part in found]) for name in ("left", "right", "chord2"))
-    )
+    return Pairs.together(found)
 
 
 def _ranked(pairs: Pairs, neighbours: int | None) -> tuple[Pairs, NDArray[np.int32]]:
@@ -260,9 +258,8 @@ def merged(batches: Iterable[pa.RecordBatch], others: pa.Table) -> Iterator[pa.R
     keys, done = others[HEALPIX_COLUMN].to_numpy(), 0
     for batch in batches:
         mine = batch.column(HEALPIX_COLUMN).to_numpy()
-        before = int(
-            np.searchsorted(keys, mine[-1])
-        )  # the next batch may begin with the last key of this one
+        # Without rows of the last key, which the next batch may begin with.
+        before = int(np.searchsorted(keys, mine[-1]))
         if before > done:
             both = pa.concat_tables([pa.Table.from_batches([batch]), others.slice(done, before - done)])
             along = curve_order(np.concatenate([mine, keys[done:before]]))

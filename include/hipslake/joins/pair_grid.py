@@ -19,7 +19,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.sphere.array_columns import ArrayColumns
 from hipslake.sphere.curve import curve_order
+from hipslake.sphere.faces import places, spread_bits
 from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
 
 STRETCH = 1.4520
@@ -64,7 +66,7 @@ class SkyPositions:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Pairs(ArrayColumns):
     """Pairs of rows of two sides.
 
     Attributes
@@ -77,10 +79,6 @@ class Pairs:
     left: NDArray[np.int64]
     right: NDArray[np.int64]
     chord2: NDArray[np.float64]
-
-    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Pairs:
-        """Some of the pairs."""
-        return Pairs(self.left[chosen], self.right[chosen], self.chord2[chosen])
 
 
 def chord_of(angle: float) -> float:
@@ -124,11 +122,8 @@ class Grid:
 
     def pairs(self) -> Pairs:
         """All pairs within the radius, which counts as within; in no particular order."""
-        found = list(self._chunks())
-        if not found:
-            none = np.empty(0, np.int64)
-            return Pairs(none, none, np.empty(0))
-        return Pairs(*(np.concatenate([getattr(part, name) for part in found]) for name in _FIELDS))
+        none = np.empty(0, np.int64)
+        return Pairs.together([Pairs(none, none, np.empty(0)), *self._chunks()])
 
     def _chunks(self) -> Iterator[Pairs]:
         """The pairs, from a bounded number of candidates at a time."""
@@ -160,9 +155,6 @@ class Grid:
         return side.directions[:, rows] if self.candidates > len(side) else side.take(rows).directions
 
 
-_FIELDS = ("left", "right", "chord2")
-
-
 def _lookups(
     keys: NDArray[np.int64], probe: NDArray[np.int64], reach: int, order: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -176,14 +168,14 @@ def _lookups(
         hit, first, count = _rows_in(keys, cells, at_order)
         found.append((rows[hit], first, count))
 
-    x, y = _coordinates(probe)
+    face, x, y = places(MAX_ORDER, probe)
     top = _SIDE - reach
     inner = (x >= reach) & (x < top) & (y >= reach) & (y < top)
     rows = np.flatnonzero(inner)
-    x, y, face = x[rows], y[rows], probe[rows] >> (2 * MAX_ORDER) << (2 * order)
+    x, y, face = x[rows], y[rows], face[rows] << (2 * order)
     shift = MAX_ORDER - order
-    low_x, high_x = _spread((x - reach) >> shift), _spread((x + reach) >> shift)
-    low_y, high_y = _spread((y - reach) >> shift) << 1, _spread((y + reach) >> shift) << 1
+    low_x, high_x = spread_bits((x - reach) >> shift), spread_bits((x + reach) >> shift)
+    low_y, high_y = spread_bits((y - reach) >> shift) << 1, spread_bits((y + reach) >> shift) << 1
     look(rows, face | low_x | low_y, order)
     wide, tall = high_x != low_x, high_y != low_y
     for several, across, up in ((wide, high_x, low_y), (tall, low_x, high_y), (wide & tall, high_x, high_y)):
@@ -222,44 +214,3 @@ def _rows_in(
 
 def _ascends(keys: NDArray[np.int64]) -> bool:
     return bool(np.all(keys[1:] >= keys[:-1]))
-
-
-def _coordinates(h29: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """x and y in the base pixel, 29 bits each."""
-    within = h29 & ((1 << (2 * MAX_ORDER)) - 1)
-    return _gather(within), _gather(within >> 1)
-
-
-_EVEN = 0x5555555555555555
-_GATHERING = (
-    (1, 0x3333333333333333),
-    (2, 0x0F0F0F0F0F0F0F0F),
-    (4, 0x00FF00FF00FF00FF),
-    (8, 0x0000FFFF0000FFFF),
-    (16, 0x00000000FFFFFFFF),
-)
-_SPREADING = (
-    (16, 0x0000FFFF0000FFFF),
-    (8, 0x00FF00FF00FF00FF),
-    (4, 0x0F0F0F0F0F0F0F0F),
-    (2, 0x3333333333333333),
-    (1, _EVEN),
-)
-
-
-def _gather(bits: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Every second bit, from the lowest on, side by side."""
-    value = bits & _EVEN
-    for shift, mask in _GATHERING:
-        value |= value >> shift
-        value &= mask
-    return value
-
-
-def _spread(value: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The inverse of `_gather`."""
-    value = value.copy()
-    for shift, mask in _SPREADING:
-        value |= value << shift
-        value &= mask
-    return value

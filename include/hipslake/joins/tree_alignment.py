@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hipslake.sphere.intervals import Intervals, range_numbers
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, pixel_functions
+from hipslake.sphere.vectors import pixel_centers
 
 _COARSER_BY = 3  # a stretch of the curve is covered by pixels this many orders below its length
 _NONE = np.empty(0, np.int64)
@@ -59,9 +61,7 @@ def homes(leaves: PixelTree, margins: PixelTree) -> Homes:
     """
     at = leaves.find(margins.start)
     beside = at < 0
-    met = np.searchsorted(leaves.stop, margins.start, side="right") < np.searchsorted(
-        leaves.start, margins.stop
-    )
+    met = Intervals(leaves.start, leaves.stop).touch(margins.start, margins.stop)
     same = ~beside & (leaves.order[at] == margins.order) if len(leaves) else np.zeros(len(margins), bool)
     wrong = np.flatnonzero(met & ~same)
     if len(wrong):
@@ -102,9 +102,7 @@ def overlaps(
     """
     first = np.searchsorted(b[1], a[0], side="right")
     counts = np.maximum(np.searchsorted(b[0], a[1], side="left") - first, 0)
-    in_a = np.repeat(np.arange(len(counts)), counts)
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return in_a, np.repeat(first, counts) + within
+    return np.repeat(np.arange(len(counts)), counts), range_numbers(first, counts)
 
 
 def near(
@@ -157,6 +155,5 @@ class _Discs:
         order = min(MAX_ORDER, max(0, (2 * MAX_ORDER + 2 - length.bit_length()) // 2) + _COARSER_BY)
         shift = 2 * (MAX_ORDER - order)
         pixels = np.arange(start >> shift, ((max(stop, start + 1) - 1) >> shift) + 1)
-        functions = pixel_functions()
-        centre = np.stack(functions.pix2vec(1 << order, pixels, nest=True), axis=1)
-        return cls(centre, np.full(len(pixels), functions.max_pixrad(1 << order)))
+        radius = pixel_functions().max_pixrad(1 << order)
+        return cls(pixel_centers(order, pixels), np.full(len(pixels), radius))

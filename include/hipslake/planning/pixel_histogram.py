@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.errors import VerificationError
+from hipslake.sphere.array_columns import ArrayColumns
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import coarsen, starts
 
@@ -54,7 +55,7 @@ def pixel_numbers(order: int) -> type[np.uint32] | type[np.int64]:
 
 
 @dataclass(frozen=True)
-class Histogram:
+class Histogram(ArrayColumns):
     """Disjoint cells, sorted along the curve.
 
     Attributes
@@ -93,10 +94,6 @@ class Histogram:
         low, high = int(self.order.min()), int(self.order.max())
         return [order for order in range(low, high + 1) if order in (low, high) or order in self.order]
 
-    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Histogram:
-        """Some of the cells: a mask, ascending places, or a slice."""
-        return Histogram(self.order[chosen], self.npix[chosen], self.rows[chosen])
-
     def refined(self, crowded: NDArray[np.bool_], finer: Histogram) -> Histogram:
         """Replace cells by the deeper cells that they are made of.
 
@@ -113,7 +110,7 @@ class Histogram:
             If the finer cells of a crowded cell do not hold its rows; the message names it.
         """
         _check_same_rows(self.select(crowded), finer)
-        merged = _together(self.select(~crowded), finer)
+        merged = Histogram.together([self.select(~crowded), finer])
         return merged.select(np.argsort(starts(merged.order, merged.npix)))
 
     def per_order(self) -> Iterator[tuple[int, Histogram]]:
@@ -122,7 +119,7 @@ class Histogram:
         carried = self if len(present) < 2 else self.select(self.order == present[-1])
         for order in range(present[-1] if present else 0, -1, -1):
             if order in present[:-1]:
-                carried = _together(carried, self.select(self.order == order))
+                carried = Histogram.together([carried, self.select(self.order == order)])
                 carried = carried.select(np.argsort(carried.npix))
             yield order, carried
             if order:
@@ -162,15 +159,6 @@ def coarser_orders(histogram: Histogram, row_bytes: Mapping[str, float] | None =
     deepest, *coarser = [cells for _, cells in histogram.per_order()]
     tables = [cells.to_table(row_bytes) for cells in (deepest.select(slice(0)), *reversed(coarser))]
     return pa.concat_tables(tables)
-
-
-def _together(a: Histogram, b: Histogram) -> Histogram:
-    """The cells of both, one after another."""
-    return Histogram(
-        np.concatenate([a.order, b.order]),
-        np.concatenate([a.npix, b.npix]),
-        np.concatenate([a.rows, b.rows]),
-    )
 
 
 def _check_same_rows(crowded: Histogram, finer: Histogram) -> None:

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from hipslake.errors import PlanError
 from hipslake.planning.pixel_histogram import Histogram
+from hipslake.sphere.array_columns import ArrayColumns
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, pixel_functions, starts
 
 
 @dataclass(frozen=True)
-class Leaves:
+class Leaves(ArrayColumns):
     """The leaves of one column group, sorted along the curve.
 
     Attributes
@@ -37,9 +38,9 @@ class Leaves:
     def __len__(self) -> int:
         return len(self.npix)
 
-    def select(self, chosen: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Leaves:
-        """Some of the leaves: a mask, places, or a slice."""
-        return Leaves(self.order[chosen], self.npix[chosen], self.rows[chosen], self.weight[chosen])
+
+_NONE = np.empty(0, np.int64)
+_NO_LEAVES = Leaves(np.empty(0, np.uint8), _NONE, _NONE, _NONE)
 
 
 def crowded_cells(
@@ -96,9 +97,9 @@ def plan_leaves(
             # One array where rows are the weights, so that it is summed once.
             weighed = cells.rows if weights is histogram.rows else weights[low:high]
             found = _plan_base_pixel(cells, weighed, threshold, lowest_order, highest_order)
-            leaves = _joined(found)
+            leaves = Leaves.together(found)
             parts.append(leaves.select(np.argsort(starts(leaves.order, leaves.npix))))
-    return _joined(parts)
+    return Leaves.together([_NO_LEAVES, *parts])
 
 
 def assign_targets(sizes: NDArray[np.int64], target_bytes: int) -> NDArray[np.int32]:
@@ -145,7 +146,7 @@ def bytes_per_task(total: float, most: int, cores: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Nodes:
+class _Nodes(ArrayColumns):
     """Pixels of one order that hold rows, sorted."""
 
     npix: NDArray[np.integer]
@@ -157,13 +158,8 @@ class _Nodes:
             return self
         if not len(self.npix):
             return other
-        npix = np.concatenate([self.npix, other.npix])
-        order = np.argsort(npix)
-        return _Nodes(
-            npix[order],
-            np.concatenate([self.rows, other.rows])[order],
-            np.concatenate([self.weight, other.weight])[order],
-        )
+        both = _Nodes.together([self, other])
+        return both.select(np.argsort(both.npix))
 
     def parents(self) -> tuple[_Nodes, NDArray[np.int64]]:
         """The pixels one order up, and how many of these nodes each holds."""
@@ -218,19 +214,6 @@ def _leaves(nodes: _Nodes, order: int, chosen: NDArray[np.bool_]) -> Leaves:
     at = np.flatnonzero(chosen & (nodes.rows > 0))
     return Leaves(
         np.full(len(at), order, np.uint8), nodes.npix[at].astype(np.int64), nodes.rows[at], nodes.weight[at]
-    )
-
-
-def _joined(parts: list[Leaves]) -> Leaves:
-    """All of them, one after another."""
-    if not parts:
-        empty = np.empty(0, np.int64)
-        return Leaves(np.empty(0, np.uint8), empty, empty, empty)
-    return Leaves(
-        np.concatenate([part.order for part in parts]),
-        np.concatenate([part.npix for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.weight for part in parts]),
     )
 
 

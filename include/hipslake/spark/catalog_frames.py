@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.catalog.moc_files import region_of
 from hipslake.catalog.reading import parts
 from hipslake.catalog.schema import ROW_COLUMN
@@ -86,8 +86,9 @@ def read_spark(
             frame = frame.where(_inside(given))
         if cut is not None:
             frame = frame.where(_near(cut.cover.intervals))
-            if {cut.ra, cut.dec} <= set(taken):
-                frame = frame.where(_cut_by(cut)(*map(_quoted, (HEALPIX_COLUMN, cut.ra, cut.dec))))
+            place = [cut.position.ra, cut.position.dec]
+            if set(place) <= set(taken):
+                frame = frame.where(_cut_by(cut)(*map(_quoted, (HEALPIX_COLUMN, *place))))
         join_key = [ROW_COLUMN] if len(selection.columns) > 1 and ROW_COLUMN not in taken else []
         frames.append(frame.select(*map(_quoted, [*taken, *join_key])))
     joined = reduce(lambda left, right: left.join(right, on=ROW_COLUMN), frames)
@@ -140,7 +141,7 @@ def _check_encodings(spark: SparkSession, storage: Storage, path: str) -> None:
         return
     footer = read_footer(storage, path)
     chunks = ColumnChunks(footer)
-    with told(storage, path):
+    with read_errors(storage, path):
         split = any("BYTE_STREAM_SPLIT" in chunks(0, index).encodings for index in range(footer.num_columns))
     if split:
         log.warning(

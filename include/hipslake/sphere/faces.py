@@ -19,7 +19,18 @@ LONGITUDE_OF_CORNER = np.array([1.0, 3.0, 5.0, 7.0, 0.0, 2.0, 4.0, 6.0, 1.0, 3.0
 LEAST_STRETCH = 0.65
 
 
-def places(order: NDArray[np.int64], npix: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+_MASKS = (
+    0x5555555555555555,
+    0x3333333333333333,
+    0x0F0F0F0F0F0F0F0F,
+    0x00FF00FF00FF00FF,
+    0x0000FFFF0000FFFF,
+    0x00000000FFFFFFFF,
+)
+"""Groups of 1, 2, 4, 8, 16 and 32 bits, with as many zeros between them."""
+
+
+def places(order: NDArray[np.int64] | int, npix: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
     """The face of pixels, and their column and row on it.
 
     Parameters
@@ -43,13 +54,20 @@ def every_other_bit(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     >>> every_other_bit(np.array([0b100101, 0b1010])).tolist()
     [3, 0]
     """
-    bits = numbers & 0x5555555555555555
-    bits = (bits | bits >> 1) & 0x3333333333333333
-    bits = (bits | bits >> 2) & 0x0F0F0F0F0F0F0F0F
-    bits = (bits | bits >> 4) & 0x00FF00FF00FF00FF
-    bits = (bits | bits >> 8) & 0x0000FFFF0000FFFF
-    moved: NDArray[np.int64] = (bits | bits >> 16) & 0x00000000FFFFFFFF
-    return moved
+    bits = numbers & _MASKS[0]
+    for level, mask in enumerate(_MASKS[1:]):
+        bits |= bits >> (1 << level)
+        bits &= mask
+    return bits
+
+
+def spread_bits(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The inverse of `every_other_bit`, for numbers below 2**32."""
+    bits = numbers.copy()
+    for level in reversed(range(len(_MASKS) - 1)):
+        bits |= bits << (1 << level)
+        bits &= _MASKS[level]
+    return bits
 
 
 def depth_in(order: int, h29: NDArray[np.int64]) -> NDArray[np.float64]:

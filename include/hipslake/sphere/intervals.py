@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import index
 
@@ -75,10 +75,8 @@ class Intervals:
 
     def touch(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the given intervals hold anything of these, bool[m]."""
-        touched: NDArray[np.bool_] = np.searchsorted(self.stop, start, side="right") < np.searchsorted(
-            self.start, stop, side="left"
-        )
-        return touched
+        ended = np.searchsorted(self.stop, start, side="right")
+        return np.asarray(ended < np.searchsorted(self.start, stop))
 
     def within(self, start: int, stop: int) -> Intervals:
         """The part of these intervals inside [start, stop)."""
@@ -93,7 +91,7 @@ class Intervals:
         return inside
 
     def common(self, other: Intervals) -> Intervals:
-        """What lies in these intervals and in others."""
+        """The intersection with other intervals."""
         # Where an edge of either lies, what is in both begins or ends: as many are open as sets hold it.
         edges = np.concatenate([self.start, other.start, self.stop, other.stop])
         step = np.repeat([1, -1], len(self) + len(other))
@@ -103,7 +101,7 @@ class Intervals:
         return Intervals.union(edges[first], edges[first + 1])
 
     def at_most(self, number: int) -> Intervals:
-        """So few intervals that hold all of these, and more: the narrowest gaps are closed."""
+        """At most `number` intervals that cover these: the narrowest gaps are closed."""
         if len(self) <= number:
             return self
         gaps = self.start[1:] - self.stop[:-1]
@@ -118,21 +116,39 @@ class Intervals:
         >>> Intervals.of([(1, 0), (1, 1), (1, 2), (1, 3), (1, 4), (1, 5)]).pixel_ranges()
         {0: [(0, 0)], 1: [(4, 5)]}
         """
+        return {
+            order: list(zip(first.tolist(), (last - 1).tolist(), strict=True))
+            for order, first, last in self.pixel_runs()
+        }
+
+    def pixel_runs(self) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
+        """As few pixels as make up these intervals: order by order, runs of pixel numbers, [first, last).
+
+        Both are int64[k], ascending; orders without a run are left out.
+        """
         start, stop = self.start, self.stop
-        found: dict[int, list[tuple[int, int]]] = {}
         for order in range(MAX_ORDER + 1):
             shift = 2 * (MAX_ORDER - order)
-            first, last = -(-start >> shift), stop >> shift  # whole pixels, [first, last)
+            first, last = -(-start >> shift), stop >> shift
             whole = first < last
-            runs = np.sort(first[whole]), np.sort(last[whole])
             if whole.any():
-                found[order] = [(a, b - 1) for a, b in zip(*map(np.ndarray.tolist, runs), strict=True)]
+                yield order, np.sort(first[whole]), np.sort(last[whole])
             middle = np.where(whole, first << shift, stop)
             rest = np.where(whole, last << shift, stop)
             start, stop = np.concatenate([start, rest]), np.concatenate([middle, stop])
             left = start < stop
             start, stop = start[left], stop[left]
-        return found
+
+
+def range_numbers(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All numbers of some ranges, given by their first number and their length, one range after another.
+
+    Examples
+    --------
+    >>> range_numbers(np.array([7, 2]), np.array([3, 2])).tolist()
+    [7, 8, 9, 2, 3]
+    """
+    return np.arange(counts.sum()) + np.repeat(first - (np.cumsum(counts) - counts), counts)
 
 
 def _checked(pixel: PixelLike) -> PixelLike:

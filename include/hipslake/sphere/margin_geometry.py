@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hipslake.sphere.faces import LEAST_STRETCH, RING_OF_CORNER, depth_in, places, vectors_on
-from hipslake.sphere.intervals import Intervals
+from hipslake.sphere.intervals import Intervals, range_numbers
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, pixel_functions, starts, stops
 from hipslake.sphere.vectors import unit_vectors
@@ -295,13 +295,13 @@ def _candidates(
     around = around.ravel()[around.ravel() >= 0]
     first = np.searchsorted(tiles.stop, starts(level, around), side="right")
     last = np.searchsorted(tiles.start, stops(level, around), side="left")
-    pairs = np.unique(cell.repeat(last - first) * len(tiles) + _ranges(first, last))
+    pairs = np.unique(cell.repeat(last - first) * len(tiles) + range_numbers(first, last - first))
     cell, tile = np.divmod(pairs, max(len(tiles), 1))
     # From pairs of cells and tiles to those of rows and tiles.
     begin = np.searchsorted(cell, cell_of)
     end = np.searchsorted(cell, cell_of, side="right")
     row = rows.repeat(end - begin)
-    tile = tile[_ranges(begin, end)]
+    tile = tile[range_numbers(begin, end - begin)]
     other = own[row] != tile
     return row[other], tile[other]
 
@@ -322,13 +322,3 @@ def _with_neighbours(order: int, npix: NDArray[np.int64]) -> NDArray[np.int64]:
     """Pixels and those that touch them, int64[n, 9]; -1 where there is none."""
     around = pixel_functions().get_all_neighbours(1 << order, npix, nest=True)
     return np.concatenate([npix[None, :], np.asarray(around, np.int64).reshape(8, -1)]).T
-
-
-def _ranges(first: NDArray[np.int64], last: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All numbers of the ranges [first, last), one range after another."""
-    lengths = last - first
-    return (
-        np.arange(lengths.sum())
-        - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        + np.repeat(first, lengths)
-    )

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
+from hipslake.sphere.intervals import Intervals, range_numbers
+from hipslake.sphere.pixels import MAX_ORDER, WHOLE_SKY, Pixel, starts, stops
 
 
 class PixelTree:
@@ -73,25 +74,12 @@ class PixelTree:
         >>> [str(pixel) for pixel in PixelTree([1, 0], [0, 3]).complement()][:4]
         ['Norder=1, Npix=1', 'Norder=1, Npix=2', 'Norder=1, Npix=3', 'Norder=0, Npix=1']
         """
-        begin = np.append(np.int64(0), self.stop)
-        end = np.append(self.start, np.int64(12) << 2 * MAX_ORDER)
+        begin, end = np.append(0, self.stop), np.append(self.start, WHOLE_SKY[1])
+        gap = begin < end
         orders, pixels = [_NO], [_NO]
-        for order in range(MAX_ORDER + 1):
-            gap = begin < end
-            begin, end = begin[gap], end[gap]
-            shift = 2 * (MAX_ORDER - order)
-            first, last = -(-begin >> shift), end >> shift
-            whole = first < last
-            count = np.where(whole, last - first, 0)
-            inside = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-            pixels.append(inside + np.repeat(first, count))
-            orders.append(np.full(len(inside), order, np.int64))
-            # What is left of a gap on both sides of them.
-            cut = np.where(whole, first << shift, end)
-            begin, end = (
-                np.concatenate([begin, (last << shift)[whole]]),
-                np.concatenate([cut, end[whole]]),
-            )
+        for order, first, last in Intervals(begin[gap], end[gap]).pixel_runs():
+            pixels.append(range_numbers(first, last - first))
+            orders.append(np.full(len(pixels[-1]), order, np.int64))
         return PixelTree(np.concatenate(orders), np.concatenate(pixels))
 
     def tiling(self) -> PixelTree:

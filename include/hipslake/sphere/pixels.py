@@ -70,17 +70,12 @@ class Pixel(NamedTuple):
             raise ValueError(f"{self} has no parent: order 0 is the coarsest")
         return Pixel(self.order - 1, self.npix >> 2)
 
-    def children(self) -> tuple[Pixel, Pixel, Pixel, Pixel]:
+    def children(self) -> tuple[Pixel, ...]:
         """The four pixels of the next order, along the curve; `ValueError` at order 29."""
         if self.order == MAX_ORDER:
             raise ValueError(f"{self} has no children: order {MAX_ORDER} is the finest")
         first = self.npix << 2
-        return (
-            Pixel(self.order + 1, first),
-            Pixel(self.order + 1, first + 1),
-            Pixel(self.order + 1, first + 2),
-            Pixel(self.order + 1, first + 3),
-        )
+        return tuple(Pixel(self.order + 1, first + place) for place in range(4))
 
 
 def order29(ra: ArrayLike, dec: ArrayLike) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Which stores a URI may name, and how an S3 store is reached: keys, endpoint, region, by the environment.
+"""The stores that a URI may name, and the access to S3 stores: keys, endpoint and region.
 
 fsspec knows many more schemes: some log in elsewhere, fetch through others, or open archives and notebooks.
 """
@@ -26,7 +26,7 @@ _PROFILE = "AWS_PROFILE"
 
 
 def check_protocol(protocol: str, uri: str) -> None:
-    """Refuse a scheme of no known store, unless a program has registered it with fsspec itself.
+    """Raise `PathError` for a scheme that is no known store, unless the program registered it with fsspec.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def check_protocol(protocol: str, uri: str) -> None:
 
 
 def refuse_secret(uri: str) -> None:
-    """Refuse an address with a password or the like, which would come to stand in reports and logs.
+    """Raise `PathError` for an address that holds a password or the like, which reports and logs would show.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def refuse_secret(uri: str) -> None:
 
 @dataclass(frozen=True)
 class StoreAccess:
-    """How an S3 store is reached. What is None stays as the machine has it."""
+    """Access to an S3 store. None stands for the setting of the machine."""
 
     key: str | None = None
     secret: str | None = field(default=None, repr=False)
@@ -64,20 +64,20 @@ class StoreAccess:
     profile: str | None = None
 
     def environment(self) -> dict[str, str]:
-        """The variables that every S3 client knows."""
+        """The settings as the environment variables of S3 clients."""
         values = (self.key, self.secret, self.token, self.region, self.endpoint, self.profile)
         named = zip((*_KEYS, *_PLACES, _PROFILE), values, strict=True)
         return {name: value for name, value in named if value}
 
     def apply(self, environment: MutableMapping[str, str]) -> None:
-        """Set the variables; other keys in it are removed."""
+        """Set the variables in an environment; other credentials in it are removed."""
         if self.key or self.profile:
             for name in (*_KEYS, _PROFILE):
                 environment.pop(name, None)
         environment.update(self.environment())
 
     def options(self) -> dict[str, Any]:
-        """The same as arguments of fsspec's S3 client."""
+        """The settings as arguments of fsspec's S3 client."""
         given = {
             "key": self.key,
             "secret": self.secret,
@@ -94,7 +94,7 @@ _ASKED_AS: ContextVar[StoreAccess | None] = ContextVar("asked as", default=None)
 
 @contextmanager
 def asked_as(access: StoreAccess | None) -> Iterator[None]:
-    """Reach stores in this way inside the block, in this thread: for processes that others work in too."""
+    """Use an access in the block, in this thread: for processes that several users share."""
     before = _ASKED_AS.set(access)
     try:
         yield
@@ -103,13 +103,13 @@ def asked_as(access: StoreAccess | None) -> Iterator[None]:
 
 
 def client_options(protocol: str) -> dict[str, Any]:
-    """The arguments of fsspec's client of a protocol, as `asked_as` says."""
+    """The arguments of fsspec's client of a protocol, by the access of `asked_as`."""
     access = _ASKED_AS.get()
     return access.options() if access is not None and protocol in ("s3", "s3a") else {}
 
 
 def for_workers(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a driver hands to its workers on other machines: those of a task's connection."""
+    """The variables that a driver passes to its workers on other machines: those of a task's connection."""
     if not environment.get(CONNECTION):
         return {}
     return {name: environment[name] for name in (*_KEYS, *_PLACES) if name in environment}

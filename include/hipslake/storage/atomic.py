@@ -37,15 +37,10 @@ def is_unfinished(name: str) -> bool:
 @contextmanager
 def replacing(path: Path, *, durable: bool) -> Iterator[BinaryIO]:
     """Open a new file that takes the place of `path` when the block ends; an exception leaves it alone."""
-    make_folder(path.parent, durable=durable)
-    temporary = _temporary(path)
-    try:
+    with _temporary(path, durable=durable) as temporary:
         with _synced(temporary, durable=durable) as file:
             yield file
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     if durable:
         sync_folder(path.parent)
 
@@ -65,9 +60,7 @@ def creating(path: Path, note: Callable[[str], None]) -> Iterator[BinaryIO]:
     FileExistsError
         The name belongs to another file.
     """
-    make_folder(path.parent, durable=True)
-    temporary = _temporary(path)
-    try:
+    with _temporary(path) as temporary:
         with _synced(temporary) as file:
             yield file
         ours = mark(temporary)
@@ -76,12 +69,10 @@ def creating(path: Path, note: Callable[[str], None]) -> Iterator[BinaryIO]:
         if not _take_name(temporary, path) and mark(path) != ours:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def mark(path: Path) -> str:
-    """What tells a file from every other that stands at a path before or after it, on whatever host."""
+    """A text that differs for any two files at one path, whichever hosts write them."""
     status = path.stat()
     return f"{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
@@ -94,16 +85,12 @@ def create(path: Path, data: bytes | memoryview) -> bool:
     """
     if os.path.lexists(path):
         return False
-    make_folder(path.parent, durable=True)
-    temporary = _temporary(path)
-    try:
+    with _temporary(path) as temporary:
         with _synced(temporary) as file:
             file.write(data)
         taken = _take_name(temporary, path)
         sync_folder(path.parent)
         return taken
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _take_name(temporary: Path, path: Path) -> bool:
@@ -148,19 +135,15 @@ def create_by_claim(temporary: Path, path: Path) -> bool:
 
 def link(source: Path, target: Path, *, durable: bool) -> bool:
     """Give a file a second name, replacing what stands there; where links fail, copy it. True if linked."""
-    make_folder(target.parent, durable=durable)
-    temporary = _temporary(target)
-    try:
-        os.link(source, temporary)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        copy(source, target, durable=durable)
-        return False
-    try:
+    with _temporary(target, durable=durable) as temporary:
+        try:
+            os.link(source, temporary)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            copy(source, target, durable=durable)
+            return False
         temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)  # rename of two names of one file does nothing and leaves both
     if durable:
         sync_folder(target.parent)
     return True
@@ -174,19 +157,14 @@ def copy(source: Path, target: Path, *, durable: bool) -> None:
 
 def symlink(path: Path, target: str) -> bool:
     """Point `path` at a target relative to its folder, replacing an older link; False where unsupported."""
-    make_folder(path.parent, durable=True)
-    temporary = _temporary(path)
-    try:
-        temporary.symlink_to(target)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        return False
-    try:
+    with _temporary(path) as temporary:
+        try:
+            temporary.symlink_to(target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return False
         temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
     return True
 
 
@@ -230,8 +208,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+@contextmanager
+def _temporary(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A free name beside `path`, in a folder that exists; a file of that name is deleted after the block.
+
+    One that was renamed over another name of the same file is still there: that renaming does nothing.
+    """
+    make_folder(path.parent, durable=durable)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

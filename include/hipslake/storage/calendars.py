@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 
 from hipslake.errors import InputError
 from hipslake.storage.column_chunks import ColumnChunks
-from hipslake.storage.int96 import StoredTimes, leaf_count, leaves_of
-from hipslake.storage.parquet_footer import stored_footer
+from hipslake.storage.int96 import StoredTimes, leaf_count, stored_leaves
 
 _FIRST_DATE = -141_427  # 1582-10-15, the first day of the Gregorian calendar, in days since 1970
 _FIRST_TIME = -25_567  # 1900-01-01: of later times no zone differs
@@ -38,14 +37,13 @@ _SPARK_LEGACY_INT96 = b"org.apache.spark.legacyINT96"
 _SPARK_ZONE = b"org.apache.spark.timeZone"
 _HIVE_PROLEPTIC = b"writer.date.proleptic"
 
-_BATCH_ROWS = 1 << 18
-
 
 class _TimeColumn(NamedTuple):
     """A column of Parquet whose days are of the older calendar."""
 
     name: str  # of the top-level column
     place: int  # among the columns of Parquet
+    leaf: int  # among those of them that the top-level column is made of
     per_day: int | None  # of the stored numbers; None: INT96
 
 
@@ -83,14 +81,10 @@ def check_calendar(
             unsure.append(column)
         elif min(known) < _limit(column):
             raise _refusal(where, column)
-    for column, values in _stored(file, unsure, groups):
-        if column.per_day is None:
-            days = StoredTimes.of(values.drop_null()).days
-            early = bool(np.any(days < _FIRST_TIME))
-        else:
-            early = bool(np.any(values.drop_null().to_numpy() < _limit(column)))
-        if early:
-            raise _refusal(where, column)
+    for name, leaves in stored_leaves(file, list(dict.fromkeys(column.name for column in unsure)), groups):
+        for column in unsure:
+            if column.name == name and _is_early(column, leaves[column.leaf].drop_null()):
+                raise _refusal(where, column)
 
 
 def without_writer(metadata: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
@@ -113,6 +107,13 @@ def _refusal(where: str, column: _TimeColumn) -> InputError:
     )
 
 
+def _is_early(column: _TimeColumn, values: pa.Array) -> bool:
+    """Whether any stored value lies before the days that both calendars count alike."""
+    if column.per_day is None:
+        return bool(np.any(StoredTimes.of(values).days < _FIRST_TIME))
+    return bool(np.any(values.to_numpy() < _limit(column)))
+
+
 def _limit(column: _TimeColumn) -> int:
     return _FIRST_DATE if column.per_day == 1 else _FIRST_TIME * (column.per_day or 1)
 
@@ -123,18 +124,18 @@ def _columns_of_old_days(metadata: pq.FileMetaData) -> Iterator[_TimeColumn]:
         return
     place = 0
     for field in metadata.schema.to_arrow_schema():
-        for _ in range(leaf_count(field.type)):
+        for leaf in range(leaf_count(field.type)):
             column = metadata.schema.column(place)
             kind = column.logical_type.type
             if column.physical_type == "INT96":
                 if int96:
-                    yield _TimeColumn(field.name, place, None)
+                    yield _TimeColumn(field.name, place, leaf, None)
             elif kind == "DATE" and dates:
-                yield _TimeColumn(field.name, place, 1)
+                yield _TimeColumn(field.name, place, leaf, 1)
             elif kind == "TIMESTAMP" and times:
                 unit = json.loads(column.logical_type.to_json())
                 if unit["isAdjustedToUTC"]:  # Spark has no other than proleptic days of times without a zone
-                    yield _TimeColumn(field.name, place, _PER_DAY[unit["timeUnit"]])
+                    yield _TimeColumn(field.name, place, leaf, _PER_DAY[unit["timeUnit"]])
             place += 1
 
 
@@ -160,23 +161,3 @@ def _least(chunk: pq.ColumnChunkMetaData) -> int | None:
     if statistics.has_min_max:
         return int(statistics.min_raw) if isinstance(statistics.min_raw, int) else None
     return 0 if statistics.has_null_count and statistics.null_count == chunk.num_values else None
-
-
-def _stored(
-    file: Any, columns: Sequence[_TimeColumn], groups: Sequence[int]
-) -> Iterator[tuple[_TimeColumn, pa.Array]]:
-    """The numbers of columns as they are stored, batch by batch."""
-    if not columns:
-        return
-    names = list(dict.fromkeys(column.name for column in columns))
-    with pq.ParquetFile(file) as typed, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
-        first, place = {}, 0
-        for field in typed.schema_arrow:
-            first[field.name] = place
-            place += leaf_count(field.type)
-        for batch in stored.iter_batches(_BATCH_ROWS, list(groups), names, use_threads=False):
-            for name in names:
-                leaves = list(leaves_of(batch.column(batch.schema.get_field_index(name))))
-                for column in columns:
-                    if column.name == name:
-                        yield column, leaves[column.place - first[name]]

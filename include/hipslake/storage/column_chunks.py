@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of its column chunks, asked so that no damage ends the process."""
+"""The column chunks in a Parquet footer, read so that a damaged footer does not crash the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a listing says about one file or folder."""
+"""The entries of listings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STAMPS = ("ETag", "etag", "md5Hash", "LastModified", "last_modified", "updated"
 
 
 class GlobMatches(NamedTuple):
-    """What matches a pattern: the files, and what was passed over: hidden files, folders, pipes, devices."""
+    """The matches of a pattern: the files, and what is left out: hidden files, folders, pipes, devices."""
 
     files: list[Entry]
     passed_over: list[Entry]

@@ -23,7 +23,7 @@ _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _HTTP_ABSENT = {404, 410}
 _HTTP_FORBIDDEN = {401, 403}
 _NOBODY = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError"}
-"""What botocore raises where it does not know as whom to ask; not imported, since not every store is S3."""
+"""Errors of botocore for missing credentials, by name: botocore is not imported, as not every store is S3."""
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def storage_errors(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator
 
 
 def store_code(error: BaseException) -> str:
-    """The code of S3's answer behind an error; "" if there is none."""
+    """The error code of the S3 answer that caused an error; "" if there is none."""
     for one in (error, error.__cause__):
         response = getattr(one, "response", None)
         if isinstance(response, dict):
@@ -61,7 +61,7 @@ def store_code(error: BaseException) -> str:
 
 
 def _meant(error: Exception) -> OSError:
-    """What a client's exception stands for."""
+    """The `OSError` that corresponds to a client's exception."""
     if store_code(error) == "NoSuchBucket":
         return OSError(errno.ENXIO, "the bucket does not exist")
     cause = error.__cause__

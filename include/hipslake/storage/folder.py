@@ -205,7 +205,7 @@ class Storage:
         return self.matches(pattern).files
 
     def matches(self, pattern: str) -> GlobMatches:
-        """What matches a pattern, as for `glob`, and what would if it were a file, and not hidden."""
+        """The files that match a pattern, as for `glob`, and the matches that it leaves out."""
         with self._errors("", "read"):
             found = sorted(self._files.glob(self.root, pattern))
         any_name = pattern.rpartition("/")[2] in ("*", "**")

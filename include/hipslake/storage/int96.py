@@ -170,17 +170,41 @@ def _times(file: Any, names: Sequence[str], groups: Sequence[int]) -> Iterator[t
     """The INT96 values of columns, batch by batch."""
     if not names or not groups:
         return
-    with pq.ParquetFile(file) as typed, pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
-        kinds = _leaf_types(typed.metadata)
-        wanted = [name for name in names if "INT96" in kinds.get(name, ())]
-        if not wanted:
-            return
-        for batch in stored.iter_batches(_BATCH_ROWS, list(groups), wanted, use_threads=False):
-            for name in wanted:
-                column = batch.column(batch.schema.get_field_index(name))
-                for leaf, kind in zip(leaves_of(column), kinds[name], strict=True):
-                    if kind == "INT96":
-                        yield name, StoredTimes.of(leaf.drop_null())
+    kinds = _leaf_types(pq.read_metadata(file))
+    wanted = [name for name in names if "INT96" in kinds.get(name, ())]
+    for name, leaves in stored_leaves(file, wanted, groups):
+        for leaf, kind in zip(leaves, kinds[name], strict=True):
+            if kind == "INT96":
+                yield name, StoredTimes.of(leaf.drop_null())
+
+
+def stored_leaves(
+    file: Any, names: Sequence[str], groups: Sequence[int]
+) -> Iterator[tuple[str, list[pa.Array]]]:
+    """The values of columns as they are stored, in batches.
+
+    Parameters
+    ----------
+    file
+        Opened for pyarrow.
+    names : sequence of str
+        Top-level columns.
+    groups : sequence of int
+        Row groups.
+
+    Yields
+    ------
+    name : str
+        Of a top-level column.
+    leaves : list of pyarrow.Array
+        Some of its values: one array for each column of Parquet that it is made of.
+    """
+    if not names:
+        return
+    with pq.ParquetFile(file, metadata=stored_footer(file)) as stored:
+        for batch in stored.iter_batches(_BATCH_ROWS, list(groups), list(names), use_threads=False):
+            for name in names:
+                yield name, list(leaves_of(batch.column(batch.schema.get_field_index(name))))
 
 
 def _leaf_types(metadata: pq.FileMetaData) -> dict[str, list[str]]:

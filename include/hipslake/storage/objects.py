@@ -340,9 +340,8 @@ class ObjectFiles:
         return str(self._fs._strip_protocol(uri))
 
     def _entry_of(self, path: str, uri: str, info: dict[str, Any]) -> Entry:
-        if (
-            info["type"] != "directory" and info["size"] is None
-        ):  # a web server may not tell: what comes counts
+        # A web server may not tell the size: what comes counts.
+        if info["type"] != "directory" and info["size"] is None:
             info = {**info, "size": len(read_unsized(self._fs, uri))}
         return Entry.from_info(path, info)
 

@@ -1,4 +1,4 @@
-"""What pyarrow raises about a Parquet file or a table in memory, as errors of hipslake."""
+"""Errors of pyarrow about Parquet files and tables in memory, raised as errors of hipslake."""
 
 from __future__ import annotations
 

@@ -12,13 +12,13 @@ from hipslake.storage.waiting import client_timeout, note_answer, note_request, 
 
 
 class LimitedSession(AIOHTTPSession):  # type: ignore[misc]
-    """Takes the limits that are in force where a request is made, and counts those that stay silent."""
+    """Applies the limits in force to each request, and counts the requests without an answer."""
 
     def _get_request_timeout(self, request: Any) -> aiohttp.ClientTimeout:
         return client_timeout()
 
     async def send(self, request: Any) -> Any:
-        """Send a request; `ReadTimeoutError` and `ConnectTimeoutError` as long as it may be tried again."""
+        """Send a request; `ReadTimeoutError` and `ConnectTimeoutError` while tries are left."""
         note_request()
         try:
             response = await super().send(request)

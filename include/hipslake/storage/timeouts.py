@@ -29,14 +29,14 @@ class Timeouts:
     Attributes
     ----------
     connect : float
-        Seconds until there is a connection.
+        Most seconds until a connection is made.
     read : float
-        Seconds of silence while an answer is waited for, or read.
+        Most seconds without a byte while an answer is awaited or read.
     request : float
-        Seconds from the start of a request to the last byte of its answer, and between two requests of one
-        operation that are answered, such as the pages of a listing.
+        Most seconds from the start of a request to the last byte of its answer, and between the answers to
+        two requests of one operation, such as the pages of a listing.
     tries : int
-        How often a request may be silent, before its operation is given up.
+        Number of requests without an answer after which an operation fails.
     """
 
     connect: float = 10.0
@@ -46,7 +46,7 @@ class Timeouts:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Timeouts:
-        """The limits that variables set; those that are not set are the defaults.
+        """The limits that environment variables set; the defaults for those that are not set.
 
         Raises
         ------
@@ -61,7 +61,7 @@ class Timeouts:
         )
 
     def within(self, seconds: float) -> Timeouts:
-        """The limits of an operation with so many seconds in all: one try, which leaves time for others."""
+        """The limits for an operation that may take some seconds in all: one try, in part of that time."""
         return Timeouts(
             connect=min(self.connect, seconds / 4),
             read=min(self.read, seconds / 4),
@@ -72,16 +72,16 @@ class Timeouts:
 
 @dataclass(frozen=True)
 class Deadline:
-    """When all waiting ends, whatever is asked.
+    """The time at which all waiting for stores and catalogs ends.
 
     Attributes
     ----------
     at : float
-        On the clock of `time.monotonic`.
+        In seconds of `time.monotonic`; infinite if there is no deadline.
     seconds : float
-        How long that was when it began.
+        Seconds from the beginning to the deadline, for messages.
     setting : str
-        The variable that says so; "" if none does.
+        The environment variable that sets it, for messages; "" if none does.
     """
 
     at: float = math.inf
@@ -89,11 +89,11 @@ class Deadline:
     setting: str = ""
 
     def left(self) -> float:
-        """Seconds until then; none is 0."""
+        """Seconds until the deadline; 0 if it has passed."""
         return max(0.0, self.at - time.monotonic())
 
-    def told(self) -> str:
-        """What there is to say when it is over."""
+    def text(self) -> str:
+        """The message of the error when the deadline has passed."""
         return f"no answer within {self.seconds:g} s{f' ({self.setting})' if self.setting else ''}"
 
 
@@ -107,13 +107,13 @@ def timeouts() -> Timeouts:
 
 
 def deadline() -> Deadline:
-    """When all waiting ends; never, outside of `within`."""
+    """The deadline in force; an infinite one outside of `within`."""
     return _DEADLINE.get() or Deadline()
 
 
 @contextmanager
 def within(end: Deadline) -> Iterator[None]:
-    """Let nothing in the block, in this thread, wait for a store or catalog any longer than until then."""
+    """Set a deadline for all requests to stores and catalogs in the block, in this thread."""
     limits = _LIMITS.set(Timeouts.of(os.environ).within(end.seconds))
     until = _DEADLINE.set(min(end, deadline(), key=lambda each: each.at))
     try:
@@ -125,7 +125,7 @@ def within(end: Deadline) -> Iterator[None]:
 
 @contextmanager
 def limited(**limits: float) -> Iterator[None]:
-    """Let other limits, by their names in `Timeouts`, hold inside the block, in this thread."""
+    """Replace limits, named as in `Timeouts`, inside the block, in this thread."""
     before = _LIMITS.set(replace(timeouts(), **limits))  # type: ignore[arg-type]
     try:
         yield

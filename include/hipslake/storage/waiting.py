@@ -1,7 +1,7 @@
-"""fsspec's clients, asked under the limits of `hipslake.storage.timeouts`.
+"""fsspec's clients under the limits of `hipslake.storage.timeouts`.
 
-Each call of a client becomes one operation on the client's event loop. When its time is over it is cancelled
-there, so that neither a thread nor a connection is left waiting.
+Each call of a client becomes one operation on the client's event loop. An operation that exceeds its time is
+cancelled there, so that neither a thread nor a connection goes on waiting.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _CANCELLING = 5.0  # seconds that a cancelled operation may take to close its co
 
 
 class _UnansweredError(Exception):
-    """No client tries again after it, as they do after a `TimeoutError`."""
+    """A last try got no answer. Not a `TimeoutError`, after which clients would try again."""
 
 
 class _Operation:
-    """What is known of a running operation: when a request of it was last answered, how many were not."""
+    """The state of a running operation: the time of its last answer, and the requests without one since."""
 
     def __init__(self, limits: Timeouts, end: Deadline, *, limited: bool) -> None:
         self.limits, self.end = limits, end
@@ -40,34 +40,38 @@ class _Operation:
         self._began = False
 
     def begin(self) -> None:
-        """Note that a request is sent; making a client before the first does not count."""
+        """Note that a request is sent; the time before the first one, to make a client, does not count."""
         if not self._began:
             self._began, self._answered = True, time.monotonic()
 
     def answered(self) -> None:
+        """Note that a request was answered."""
         self._answered, self._silent = time.monotonic(), 0
 
     def count_silent(self, what: str) -> None:
-        """Note a request that got no answer; raises if that was the last try."""
+        """Count a request without an answer; raises `_UnansweredError` if it was the last try."""
         self._silent += 1
         if self._silent >= self.limits.tries:
             times = f", {self._silent} times ({TRIES})" if self._silent > 1 else ""
             raise _UnansweredError(f"{what}{times}")
 
     def silence(self) -> str:
+        """The message where an answer stopped coming."""
         return f"no byte came for {self.limits.read:g} s ({READ})"
 
     def no_connection(self) -> str:
+        """The message where no connection was made."""
         return f"no connection within {self.limits.connect:g} s ({CONNECT})"
 
     def left(self) -> float:
-        """Seconds that it may go on without another answer."""
+        """Seconds that the operation may take until its next answer."""
         request = self._answered + self.limits.request - time.monotonic() if self._limited else math.inf
         return max(0.0, min(request, self.end.left()))
 
-    def told(self) -> str:
+    def text(self) -> str:
+        """The message of the error when no time is left."""
         if self.end.left() <= 0:
-            return self.end.told()
+            return self.end.text()
         return f"a request was not answered to its end within {self.limits.request:g} s ({REQUEST})"
 
 
@@ -75,15 +79,15 @@ _OPERATION: ContextVar[_Operation | None] = ContextVar("operation", default=None
 
 
 class WaitingFiles:
-    """A file system of fsspec whose methods end in time.
+    """A file system of fsspec whose methods keep the limits.
 
     Parameters
     ----------
     files : fsspec.AbstractFileSystem
-        A client that keeps the limits of each request: see `HTTP_TRACES` and `hipslake.storage.s3_session`.
+        A client that keeps the limits of single requests: see `HTTP_TRACES`, `hipslake.storage.s3_session`.
     protocol : str
-        Of stores other than S3 and web servers only a deadline ends the waiting: their clients do not say
-        when one of several requests was answered.
+        Of the store. For stores other than S3 and web servers only a deadline ends an operation, as their
+        clients do not report the answers to single requests.
     """
 
     def __init__(self, files: Any, protocol: str) -> None:
@@ -100,7 +104,7 @@ class WaitingFiles:
     def _run(self, ask: Any, *args: Any, **kwargs: Any) -> Any:
         operation = _Operation(timeouts(), deadline(), limited=self._limited)
         if operation.end.left() <= 0:
-            raise TimeoutError(operation.told())
+            raise TimeoutError(operation.text())
         before = _OPERATION.set(operation)
         try:  # the loop runs it in a copy of this context
             future = asyncio.run_coroutine_threadsafe(
@@ -116,7 +120,7 @@ class WaitingFiles:
 
 
 async def _ended(asking: Coroutine[Any, Any, Any], operation: _Operation) -> Any:
-    """The result of an operation, which is cancelled when its time is over."""
+    """The result of an operation, which is cancelled when no time is left."""
     task = asyncio.ensure_future(asking)
     try:
         while not task.done() and (left := operation.left()) > 0:
@@ -124,18 +128,18 @@ async def _ended(asking: Coroutine[Any, Any, Any], operation: _Operation) -> Any
         if task.done():
             return task.result()
     except Exception as error:
-        if (told := _timeout_in(error, operation)) is None:
+        if (text := _timeout_in(error, operation)) is None:
             raise
-        raise TimeoutError(told) from error
+        raise TimeoutError(text) from error
     finally:
         if not task.done():
             task.cancel()
             await asyncio.wait({task}, timeout=_CANCELLING)
-    raise TimeoutError(operation.told())
+    raise TimeoutError(operation.text())
 
 
 def _timeout_in(error: Exception, operation: _Operation) -> str | None:
-    """What there is to say of an error if it is of a limit, or was made of such a one; None of others."""
+    """The message for an error that is, or was caused by, an exceeded limit; None for other errors."""
     for one in (error, error.__cause__):
         if isinstance(one, _UnansweredError):
             return str(one)
@@ -144,12 +148,12 @@ def _timeout_in(error: Exception, operation: _Operation) -> str | None:
         if isinstance(one, aiohttp.SocketTimeoutError) or type(one).__name__ == _SILENT_BODY:
             return operation.silence()
         if isinstance(one, asyncio.TimeoutError):
-            return operation.told()
+            return operation.text()
     return None
 
 
 def client_timeout() -> aiohttp.ClientTimeout:
-    """The limits in force, in the words of aiohttp."""
+    """The limits in force, for aiohttp."""
     operation = _OPERATION.get()
     limits = operation.limits if operation is not None else timeouts()
     return aiohttp.ClientTimeout(

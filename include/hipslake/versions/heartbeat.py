@@ -1,13 +1,13 @@
-"""Heartbeats: how a writing run says that its folder is in use, and learns that the folder was given up.
+"""Heartbeats: files by which a run shows that its write folder is in use, and learns that it was swept.
 
-A step beats every 15 seconds while it runs, and leaves the folder *resting* when it ends, for the run's next
-step. A folder is dead when a beating step has been silent for `HIPSLAKE_STALE_SECONDS` (default 300), or when
-it rested for `HIPSLAKE_RESTING_SECONDS` (default a day), by the clock of the store: hosts need not agree on
-the time.
+A step rewrites the heartbeat every 15 seconds while it runs, and sets it to *resting* when it ends, for the
+run's next step. A folder counts as dead when the heartbeat of a running step is older than
+`HIPSLAKE_STALE_SECONDS` (default 300), or when a resting one is older than `HIPSLAKE_RESTING_SECONDS`
+(default a day), by the clock of the store: the clocks of hosts may differ.
 
-Heartbeats only say whom to leave in peace. That no version loses its files does not depend on them, nor on
-any time: see `hipslake.versions.intents`. A sweeper marks a folder before it deletes it, and the mark stays
-for good: a writer that comes back later finds it, and cannot commit.
+Heartbeats only tell which folders a sweep may take. That no version loses its files does not depend on them,
+nor on any clock: see `hipslake.versions.intents`. A sweeper marks a folder before it deletes it, and never
+deletes the mark: a writer that wakes up later finds it, and cannot commit.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ HEARTBEAT = "_heartbeat.json"
 INTERVAL = 15.0
 """Seconds between two beats."""
 MARKS = "_versions/swept"
-"""The folder of the sweepers' marks; they must outlive the folders that they mark."""
+"""The folder of the sweepers' marks, which stay when the folders that they mark are deleted."""
 
 _YEAR = 366 * 86400.0
 _log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Keeps a folder alive while a `with` block runs.
+    """Writes the heartbeat of a folder during a `with` block.
 
-    When the block ends without an exception, the heartbeat is left resting, or removed. After an exception or
-    a kill it stands as it is, and becomes stale.
+    When the block ends without an exception, the heartbeat is set to resting, or removed. After an exception
+    or a kill it stays as it is, and becomes stale.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Heartbeat:
             self._storage.delete(self._path)
 
     def confirm(self) -> None:
-        """Beat, and make sure that the folder is still ours; to be called before the commit that names it.
+        """Write the heartbeat, and check that the folder was not swept; to be called right before the commit.
 
         Raises
         ------
@@ -118,7 +118,7 @@ class Heartbeat:
             try:
                 self._beat("beating")
             except Exception:
-                # The work goes on; whether the folder outlived the silence is for the commit to say.
+                # The work goes on; the commit checks whether the folder was swept meanwhile.
                 _log.warning("No heartbeat could be written to %s", self._path, exc_info=True)
 
     def _beat(self, state: str) -> None:
@@ -126,7 +126,7 @@ class Heartbeat:
 
 
 def claim_write(storage: Storage, now: datetime) -> str:
-    """Draw a write id that nobody else has, and put up the first beat of its folder: work begins at once.
+    """Draw a write id that no other run has, and write the first heartbeat of its folder.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def claim_write(storage: Storage, now: datetime) -> str:
 
 
 def abandon(storage: Storage, folder: str) -> None:
-    """Take the heartbeat of a folder away that waits for no step any more, and the folder if it is empty.
+    """Delete the heartbeat of a folder that no further step uses, and the folder if it is empty.
 
     Parameters
     ----------
@@ -156,14 +156,14 @@ def abandon(storage: Storage, folder: str) -> None:
 
 
 def is_live(storage: Storage, folder: str, stale_after: float | None = None) -> bool:
-    """Whether a step beats in a folder, or the folder rests between two steps; as for `pulse`."""
+    """Whether a run uses a folder: its heartbeat is not stale. Parameters as of `pulse`."""
     return pulse(storage, folder, stale_after) is True
 
 
 def pulse(
     storage: Storage, folder: str, stale_after: float | None = None, clock: StoreClock | None = None
 ) -> bool | None:
-    """Whether a step beats in a folder, or the folder rests between two steps; None if no heartbeat is there.
+    """Whether the heartbeat of a folder, of a running step or resting, is not stale; None if there is none.
 
     Parameters
     ----------
@@ -177,27 +177,27 @@ def pulse(
     path = storage.join(folder, HEARTBEAT)
     try:
         heartbeat = plain_json(storage.read(path))
-        told = float(heartbeat["time"])
+        time_of_host = float(heartbeat["time"])
         resting = heartbeat["state"] == "resting"
         age = (clock or StoreClock(storage)).age(path)
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, KeyError, OverflowError):
         return False
-    if age is None:  # a store that tells no times: the clocks of the hosts have to do
-        age = time.time() - told
+    if age is None:  # the store gives no times, so the clocks of the hosts are compared
+        age = time.time() - time_of_host
     limit = stale_seconds() if stale_after is None else stale_after
     return age < (resting_seconds() if resting else limit)
 
 
 def mark(storage: Storage, folder: str) -> None:
-    """Give a folder up, for good: no version comes to name it by a commit that begins after this."""
+    """Mark a folder as swept, for good: no commit that begins after this can name it."""
     if not is_marked(storage, folder):
         storage.write(mark_path(folder), json.dumps({"time": time.time()}).encode())
 
 
 def refuse_swept(storage: Storage, folder: str) -> None:
-    """Raise a `StorageError` if a sweeper has given the folder up; trying again does not help."""
+    """Raise a `StorageError`, which is not retryable, if a sweeper has marked the folder."""
     if is_marked(storage, folder):
         error = StorageError(
             f"{storage.uri(folder)}: this write was swept, because its run looked dead; run "
@@ -208,22 +208,22 @@ def refuse_swept(storage: Storage, folder: str) -> None:
 
 
 def is_marked(storage: Storage, folder: str) -> bool:
-    """Whether a sweeper has given the folder up; a run must not write there any more."""
+    """Whether a sweeper has marked the folder; a run must not write there any more."""
     return storage.is_file(mark_path(folder))
 
 
 def mark_path(folder: str) -> str:
-    """The mark that a sweeper puts up for a folder."""
+    """The path of the mark that a sweeper creates for a folder."""
     return f"{MARKS}/{folder}.json"
 
 
 def stale_seconds() -> float:
-    """Silence, in seconds, after which a beating step counts as dead; `SpecError` if it is no such number."""
+    """Age in seconds from which the heartbeat of a running step is stale; `SpecError` if it is invalid."""
     return seconds_of(os.environ, "HIPSLAKE_STALE_SECONDS", 300.0, most=_YEAR, zero=True)
 
 
 def resting_seconds() -> float:
-    """Time, in seconds, for which a folder may wait for the next step of its run; errors as above."""
+    """Age in seconds from which a resting heartbeat is stale; `SpecError` if it is invalid."""
     return seconds_of(os.environ, "HIPSLAKE_RESTING_SECONDS", 86400.0, most=_YEAR, zero=True)
 
 
@@ -233,9 +233,9 @@ def _heartbeat(state: str) -> bytes:
 
 
 class StoreClock:
-    """Tells how old files are by the clock of their store, as hosts need not agree on the time.
+    """Ages of files by the clock of their store, as the clocks of hosts may differ.
 
-    Ages are counted up to the first question. Then a file is written, whose time of writing is the store's.
+    Ages are relative to the first call, which writes a file to learn the time of the store.
 
     Parameters
     ----------
@@ -248,8 +248,10 @@ class StoreClock:
 
     @cached_property
     def now(self) -> float | None:
-        """The time by the clock of the store, in seconds since 1970; None if the store tells no times."""
-        probe = f"{VERSIONS}/.clock.{secrets.token_hex(4)}.tmp"  # what a kill leaves is swept by this name
+        """The time by the clock of the store, in seconds since 1970; None if the store gives no times."""
+        probe = (
+            f"{VERSIONS}/.clock.{secrets.token_hex(4)}.tmp"  # a sweep deletes it by this name after a kill
+        )
         self._storage.write(probe, b"", durable=False)
         try:
             return self._storage.written(probe)
@@ -257,9 +259,9 @@ class StoreClock:
             self._storage.delete(probe)
 
     def age(self, path: str) -> float | None:
-        """Seconds since a file was written; negative if it was written since the first question.
+        """Seconds from the writing of a file to the first call; negative if it was written after that.
 
-        None if the store tells no times; `FileNotFoundError` if there is no such file.
+        None if the store gives no times; `FileNotFoundError` if there is no such file.
         """
         now = self.now
         written = self._storage.written(path)

@@ -1,14 +1,14 @@
-"""Intents: how a writer says at which number it is about to commit, so that its files stay meanwhile.
+"""Intents: files by which a writer announces the number that it commits, so that sweeps keep its files.
 
-Between the last look of a writer and the moment when its commit takes effect any time may pass: a process may
-be stopped, a request may be under way. So writer and sweeper each put up a sign of their own before they look
-for the other's. The writer puts up an intent, `_versions/intents/<write id>.<number>.<random>.json`, then
-looks for the mark of a sweeper, then creates `_versions/<number>.json`. The sweeper puts up the mark, then
-looks for intents. If the writer did not see the mark, the sweeper sees the intent. An intent is *open* until
-a version has its number: then that commit stands or has failed, for numbers are never free again. A write
-that is marked and has no open intent can commit nothing any more, whatever is still under way.
+Between a writer's last check and the moment when its commit takes effect any time may pass: the process may
+be stopped, a request may be on its way. So writer and sweeper each write their own file before they look for
+the other's. The writer creates an intent, `_versions/intents/<write id>.<number>.<random>.json`, then checks
+for the mark of a sweeper, then creates `_versions/<number>.json`. The sweeper creates the mark, then lists
+the intents. If the writer did not see the mark, the sweeper sees the intent. An intent is *open* until a
+version has its number: then that commit has succeeded or failed, as numbers are never used again. A write
+that is marked and has no open intent can commit nothing any more, whatever requests are still on their way.
 
-No clock takes part in this. A mark is never taken back, and never forgotten.
+This depends on no clock. Marks are never deleted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -28,6 +27,7 @@ from hipslake.errors import (
     StorageError,
 )
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 from hipslake.versions.heartbeat import mark, refuse_swept
 from hipslake.versions.log_files import VERSIONS, head, version_path
 
@@ -36,7 +36,6 @@ INTENTS = f"{VERSIONS}/intents"
 Outcome = Literal["committed", "conflict"]
 
 _NAME = re.compile(rf"{INTENTS}/([0-9A-Za-z-]+)\.(\d{{8,10}})\.[0-9a-f]{{8}}\.json")
-_THREADS = 16
 
 
 class _Intent(NamedTuple):
@@ -46,7 +45,7 @@ class _Intent(NamedTuple):
 
 
 def announce(storage: Storage, write_id: str, number: int) -> str:
-    """Put up the intent to commit a version; to be called before the last look for a mark.
+    """Create the intent to commit a version; to be called before the last check for a mark.
 
     Parameters
     ----------
@@ -63,20 +62,20 @@ def announce(storage: Storage, write_id: str, number: int) -> str:
         The path of the intent: to be deleted once the outcome of the commit is known, and not before.
     """
     path = f"{INTENTS}/{write_id}.{number:08d}.{secrets.token_hex(4)}.json"
-    storage.write(path, b"{}", durable=False)  # a power cut takes the request away with it
+    storage.write(path, b"{}", durable=False)  # a power cut ends the request too
     return path
 
 
 def may_commit(storage: Storage) -> set[str]:
-    """The writes that have an open intent: a commit of theirs may be under way."""
+    """The ids of the writes that have an open intent: a commit of theirs may be on its way."""
     return {intent.write_id for intent in _intents(storage) if not _is_settled(storage, intent)}
 
 
 def fence(storage: Storage, writes: Collection[str]) -> set[str]:
-    """Give writes up for good; return those of them that can commit nothing any more.
+    """Mark writes, which forbids them to commit; return those that certainly cannot commit any more.
 
-    The versions have to be read after this: what a write has committed before stands, and needs its files.
-    The others are left alone until a version has the number that they are after.
+    Read the versions after this call: what a write committed before it is valid, and needs its files. Writes
+    that are not returned must be kept until a version has the number of their intent.
 
     Parameters
     ----------
@@ -87,13 +86,12 @@ def fence(storage: Storage, writes: Collection[str]) -> set[str]:
     """
     if not writes:
         return set()
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(lambda write_id: mark(storage, write_id), sorted(writes)))
+    list(in_threads(lambda write_id: mark(storage, write_id), sorted(writes)))
     return set(writes) - may_commit(storage)
 
 
 def delete_settled(storage: Storage) -> None:
-    """Delete the intents that are open no more, which killed writers have left."""
+    """Delete the intents that are not open any more, which killed writers have left."""
     for intent in _intents(storage):
         if _is_settled(storage, intent):
             storage.delete(intent.path)
@@ -111,7 +109,7 @@ def _is_settled(storage: Storage, intent: _Intent) -> bool:
 def create_version(storage: Storage, number: int, data: bytes, write_id: str) -> Outcome:
     """Create a version's file, whole or not at all; parameters and errors as of `VersionLog.commit`.
 
-    See `hipslake.versions.intents` for the signs that keep a sweeper from the files meanwhile.
+    `hipslake.versions.intents` tells how sweepers are kept from the files meanwhile.
     """
     intent = announce(storage, write_id, number)
     try:
@@ -150,7 +148,7 @@ def _created(storage: Storage, number: int, data: bytes, write_id: str) -> Outco
 
 
 def _withdraw(storage: Storage, intent: str) -> None:
-    """Take an intent back whose outcome is known; a sweep deletes what cannot be deleted now."""
+    """Delete an intent whose outcome is known; one that cannot be deleted now is left to the next sweep."""
     with suppress(HipslakeError, OSError):
         storage.delete(intent)
 

@@ -1,8 +1,8 @@
 """The log of versions: one immutable metadata file per version. Creating that file is the commit.
 
 `_versions/00000003.json` is version 3. Numbers have no gaps and are never used twice: a vacuumed version
-leaves a tombstone. `metadata.json` and other pointers are copies for readers and may lag behind; so readers
-look for newer versions beyond what a pointer says, and whoever writes mends the pointers.
+leaves a tombstone. `metadata.json` and other pointers are copies for readers and may be out of date, so
+readers look for versions after the one that a pointer names, and every writer updates the pointers.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from hipslake.versions.log_files import (
     head,
     is_intact,
     is_tombstone,
+    listed_versions,
     read_tombstone_list,
     tombstone,
-    version_number,
     version_path,
     write_tombstone_list,
 )
@@ -42,7 +42,7 @@ _LOOKS = 100
 
 @dataclass(frozen=True)
 class RootPointers:
-    """What should stand at the catalog's root beside `metadata.json`, for one version."""
+    """The pointers of one version at the catalog's root, besides `metadata.json`."""
 
     files: Mapping[str, bytes] = field(default_factory=dict)  # path to content; replaced in this order, last
     links: Mapping[str, str] = field(default_factory=dict)  # path of a symbolic link to its target
@@ -75,11 +75,7 @@ class VersionLog:
 
     def numbers(self) -> list[int]:
         """The numbers of all versions that can be read, ascending; tombstones are left out."""
-        sizes = {}
-        for entry in self._storage.list(VERSIONS):
-            number = version_number(entry.path)
-            if number is not None:
-                sizes[number] = entry.size
+        sizes = listed_versions(self._storage)
         if not sizes:  # a web server lists nothing
             for number in range(1, (self.newest() or 0) + 1):
                 with suppress(FileNotFoundError):  # a catalog may be copied without its log
@@ -94,8 +90,8 @@ class VersionLog:
 
     def vacuumed(self) -> dict[int, str]:
         """The numbers of the versions that were vacuumed, each with the write that had committed it."""
-        listed = ((version_number(entry.path), entry.size) for entry in self._storage.list(VERSIONS))
-        small = [number for number, size in listed if number is not None and size <= TOMBSTONE_BYTES]
+        listed = listed_versions(self._storage)
+        small = [number for number, size in listed.items() if size <= TOMBSTONE_BYTES]
         known = self._tombstone_list() if small else {}
         found = {number: known[number] for number in small if number in known}
         for number in small:
@@ -104,9 +100,9 @@ class VersionLog:
         return found
 
     def note_vacuumed(self, vacuumed: Mapping[int, str]) -> None:
-        """Keep which versions are tombstones, so that nobody need read every one of them again.
+        """Store the list of tombstones, so that they need not be read one by one.
 
-        A tombstone stays one. Those that are not listed, as another vacuum listed fewer, are read.
+        Tombstones that the list lacks, as after two vacuums at once, are read.
         """
         if vacuumed != self._tombstone_list():
             write_tombstone_list(self._storage, vacuumed)
@@ -149,8 +145,8 @@ class VersionLog:
         data
             The metadata; its `version` and `write_id` must be the ones given.
         write_id
-            By this the writer recognises its own success, should the answer of the store get lost, and finds
-            out whether a sweeper has given its files up.
+            By this the writer recognises its own commit if the answer of the store was lost, and finds out
+            whether its files were swept.
 
         Returns
         -------
@@ -168,14 +164,14 @@ class VersionLog:
         return create_version(self._storage, number, data, write_id)
 
     def find(self, write_id: str, after: int = 0) -> int | None:
-        """The version that a write committed after some other, vacuumed or not; None if there is none."""
+        """The version above `after` that a write committed, vacuumed or not; None if there is none."""
         for number in range(self.newest() or 0, after, -1):
             if self._head_of(number).get("write_id") == write_id:
                 return number
         return None
 
     def entomb(self, number: int) -> None:
-        """Replace a version by a tombstone, so that its number stays taken; its data files are not touched.
+        """Replace a version by a tombstone, which keeps its number in use; its data files are not touched.
 
         Raises
         ------
@@ -195,17 +191,17 @@ class VersionLog:
     def publish_pointers(
         self, describe: Callable[[bytes], RootPointers] | None = None, *, watched: Collection[str] = ()
     ) -> int:
-        """Make the pointers name the newest version: write, look again, until what stands there is right.
+        """Make the pointers name the newest version: write them and check again, until they are right.
 
-        Whatever version the caller committed, the newest one is pointed at, so pointers do not go back.
+        That is the newest version whatever the caller committed, so pointers never go back.
 
         Parameters
         ----------
         describe
-            From the metadata of a version to further pointers; there are none if not given.
+            Gives the further pointers of a version from its metadata; by default there are none.
         watched
-            Pointers that depend on more than the log. If one of them changes while it is described, it is
-            described again: who was slow puts nothing back.
+            Pointers that depend on more than the log. If one of them changes while `describe` runs, it runs
+            again, so that a slow run does not restore an old pointer.
 
         Returns
         -------
@@ -242,7 +238,7 @@ class VersionLog:
         raise self._too_fast("pointed at")
 
     def _committed(self, number: int, copy: bytes) -> tuple[bytes, bool]:
-        """A version as it was committed, and whether a copy of it is that; a damaged file is not believed."""
+        """A version as it was committed, and whether a copy is equal; of a damaged one, the copy itself."""
         try:
             data = self._read(number)
             believed = is_intact(data) and head(data, POINTER).get("version") == number
@@ -281,13 +277,12 @@ class VersionLog:
             return 0, b""
 
     def _newest_after(self, known: int) -> int:
-        """The largest number, given one that exists (or 0). There are no gaps: gallop, then bisect.
+        """The largest version number, given one that exists (or 0): exponential search, as there are no gaps.
 
-        Where none is known, the log is listed: somebody may have taken a file away.
+        If none is known, the log is listed, in case its first files are missing.
         """
         if known == 0:
-            listed = (version_number(entry.path) for entry in self._storage.list(VERSIONS))
-            known = max((number for number in listed if number is not None), default=0)
+            known = max(listed_versions(self._storage), default=0)
         first, step = known, 1
         while self._stands(known + step):
             known += step

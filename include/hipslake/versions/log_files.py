@@ -1,4 +1,4 @@
-"""The files of a version log: their names, and the little that the log itself reads in them."""
+"""The files of a version log: their names, and the keys that the log itself reads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_VERSIONS = 10**9
 _CHECKSUM = "sha256"
 
 UNSIGNED = "0" * 64
-"""What stands in place of the digits while they are worked out."""
+"""The placeholder of the checksum while it is computed."""
 
 _LAST_KEY = re.compile(rb'"sha256": "([0-9a-f]{64})"\s*\}\s*\Z')
 _TAIL = 160  # bytes at the end of a file that hold the key
@@ -47,14 +47,20 @@ def version_path(number: int) -> str:
 
 
 def version_number(path: str) -> int | None:
-    """The inverse of `version_path`; None for other files, as for those of numbers that no version has."""
+    """The inverse of `version_path`; None for all other paths."""
     match = _NAME.fullmatch(path)
     number = int(match[1]) if match else 0
     return number if 0 < number <= MOST_VERSIONS and version_path(number) == path else None
 
 
+def listed_versions(storage: Storage) -> dict[int, int]:
+    """The size in bytes of every version's file in the log, by number; tombstones are among them."""
+    found = ((version_number(entry.path), entry.size) for entry in storage.list(VERSIONS))
+    return {number: size for number, size in found if number is not None}
+
+
 def tombstone(number: int, write_id: object) -> bytes:
-    """What stands in the place of a vacuumed version."""
+    """The content of the file that replaces a vacuumed version."""
     return json.dumps({"tombstone": True, "version": number, "write_id": write_id}).encode()
 
 
@@ -81,7 +87,7 @@ def head(data: bytes, where: str) -> dict[str, Any]:
 
 
 class TombstoneList(NamedTuple):
-    """What `_versions/vacuumed/known.json` says; no versions where it is damaged.
+    """The content of `_versions/vacuumed/known.json`; no versions if it is damaged.
 
     Attributes
     ----------
@@ -101,16 +107,16 @@ class TombstoneList(NamedTuple):
 def read_tombstone_list(storage: Storage) -> TombstoneList:
     """Read the list of tombstones; `storage` is at the root of the catalog."""
     try:
-        told = plain_json(storage.read(TOMBSTONES))
+        noted = plain_json(storage.read(TOMBSTONES))
     except FileNotFoundError:
         return TombstoneList({}, sound=True, missing=True)
     except (ValueError, NotReadableError):
         return TombstoneList({}, sound=False)
-    if not isinstance(told, dict):
+    if not isinstance(noted, dict):
         return TombstoneList({}, sound=False)
-    checksum = told.pop(_CHECKSUM, None)
+    checksum = noted.pop(_CHECKSUM, None)
     try:
-        vacuumed = {int(number): str(write_id) for number, write_id in told.items()}
+        vacuumed = {int(number): str(write_id) for number, write_id in noted.items()}
     except ValueError:
         return TombstoneList({}, sound=False)
     changed = checksum not in (None, _checksum_of(vacuumed))  # older libraries kept none
@@ -121,16 +127,16 @@ def read_tombstone_list(storage: Storage) -> TombstoneList:
 
 def write_tombstone_list(storage: Storage, vacuumed: Mapping[int, str]) -> None:
     """Replace the list of tombstones."""
-    told = _told(vacuumed) | {_CHECKSUM: _checksum_of(vacuumed)}
-    storage.write(TOMBSTONES, json.dumps(told).encode())
+    noted = _as_keys(vacuumed) | {_CHECKSUM: _checksum_of(vacuumed)}
+    storage.write(TOMBSTONES, json.dumps(noted).encode())
 
 
-def _told(vacuumed: Mapping[int, str]) -> dict[str, str]:
+def _as_keys(vacuumed: Mapping[int, str]) -> dict[str, str]:
     return {str(number): write_id for number, write_id in sorted(vacuumed.items())}
 
 
 def _checksum_of(vacuumed: Mapping[int, str]) -> str:
-    return hashlib.sha256(json.dumps(_told(vacuumed)).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(_as_keys(vacuumed)).encode()).hexdigest()
 
 
 def signed(data: bytes) -> bytes:
@@ -148,12 +154,12 @@ def signed(data: bytes) -> bytes:
 
 
 def is_signed(data: bytes) -> bool:
-    """Whether a metadata file has a checksum of itself, right or wrong."""
+    """Whether a metadata file has a checksum of itself, correct or not."""
     return _found(data) is not None
 
 
 def is_intact(data: bytes) -> bool:
-    """Whether a metadata file is, letter by letter, what was written; True if it has no checksum."""
+    """Whether a metadata file agrees with its checksum; True if it has none."""
     if not is_signed(data):
         return True
     start, stop = _place(data)

@@ -1,7 +1,8 @@
-"""Ordinals of increments: numbers that are part of each `_row`. Each is given to one increment only.
+"""Ordinals of increments: numbers that are part of each `_row`. No two increments have the same one.
 
-`_versions/ordinals/00000003.json` says to whom. An ordinal has to be known before the first row is written,
-long before the commit; so it is claimed. A run that dies leaves a gap, which does no harm.
+`_versions/ordinals/00000003.json` names the owner of an ordinal. The ordinal has to be known before the
+first row is written, long before the commit, so a run claims it by creating that file. A run that dies leaves
+a gap in the numbers, which does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ MAX_ORDINAL = (1 << 23) - 1  # with 40 bits for the row, a `_row` stays positive
 
 
 def claim_ordinal(storage: Storage, first: int, owner: str) -> int:
-    """Take the next free ordinal.
+    """Claim the next free ordinal.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ def claim_ordinal(storage: Storage, first: int, owner: str) -> int:
     while ordinal <= MAX_ORDINAL:
         path = f"{ORDINALS}/{ordinal:08d}.json"
         claim = claim_text(ordinal, owner)
-        # "Taken" may be our own claim, whose answer was lost.
+        # The file may be our own, created by a request whose answer was lost.
         if storage.create(path, claim) or storage.read(path) == claim:
             return ordinal
         ordinal += 1
@@ -46,5 +47,5 @@ def claim_ordinal(storage: Storage, first: int, owner: str) -> int:
 
 
 def claim_text(ordinal: int, owner: str) -> bytes:
-    """What stands in the file of a claim."""
+    """The content of the file of a claim."""
     return json.dumps({"ordinal": ordinal, "owner": owner}).encode()

@@ -1,11 +1,11 @@
-"""Orphans: what runs that died have left in a catalog, and that no version names."""
+"""Orphans: files that dead runs have left in a catalog and that no version names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 from hipslake.versions.heartbeat import HEARTBEAT, MARKS, StoreClock, is_live, pulse, stale_seconds
 from hipslake.versions.intents import INTENTS, delete_settled, fence, may_commit
 from hipslake.versions.log import VersionLog
@@ -14,7 +14,6 @@ from hipslake.versions.ordinals import ORDINALS
 from hipslake.versions.pins import PINS, pin_path, pinned_versions, pinning_writes
 from hipslake.versions.write_id import is_write_id, write_ids_in
 
-_THREADS = 16
 _OWN_FOLDERS = (
     "",
     VERSIONS,
@@ -34,11 +33,11 @@ def sweep_orphans(
     named: Callable[[bytes], Iterable[str]] = write_ids_in,
     dry_run: bool = False,
 ) -> list[str]:
-    """Delete the folders of dead writes that no version names, and what else killed processes have left.
+    """Delete the folders of dead writes that no version names, and other files of killed processes.
 
-    That is their pins, temporary files at the root and in the log, and the last heartbeats of writes that are
-    published. While a pin names a version that was vacuumed, what vacuumed versions have written stays. So
-    does a dead write whose commit may still be under way, until a version has the number that it was after.
+    These are pins, temporary files at the root and in the log, and the last heartbeats of published writes.
+    The writes of vacuumed versions are kept while a pin names such a version. A dead write whose commit may
+    still be on its way is kept until a version has the number of its intent.
 
     Parameters
     ----------
@@ -47,12 +46,12 @@ def sweep_orphans(
     live_after
         Seconds of silence after which a writer counts as dead; None is `HIPSLAKE_STALE_SECONDS`, default 300.
     keep
-        Write ids that are not touched, whatever their heartbeat says: that of the run that sweeps.
+        Write ids that are kept whatever their heartbeat says, such as that of the run that sweeps.
     named
-        The write ids that a metadata file (its bytes) needs. The default finds all that stand in its text; a
-        version that needs a write which only one of its sidecars names must say so there.
+        Gives the write ids that a version needs, from the bytes of its metadata file; those in its text are
+        always kept. Needed where only a sidecar of the version names a write.
     dry_run
-        Only say what would be removed, as things stand.
+        Delete nothing, and return what would be deleted now.
 
     Returns
     -------
@@ -64,10 +63,8 @@ def sweep_orphans(
     pinning = set(pinning_writes(catalog))
     written = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
     folders = sorted((written | pinning) - set(keep))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        pulses = dict(
-            zip(folders, pool.map(lambda folder: pulse(catalog, folder, limit, clock), folders), strict=True)
-        )
+    beats = in_threads(lambda folder: pulse(catalog, folder, limit, clock), folders)
+    pulses = dict(zip(folders, beats, strict=True))
     silent = [folder for folder in folders if _is_dead(catalog, folder, pulses[folder], limit, clock)]
     needed = _needed(catalog, silent, named)
     dead = [folder for folder in silent if folder not in needed]
@@ -100,12 +97,12 @@ def sweep_orphans(
 
 
 def is_dead(storage: Storage, folder: str, limit: float, clock: StoreClock) -> bool:
-    """Whether no run is at work in the folder of a write, or is about to be; parameters as of `pulse`."""
+    """Whether no run uses the folder of a write, or is about to use it; parameters as of `pulse`."""
     return _is_dead(storage, folder, pulse(storage, folder, limit, clock), limit, clock)
 
 
 def _is_dead(storage: Storage, folder: str, beats: bool | None, limit: float, clock: StoreClock) -> bool:
-    """By what `pulse` found; a young folder that is still empty waits for its first heartbeat."""
+    """As `is_dead`, by the result of `pulse`; a new folder that is empty waits for its first heartbeat."""
     if beats is not None:
         return not beats
     if not storage.is_local:  # an object store has no empty folders
@@ -142,7 +139,7 @@ def old_temporary_files(
     *,
     recursive: bool = False,
 ) -> list[str]:
-    """The temporary files in a folder that nobody has written to for some seconds by the store's clock."""
+    """The temporary files in a folder that are older than some seconds by the store's clock."""
     clock = clock or StoreClock(storage)
     found = [entry.path for entry in storage.unfinished(folder, recursive=recursive)]
     return [path for path in found if path.endswith(".tmp") and _is_older(path, older_than, clock)]
@@ -159,14 +156,14 @@ def _is_older(path: str, seconds: float, clock: StoreClock) -> bool:
 
 
 def _pinned(catalog: Storage, dead: Collection[str]) -> set[str]:
-    """The writes of all vacuumed versions, if a living pin names one of these: what it needs is not known."""
+    """The writes of all vacuumed versions, if a pin names one of them: which files it needs is not known."""
     pinned = pinned_versions(catalog, without=dead)
     vacuumed = VersionLog(catalog).vacuumed() if pinned else {}
     return set(vacuumed.values()) if pinned & vacuumed.keys() else set()
 
 
 def _needed(catalog: Storage, folders: Collection[str], named: Callable[[bytes], Iterable[str]]) -> set[str]:
-    """Those of some folders that any version names. The newest names most of them, so it is asked first."""
+    """The folders among some that any version names; newest version first, as it names most of them."""
     unnamed = set(folders)
     texts = _texts(catalog)
     while unnamed and (text := next(texts, None)) is not None:

@@ -1,11 +1,12 @@
-"""Pins: how a run says that it needs the files of a version, so that no vacuum takes them away.
+"""Pins: files by which a run protects the versions that it reads from vacuums.
 
-`_versions/pins/<write id>.json` names the versions. Run and vacuum each put up a sign of their own before
-they look for the other's: the run pins a version and then reads it; the vacuum puts a tombstone in the place
-of a version and then looks for pins. So at least one of them sees the other, and yields: the run finds that
-the version was vacuumed, or the vacuum leaves the files for the next time.
+`_versions/pins/<write id>.json` lists the numbers of the versions. Run and vacuum each write their own file
+before they look for the other's: the run writes its pin and then reads the version; the vacuum replaces the
+version by a tombstone and then reads the pins. So at least one of them sees the other: the run gets
+`VersionNotFoundError`, or the vacuum leaves the files for the next vacuum.
 
-A pin counts while it stands. The sweep of dead writes removes those of writes whose heartbeat is stale.
+A pin holds as long as its file exists. The sweep of dead writes removes the pins of writes whose heartbeat is
+stale.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ _LOOKS = 100
 
 
 class Pin:
-    """Keeps the files of versions in place while a `with` block runs, inside the block of its heartbeat.
+    """Protects the files of versions from vacuums during a `with` block, inside the block of its heartbeat.
 
-    When the block ends without an exception, the pin is removed. After an exception or a kill it stands until
-    the write counts as dead: a commit whose answer was lost may still come to need the files.
+    The pin is removed when the block ends without an exception. After an exception or a kill it stays until
+    the write counts as dead, since a commit whose answer was lost may have succeeded and need the files.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class Pin:
             self._storage.delete(self._path)
 
     def hold(self, number: int) -> bytes:
-        """Keep a version until the block ends, beside those that are held already; return its metadata.
+        """Pin one more version until the block ends; return its metadata.
 
         Raises
         ------
@@ -83,7 +84,7 @@ class Pin:
             raise
 
     def hold_newest(self) -> bytes:
-        """Keep the newest version until the block ends; return its metadata.
+        """Pin the newest version until the block ends; return its metadata.
 
         Raises
         ------
@@ -95,7 +96,7 @@ class Pin:
         for _ in range(_LOOKS):
             newest = self._log.newest()
             if newest is None:
-                return self._log.read()  # says so
+                return self._log.read()  # raises
             with suppress(VersionNotFoundError):  # vacuumed, so there is a newer one by now
                 return self.hold(newest)
         raise ConflictError(
@@ -111,7 +112,7 @@ class Pin:
 
 @contextmanager
 def pinning(storage: Storage) -> Iterator[Pin]:
-    """Pin for work that commits nothing: under a write id of its own, which goes however the work ends.
+    """A pin for work that commits nothing, under a new write id that is deleted when the block ends.
 
     Parameters
     ----------
@@ -127,19 +128,19 @@ def pinning(storage: Storage) -> Iterator[Pin]:
 
 
 def give_up(storage: Storage, write_id: str) -> None:
-    """Take a write away that has committed nothing; what cannot be deleted now is swept once it is dead."""
+    """Delete a write that has committed nothing; what cannot be deleted now is left to the next sweep."""
     with suppress(HipslakeError, OSError):
         storage.delete_tree(write_id)
         storage.delete(pin_path(write_id))
 
 
 def pin_path(write_id: str) -> str:
-    """The pin of a write."""
+    """The path of the pin of a write."""
     return f"{PINS}/{write_id}.json"
 
 
 def pinning_writes(storage: Storage) -> list[str]:
-    """The write ids of all pins that stand, sorted."""
+    """The write ids of all pins, sorted."""
     names = (entry.path.rpartition("/")[2].removesuffix(".json") for entry in storage.list(PINS))
     return [name for name in names if is_write_id(name)]
 

@@ -1,4 +1,4 @@
-"""The pointers at a catalog's root, each replaced or removed in one step, unless a newer version stands."""
+"""The pointers at a catalog's root, each replaced or removed atomically, unless there is a newer version."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hipslake.versions.log_files import CURRENT, version_path
 class PointerFiles:
     """Changes the pointers at the root of a catalog, which other runs may be changing too.
 
-    All methods return whether the log must be looked at again: True if something was changed, or was changed
-    by another run meanwhile. A pointer is left alone once a version after `number` stands.
+    All methods return whether the log must be read again: True if they changed something, or another run did
+    meanwhile. No pointer is changed once there is a version after `number`.
 
     Parameters
     ----------
@@ -21,8 +21,8 @@ class PointerFiles:
     number : int
         The newest version.
     watched : collection of str
-        Pointers that are read now, and left alone if another run changes them after this. A slow run would
-        else put back what a newer one has replaced, and the files that it leads to may be gone.
+        Pointers that are read now, and not changed if another run changes them after this: a slow run could
+        else restore an old pointer, whose files may be deleted.
     """
 
     def __init__(self, storage: Storage, number: int, watched: Collection[str] = ()) -> None:
@@ -31,7 +31,7 @@ class PointerFiles:
         self._before = {path: self._standing(path) for path in watched}
 
     def link(self, path: str, target: str) -> bool:
-        """Let a symbolic link lead to a target; where there are no links, nothing is to be looked at."""
+        """Make a symbolic link point to a target; False where the store has no links."""
         standing = self._storage.symlink_target(path)
         if standing == target:
             return False
@@ -40,7 +40,7 @@ class PointerFiles:
         return self._storage.symlink(path, target)
 
     def replace(self, path: str, content: bytes) -> bool:
-        """Give a file a content."""
+        """Write the content of a file."""
         is_watched = path in self._before
         standing = self._before[path] if is_watched else self._standing(path)
         if standing == content:

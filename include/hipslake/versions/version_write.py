@@ -15,11 +15,11 @@ from hipslake.versions.log import VersionLog
 from hipslake.versions.pins import Pin, give_up
 
 _REFUSALS = (ConflictError, StorageError, VersionNotFoundError)
-"""What a commit raises that does not stand, and never will."""
+"""What a commit raises that has failed for good."""
 
 
 class Write(NamedTuple):
-    """A write at work: its id, its heartbeat, to be confirmed right before the commit, and its pin."""
+    """A running write: its id, its heartbeat, which is confirmed right before the commit, and its pin."""
 
     id: str
     heartbeat: Heartbeat
@@ -28,12 +28,12 @@ class Write(NamedTuple):
 
 @contextmanager
 def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
-    """Keep a write, and the versions that it needs, while its block runs, whose last act is the commit.
+    """A write with heartbeat and pin during a block, whose last action is the commit.
 
-    A block that fails leaves nothing: neither folder nor pin. Only where it is not known whether its commit
-    stands, both stay until the sweep of dead writes, which looks first; and where another attempt at the same
-    write has committed, or may still do so. After a block that ends well without
-    a commit, `hipslake.versions.pins.give_up` takes the folder away.
+    When the block fails, the folder and the pin are deleted. They are kept where it is not known whether the
+    commit has succeeded, and where another attempt at the same write has committed or may still do so; the
+    sweep of dead writes then decides. After a block that ends without an error and without a commit, call
+    `hipslake.versions.pins.give_up` to delete the folder.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ def writing(storage: Storage, write_id: str | None = None) -> Iterator[Write]:
 
 
 def _is_over(storage: Storage, write_id: str, error: BaseException, *, shared: bool) -> bool:
-    """Whether nobody has committed a write that has failed, or still can; False if that cannot be told.
+    """Whether a write that has failed is not committed and cannot be any more; False if that is not known.
 
-    Of one that was given, another attempt may be at work, taken for dead; or come, where that may help.
+    With a write id of the caller (`shared`), another attempt at the same write may be running, or follow.
     """
     try:
         if not shared:

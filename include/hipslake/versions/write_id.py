@@ -1,4 +1,4 @@
-"""Write ids: the names of the folders in which writing runs put their files."""
+"""Write ids: the names of the folders that runs write their files to."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _IN_BYTES = re.compile(rb"(?<![0-9A-Za-z])\d{8}T\d{4}-[0-9a-f]{4,}(?![0-9A-Za-z]
 
 
 def new_write_id(now: datetime) -> str:
-    """A new write id: UTC time and random digits. Where work begins at once, `claim_write` makes sure of it.
+    """A new write id: UTC time and random digits. `claim_write` also makes sure that no other run has it.
 
-    So many digits that chance does not draw the id of a published write again: no heartbeat stands there any
-    more that would tell.
+    The digits are so many that the id of a published write, which has no heartbeat any more, is not drawn
+    again by chance.
 
     Parameters
     ----------
@@ -31,18 +31,18 @@ def new_write_id(now: datetime) -> str:
 
 
 def is_write_id(name: str) -> bool:
-    """Whether a name has the form of a write id, and so begins with a time that there is."""
+    """Whether a name has the form of a write id, with a valid time."""
     if _WRITE_ID.fullmatch(name) is None:
         return False
     try:
         write_time(name)
-    except ValueError:  # another's folder, by chance: the 99th month of a year
+    except ValueError:  # a folder of another origin, say with month 99
         return False
     return True
 
 
 def write_time(write_id: str) -> datetime:
-    """When the write id was drawn, to the minute.
+    """The time at which a write id was drawn, to the minute.
 
     Examples
     --------
@@ -53,5 +53,5 @@ def write_time(write_id: str) -> datetime:
 
 
 def write_ids_in(data: bytes) -> set[str]:
-    """Every write id that a metadata file names: its own, those of its files, those of its increments."""
+    """All write ids in the text of a metadata file: its own, and those of its files and increments."""
     return {match.decode() for match in _IN_BYTES.findall(data)}

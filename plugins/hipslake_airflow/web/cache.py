@@ -54,7 +54,7 @@ class SizedCache:
             computing = self._computing.setdefault(key, Lock())
         end = deadline()
         if not computing.acquire(timeout=min(end.left(), TIMEOUT_MAX)):
-            raise StoreTimeoutError(f"another request reads the same from its store, and gave {end.told()}")
+            raise StoreTimeoutError(f"another request reads the same from its store, and gave {end.text()}")
         try:
             with self._lock:
                 if key in self._values:

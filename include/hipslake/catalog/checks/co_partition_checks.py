@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.metadata import CatalogMetadata, CoPartitioned, PlacingObjects
 from hipslake.engine.model import Block, Counter, Engine, Routed, by_target
@@ -29,7 +30,6 @@ from hipslake.versions.log import VersionLog
 
 PASS_PAIRS = 32 << 20  # pairs that an engine which holds them all is given at once, 20 bytes each
 _TARGETS_PER_CORE = 4
-_TASKS_PER_CORE = 4
 _SHOWN = 100  # codes per reduce task that are looked at again
 _EXAMPLES = 3
 _PAIRS = pa.schema([("code", pa.uint64()), ("h29", pa.int64()), ("is_object", pa.bool_())])
@@ -161,7 +161,7 @@ def _suspects(
     """Codes of values with several pixels, and of those that are no object's (True)."""
     passes = -(-pairs // PASS_PAIRS) if engine.holds_exchanges else 1
     each = _TARGETS_PER_CORE * engine.cores
-    parts = _TASKS_PER_CORE * engine.cores
+    parts = tasks_for(engine)
     work = tuple(ColumnSide(part, side.is_object) for side in sides for part in side.files.cut(parts))
     found = []
     for number in range(max(1, passes)):

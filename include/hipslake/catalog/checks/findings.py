@@ -1,4 +1,4 @@
-"""What verification says: a problem, what one leaf file holds, and the report on a whole version."""
+"""The results of verification: problems, findings of single leaf files, and the report on a version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 20  # problems that an error message spells out; the report holds them 
 
 
 class ProblemKind(StrEnum):
-    """What can be wrong with a version."""
+    """The kinds of problems of a version."""
 
     MISSING_FILE = "missing file"
     EXTRA_FILE = "extra file"
@@ -101,8 +101,8 @@ class Problem(Frozen):
         repairable: bool = False,
     ) -> Problem:
         """A problem with the mend that its kind has, or the repair, unless one is given."""
-        told = mend or (_REPAIR if repairable else _MENDS.get(kind, _REBUILD))
-        return cls(kind=kind, path=path, message=message, mend=told, readers=readers, repairable=repairable)
+        remedy = mend or (_REPAIR if repairable else _MENDS.get(kind, _REBUILD))
+        return cls(kind=kind, path=path, message=message, mend=remedy, readers=readers, repairable=repairable)
 
     def by_repair(self) -> Problem:
         """The same, where another file says what this one said."""
@@ -114,7 +114,7 @@ class Problem(Frozen):
 
 
 class LeafFindings(Frozen):
-    """What one leaf file turned out to hold."""
+    """The findings of one leaf file."""
 
     group: str
     path: str
@@ -140,7 +140,7 @@ def content_problems(partition: Partition, *, size: int, sha256: str) -> Iterato
 
 
 class SeenFile(NamedTuple):
-    """What a leaf file held, without what is wrong with it: kept for other versions that name it."""
+    """The content of a leaf file that was checked, kept for other versions that name the file."""
 
     rows: int
     bytes: int
@@ -150,7 +150,7 @@ class SeenFile(NamedTuple):
 
     @classmethod
     def of(cls, found: LeafFindings) -> SeenFile:
-        """What is to be remembered of a file."""
+        """The part of a file's findings that other versions need."""
         lost = any(problem.kind in LOST for problem in found.problems)
         return cls(found.rows, found.bytes, found.sha256, found.digest, lost)
 
@@ -166,7 +166,7 @@ class SeenFile(NamedTuple):
 
 @dataclass
 class SeenFiles:
-    """What was looked at so far.
+    """The files that were checked so far.
 
     Attributes
     ----------
@@ -181,21 +181,21 @@ class SeenFiles:
 
 
 class MarginFindings(Frozen):
-    """What the margins were found to hold of the rows of one leaf."""
+    """The findings of all margins for the rows of one leaf."""
 
     problems: tuple[Problem, ...] = ()
     rows: dict[str, int]  # per margin, the rows of its files that lie in the leaf
 
 
 class ExpectedTotals(Frozen):
-    """What a run's reports say went in: every row that was read is either published or rejected."""
+    """The rows that a run read, by its reports; each is either published or rejected."""
 
     rows_read: int
     rows_rejected: int = 0
 
 
 class VerificationReport(Frozen):
-    """What verification found. `ok` means that nothing at all was wrong."""
+    """The report of a verification. `ok` means that it found no problem."""
 
     catalog: str
     version: int | None

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
+from hipslake.catalog.checks.leaf_lists import tasks_for
 from hipslake.catalog.checks.view_checks import hats_index_problems
 from hipslake.catalog.column_files import ColumnFiles
 from hipslake.catalog.index import ROWS_COLUMN, leaves_digest
@@ -28,7 +29,6 @@ from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN, MAX_ORDER
 from hipslake.storage.folder import Storage
 
-_TASKS_PER_CORE = 4
 _WORD = 1 << 64
 _MEND = "build the index anew"
 _RESULT = pa.schema([("total", pa.int64()), ("rows", pa.int64())])  # engines may have no uint64
@@ -110,7 +110,7 @@ class DigestTask:
 def _against_rows(
     storage: Storage, metadata: CatalogMetadata, index: Index, engine: Engine, found: tuple[int, int]
 ) -> Iterator[Problem]:
-    parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(_TASKS_PER_CORE * engine.cores))
+    parts = tuple(ColumnFiles.of(storage, metadata, index.column).cut(tasks_for(engine)))
     try:
         with engine.progress("verify the index"):
             sums = engine.run(DigestTask(parts), tasks=len(parts), result=_RESULT)

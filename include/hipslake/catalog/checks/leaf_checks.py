@@ -31,7 +31,7 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError)
 
 
 class LeafRules(Frozen):
-    """What holds for every leaf of a column group. Small and picklable: broadcast it once."""
+    """The rules for all leaf files of a column group or margin. Small and picklable: broadcast it once."""
 
     layout: Layout
     gathers: bool = False
@@ -221,12 +221,12 @@ def schema_differences(expected: pa.Schema, found: pa.Schema, *, older: bool = F
 
 
 def _as_before(field: pa.Field, found: pa.Schema) -> pa.Field:
-    """What an older file may have of a field."""
+    """A field as a file of an older write may have it."""
     if field.name not in found.names:
         return field
     standing = found.field(field.name)
-    told = field.metadata if _own_metadata(standing) else None
-    return field.with_nullable(field.nullable and standing.nullable).with_metadata(told)
+    metadata = field.metadata if _own_metadata(standing) else None
+    return field.with_nullable(field.nullable and standing.nullable).with_metadata(metadata)
 
 
 def _field_differences(expected: pa.Field, found: pa.Field) -> list[str]:
@@ -256,7 +256,7 @@ def _own_metadata(field: pa.Field) -> dict[str, str]:
 
 
 def _damage(storage: Storage, path: str, error: Exception, what: str) -> str:
-    """What to report of an error that is the file's fault. What is the store's fault, or ours, is raised."""
+    """The report of an error that a damaged file causes. Errors of the store or the program are raised."""
     if isinstance(error, OSError) and error.errno is not None:
         raise StorageError(f"{storage.uri(path)}: {error}; try again when the store answers") from error
     if isinstance(error, StorageError) or not isinstance(error, _DAMAGE):

@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
+from hipslake.storage.small_files import in_threads, text_of
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import (
     TOMBSTONES,
     VERSIONS,
     head,
     is_intact,
-    is_signed,
     is_tombstone,
+    listed_versions,
     read_tombstone_list,
     tombstone,
     version_number,
@@ -35,7 +35,7 @@ _ROLLED_BACK = ("version", "parent", "restored", "write_id", "created")
 
 
 class Tombstone(NamedTuple):
-    """What the tombstone of a vacuumed version says, and whether it is byte by byte what a vacuum writes."""
+    """The write of a vacuumed version by its tombstone, and whether that is exactly as a vacuum writes it."""
 
     write_id: str
     sound: bool
@@ -43,7 +43,7 @@ class Tombstone(NamedTuple):
 
 @dataclass
 class WholeLog:
-    """What the files of a log turned out to be.
+    """The files of a version log, and what is wrong with them.
 
     Attributes
     ----------
@@ -51,10 +51,8 @@ class WholeLog:
         The greatest number that a version has; 0 if there is none.
     kept : dict of int to CatalogMetadata
         The versions that can be opened, by number.
-    signed : set of int
-        Those of them whose file has a checksum of itself.
     changed : set of int
-        Those of them whose file is not what that checksum is of.
+        Those of them whose file does not agree with the checksum in it.
     tombstones : dict of int to Tombstone
         The versions that were vacuumed, by number.
     problems : list of Problem
@@ -63,7 +61,6 @@ class WholeLog:
 
     newest: int = 0
     kept: dict[int, CatalogMetadata] = field(default_factory=dict)
-    signed: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
     tombstones: dict[int, Tombstone] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -108,10 +105,7 @@ def read_whole_log(storage: Storage) -> WholeLog:
 
 def _newest(storage: Storage) -> int:
     """The greatest number; also where the newest one's file, or one before it, is missing."""
-    listed = (version_number(entry.path) for entry in storage.list(VERSIONS))
-    known = max((number for number in listed if number is not None), default=0)
-    newest = VersionLog(storage).newest() or 0
-    return max(known, newest)
+    return max([VersionLog(storage).newest() or 0, *listed_versions(storage)])
 
 
 def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) -> None:
@@ -128,8 +122,6 @@ def _take(storage: Storage, found: WholeLog, number: int, data: bytes | None) ->
             found.changed.add(number)
     if data is None:
         return
-    if is_signed(data):
-        found.signed.add(number)
     with suppress(CatalogFormatError):
         metadata = CatalogMetadata.from_json(data, where=storage.uri(path))
         if metadata.version == number:
@@ -189,17 +181,17 @@ def _following(kept: Mapping[int, CatalogMetadata], number: int) -> Iterator[Pro
 
 
 def _content(metadata: CatalogMetadata) -> CatalogMetadata:
-    """What a rollback brings back of a version."""
+    """The metadata of a version without the fields that a rollback changes."""
     return metadata.model_copy(update=dict.fromkeys(_ROLLED_BACK))
 
 
 def _described_twice(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
     """An increment is what it was when it came, in every version that lists it."""
-    told: dict[tuple[int, str], tuple[int, Increment]] = {}
+    described: dict[tuple[int, str], tuple[int, Increment]] = {}
     for number in sorted(kept):
         for increment in kept[number].increments:
             key = increment.ordinal, increment.write_id
-            first, before = told.setdefault(key, (number, increment))
+            first, before = described.setdefault(key, (number, increment))
             if before != increment:
                 yield log_problem(
                     version_path(number),
@@ -209,9 +201,9 @@ def _described_twice(kept: Mapping[int, CatalogMetadata]) -> Iterator[Problem]:
 
 def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
     """Tombstones against what was noted of them: where one of the two is damaged, the other says so."""
-    told = read_tombstone_list(storage)
+    noted = read_tombstone_list(storage)
     for number, stone in found.tombstones.items():
-        path, known = version_path(number), told.vacuumed.get(number)
+        path, known = version_path(number), noted.vacuumed.get(number)
         if number == found.newest:
             yield log_problem(path, "the newest version is a tombstone, as only older ones are")
         elif not stone.sound or known not in (None, stone.write_id):
@@ -224,20 +216,14 @@ def _notes(storage: Storage, found: WholeLog) -> Iterator[Problem]:
                 readers=known is None,
                 repairable=derived,
             )
-    for number in told.vacuumed.keys() & found.kept.keys():
+    for number in noted.vacuumed.keys() & found.kept.keys():
         message = "was vacuumed, and stands there again; its files may be gone"
         yield log_problem(version_path(number), message)
     expected = {number: stone.write_id for number, stone in found.tombstones.items() if stone.sound}
-    if told.sound and expected.keys() <= told.vacuumed.keys():
+    if noted.sound and expected.keys() <= noted.vacuumed.keys():
         return
-    why = "is missing" if told.missing else "lacks tombstones" if told.sound else "is damaged"
-    yield Problem.of(
-        ProblemKind.VERSION_LOG,
-        TOMBSTONES,
-        f"{why}: it is to note the {len(expected)} versions that were vacuumed",
-        readers=False,
-        repairable=True,
-    )
+    why = "is missing" if noted.missing else "lacks tombstones" if noted.sound else "is damaged"
+    yield _repairable(TOMBSTONES, f"{why}: it is to note the {len(expected)} versions that were vacuumed")
 
 
 def _derived(storage: Storage, found: WholeLog) -> list[Problem]:
@@ -260,14 +246,14 @@ def _claims(storage: Storage, found: WholeLog) -> Iterator[Problem]:
         except (ValueError, TypeError, KeyError):
             right = False
         if not right:
-            yield _claim(path, "is no claim of that ordinal")
+            yield _repairable(path, "is no claim of that ordinal")
     numbered = (metadata for metadata in found.kept.values() if metadata.spec.get("mode") == "append")
     known = (each for metadata in numbered for each in readable_increments(metadata, storage))
     ordinals = {each.ordinal for each in known if each.key is not None}
     for ordinal in sorted(ordinals):
         path = f"{ORDINALS}/{ordinal:08d}.json"
         if path not in names:
-            yield _claim(path, "is missing, though an increment has that ordinal")
+            yield _repairable(path, "is missing, though an increment has that ordinal")
 
 
 def readable_increments(metadata: CatalogMetadata, storage: Storage) -> tuple[Increment, ...]:
@@ -278,7 +264,8 @@ def readable_increments(metadata: CatalogMetadata, storage: Storage) -> tuple[In
         return metadata.increments
 
 
-def _claim(path: str, message: str) -> Problem:
+def _repairable(path: str, message: str) -> Problem:
+    """A problem of a file that other files say anew, and that no reader of the catalog needs."""
     return Problem.of(ProblemKind.VERSION_LOG, path, message, readers=False, repairable=True)
 
 

@@ -6,13 +6,12 @@ of its stretch of the curve. So every leaf is read once, and every row of leaves
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from threading import Lock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from hipslake.catalog.border_rows import BorderRows, border_rows
@@ -21,6 +20,7 @@ from hipslake.catalog.leaf import encode_leaf, write_options
 from hipslake.catalog.leaf_rows import leaf_batches
 from hipslake.catalog.merging import within
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.partitions import total_of
 from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.standing import Standing
@@ -62,7 +62,7 @@ class MarginChecks:
 
     def rows(self, leaf: int) -> int:
         """Rows of a leaf, as the metadata has it."""
-        return int(pc.sum(self._standing.files(leaf)["rows"]).as_py())
+        return total_of(self._standing.files(leaf), "rows")
 
     def check(self, leaf: int) -> MarginFindings:
         """Hold the margins against one leaf, given by its place along the curve.
@@ -115,7 +115,7 @@ class MarginChecks:
         return sorted({*near, *expected})
 
     def _found(self, at: int, tile: int, pixel: Pixel) -> tuple[str, pa.Table]:
-        """What the margin of a tile holds of a leaf, and the file that holds it, if there is one."""
+        """The rows of a leaf in the margin of a tile, and the path of their file; "" if there is none."""
         standing = self._files[at]
         place = int(standing.tree.find([self._tiles.start[tile]])[0])
         if place < 0 or standing.tree[place] != self._tiles[tile]:
@@ -145,10 +145,8 @@ class MarginChecks:
     def _decided(self, tile: Pixel, arcsec: float, rows: pa.Table) -> pa.Table:
         """The rows that are not so close to the limit that they may be in the margin or not."""
         ra, dec = icrs_of(rows, self._position)
-        clear = rows_within(tile, ra, dec, arcsec + _EITHER_WAY) == rows_within(
-            tile, ra, dec, arcsec - _EITHER_WAY
-        )
-        return rows.filter(pa.array(clear))
+        near, far = (rows_within(tile, ra, dec, arcsec + off) for off in (-_EITHER_WAY, _EITHER_WAY))
+        return rows.filter(pa.array(near == far))
 
     def _encoded(self, rows: pa.Table) -> bytes:
         if not rows.num_rows:
@@ -193,10 +191,8 @@ class RecentFiles:
     def __init__(
         self, read: Callable[[str, int], list[pa.RecordBatch]], most_bytes: int = MOST_BYTES
     ) -> None:
-        self._read, self._most_bytes = read, most_bytes
-        self._kept: OrderedDict[str, list[pa.RecordBatch]] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
+        kept: LRUCache[str, list[pa.RecordBatch]] = LRUCache(most_bytes, getsizeof=_bytes_of)
+        self._read = cached(kept, key=lambda path, size: path, lock=Lock())(read)
 
     def batches(self, path: str, size: int) -> list[pa.RecordBatch]:
         """All rows of a file.
@@ -206,18 +202,7 @@ class RecentFiles:
         VerificationError
             The file is missing or damaged.
         """
-        with self._lock:
-            if path in self._kept:
-                self._kept.move_to_end(path)
-                return self._kept[path]
-        batches = self._read(path, size)  # by two threads at once, if both ask first: no harm in that
-        with self._lock:
-            if path not in self._kept:
-                self._kept[path] = batches
-                self._bytes += _bytes_of(batches)
-            while self._bytes > self._most_bytes:
-                self._bytes -= _bytes_of(self._kept.popitem(last=False)[1])
-        return batches
+        return self._read(path, size)
 
 
 def _bytes_of(batches: list[pa.RecordBatch]) -> int:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.checks.findings import ExpectedTotals, Problem, ProblemKind
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
-from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf
+from hipslake.catalog.partitions import pixel_ranges, summed_by_leaf, total_of
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, starts, stops
 from hipslake.storage.folder import Storage
 
@@ -47,8 +47,8 @@ def group_problems(
 
 def _file_problems(group: GroupMetadata | Margin, partitions: pa.Table) -> Iterator[Problem]:
     for name, said, found in (
-        ("rows", group.rows, pc.sum(partitions["rows"]).as_py() or 0),
-        ("bytes", group.bytes, pc.sum(partitions["bytes"]).as_py() or 0),
+        ("rows", group.rows, total_of(partitions, "rows")),
+        ("bytes", group.bytes, total_of(partitions, "bytes")),
         ("files", group.files, partitions.num_rows),
     ):
         if said != found:
@@ -170,16 +170,12 @@ def extra_files(
     known = [table["path"] for table in tables.values()]
     for table in tables.values():  # leaves of older writes may stand in the version's own tree too
         known.append(metadata.paths.of_other_writes(metadata.write_id, table["path"])[1])
-    known.append(pa.array([path for index in metadata.indices for path in index.paths], pa.string()))
-    named = pa.chunked_array([chunk for column in known for chunk in _chunks(column)], pa.string())
+    of_indices = pa.array([path for index in metadata.indices for path in index.paths], pa.string())
+    named = pa.chunked_array([of_indices, *(chunk for column in known for chunk in column.chunks)])
     found = pa.array(listed, pa.string())
     for path in found.filter(pc.invert(pc.is_in(found, value_set=named))).to_pylist():
         message = "lies among the data, but metadata.json does not name it"
         yield Problem.of(ProblemKind.EXTRA_FILE, path, message)
-
-
-def _chunks(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
 
 
 def _is_data(path: str) -> bool:

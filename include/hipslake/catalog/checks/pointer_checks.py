@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
 from hipslake.catalog.checks.log_checks import number_of, version_problem
-from hipslake.catalog.checks.small_files import text_of
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import text_of
 from hipslake.versions.log import RootPointers, VersionLog
 from hipslake.versions.log_files import POINTER, is_intact, version_path
 
@@ -77,7 +77,7 @@ def file_problems(storage: Storage, number: int, *, is_newest: bool) -> Iterator
 
 
 def _pointers(storage: Storage, expected: RootPointers, not_judged: Collection[str]) -> Iterator[Problem]:
-    """What stands beside metadata.json, against what should."""
+    """The problems of the pointers other than metadata.json."""
     for path, content in expected.files.items():
         found = text_of(storage, path)
         if path not in not_judged and found != content:

@@ -37,7 +37,7 @@ _RESULT = pa.schema(
 
 @dataclass
 class RowComparison:
-    """What was found: how many rows, and the first of them as `_row`s.
+    """The faults that a comparison found: numbers of rows, and the first of them as `_row`s.
 
     Attributes
     ----------

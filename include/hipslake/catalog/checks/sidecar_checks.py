@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, list_folder, listed_checksums
 from hipslake.catalog.metadata import GroupMetadata, Increment, Margin, Rejects
 from hipslake.catalog.partitions import (
@@ -22,6 +21,7 @@ from hipslake.catalog.partitions import (
 )
 from hipslake.errors import CatalogFormatError
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads, text_of
 
 _MEND = "restore it from a copy, or ingest the rows again; no reader of the catalog needs it"
 
@@ -53,7 +53,7 @@ def partition_sidecar_problems(storage: Storage, group: GroupMetadata | Margin) 
 def increment_problems(
     storage: Storage, increments: Sequence[Increment], *, seen: set[str] | None = None
 ) -> Iterator[Problem]:
-    """What is wrong with what lies beside increments: coverage, lists of sources, and rejects.
+    """The problems of the files of increments: coverage, lists of sources, and rejects.
 
     Parameters
     ----------

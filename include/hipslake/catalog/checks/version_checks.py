@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +48,7 @@ _NUMBERS_PER_ROW = 64  # where there are more, far more rows were rejected than 
 
 @dataclass
 class _Group:
-    """What the leaves of one group, or of a margin, turned out to hold, together."""
+    """The sums over the leaf files of one group, or of a margin."""
 
     rows: int = 0
     digest: RowDigest = field(default_factory=RowDigest)
@@ -102,7 +103,7 @@ class Verification:
 
     @property
     def beside(self) -> tuple[Problem, ...]:
-        """What is wrong with the metadata, and with what lies beside the leaf files; those are not read."""
+        """The problems of the metadata and of all files but the leaf files, which are not read."""
         return tuple(self._problems)
 
     @property
@@ -122,38 +123,38 @@ class Verification:
 
     @property
     def all_rules(self) -> dict[str, LeafRules]:
-        """What the files of every group and margin are held to, by its name."""
+        """The rules for the files of every group and margin, by its name."""
         return {each.name: self.rules(each.name) for each in self._metadata.with_files}
 
     def rules(self, group: str) -> LeafRules:
-        """What every leaf of a group, or every file of a margin, is held to; the same for all of them."""
+        """The rules for all leaf files of a group, or all files of a margin."""
         margin = next((margin for margin in self._metadata.margins if margin.name == group), None)
         described, position = self._metadata.group(margin.group if margin else group), self._metadata.position
         names = set(described.to_arrow().names)
-        rows = RowRules(
-            stores_rows=ROW_COLUMN in names,
-            outside=margin is not None,
-            increments={} if margin else self._row_numbers,
-        )
+        columns: dict[str, Any] = {}
         if position.placed_by is not None:  # where a row was seen does not say where it lies
-            rows = rows.model_copy(update={"ra": position.icrs_ra or "", "dec": position.icrs_dec or ""})
+            columns = {"ra": position.icrs_ra or "", "dec": position.icrs_dec or ""}
         else:
             placed = {position.ra, position.dec} <= names
             # Where the source has ICRS degrees itself, `icrs_ra` names the source's own column.
             added = position.icrs_ra == ICRS_COLUMNS[0] and set(ICRS_COLUMNS) <= names
             if placed:
-                told = position.model_dump(include={"ra", "dec", "unit", "frame"})
-                rows = rows.model_copy(update=told)
+                columns = position.model_dump(include={"ra", "dec", "unit", "frame"})
             if added:
                 where = ("icrs_ra", "icrs_dec") if placed else ("ra", "dec")  # these alone say where rows lie
-                rows = rows.model_copy(update=dict(zip(where, ICRS_COLUMNS, strict=True)))
+                columns |= zip(where, ICRS_COLUMNS, strict=True)
         return LeafRules(
             layout=self._metadata.layout,
             gathers=self._metadata.gathers,
             group=group,
             arrow_schema=described.arrow_schema,
             write_id=self._metadata.write_id,
-            rows=rows,
+            rows=RowRules(
+                stores_rows=ROW_COLUMN in names,
+                outside=margin is not None,
+                increments={} if margin else self._row_numbers,
+                **columns,
+            ),
             threshold=None if margin else described.threshold,
         )
 
@@ -327,7 +328,7 @@ class Verification:
         return self._storage.is_file(tree_marker(self._metadata.write_id))
 
     def _together(self) -> Iterator[Problem]:
-        """What only all leaves of a group, or all groups, can show. Says nothing where rows were lost."""
+        """The checks over all leaves of a group, or all groups; left out where rows could not be read."""
         names = [group.name for group in self._metadata.groups]
         whole = {name: self._groups[name] for name in names if not self._groups[name].lost}
         for name, group in whole.items():
@@ -348,15 +349,15 @@ class Verification:
         what = f"groups {first!r} and {other!r} do not hold the same rows"
         if self._groups[first].digest.rows == self._groups[other].digest.rows:
             return Problem.of(ProblemKind.ROW_SETS, "", f"{what}: the same _row has another _healpix_29")
-        told = []
+        parts = []
         missing = self._compared.missing if self._compared is not None else {}
         for here, there in ((first, other), (other, first)):
             count, rows = missing.get((here, there), (0, []))
             if count:
                 shown = "; ".join(map(row_text, rows))
                 more = "; ..." if count > len(rows) else ""
-                told.append(f"{count} of {here!r} are not in {there!r} ({shown}{more})")
-        return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(told)]) if told else what)
+                parts.append(f"{count} of {here!r} are not in {there!r} ({shown}{more})")
+        return Problem.of(ProblemKind.ROW_SETS, "", ": ".join([what, ", ".join(parts)]) if parts else what)
 
     def _swapped(self) -> Iterator[Problem]:
         """Files that are whole, but stand in another's place."""

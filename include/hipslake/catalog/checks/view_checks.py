@@ -17,7 +17,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from hipslake.catalog.checks.findings import Problem, ProblemKind
-from hipslake.catalog.checks.small_files import in_threads, text_of
 from hipslake.catalog.checksums import CHECKSUMS, checksum_of, listed_checksums
 from hipslake.catalog.hats.point_map import PointMap
 from hipslake.catalog.hats.view_files import extension_path
@@ -29,13 +28,13 @@ from hipslake.specs.catalog_spec import Layout
 from hipslake.sphere.pixels import Pixel
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads, text_of
 from hipslake.versions.log import VersionLog
 from hipslake.versions.log_files import CURRENT, head, is_signed, version_path
 
 _FOOTERS = "dataset/_metadata"  # left out where it would be large, or a file is older than a column
 _OF_ALL = ("hats.properties", "properties", "partition_info.csv", "dataset/_common_metadata")
 _OF_GROUPS = ("point_map.fits", "skymap.fits", "data_thumbnail.parquet")
-_OF_INDICES = ("hats.properties", "properties", "dataset/_common_metadata", _FOOTERS)
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND"
 
@@ -171,7 +170,7 @@ def _problems(
 
 
 def _said(data: bytes, check: Check) -> str:
-    """What a file itself says is wrong."""
+    """The problem that a check finds in the content of a file; "" if there is none."""
     try:
         return check(data)
     except (pa.ArrowException, OSError, ValueError, KeyError, CatalogFormatError) as error:
@@ -265,10 +264,9 @@ def marker_problems(storage: Storage, metadata: CatalogMetadata) -> Iterator[Pro
     path = tree_marker(metadata.write_id)
     data = text_of(storage, path)
     if data is None and storage.symlink_target(CURRENT) == metadata.write_id:
-        yield Problem.of(ProblemKind.VIEW, path, "is missing, though `current` leads there", repairable=True)
+        yield _wrong(path, "is missing, though `current` leads there")
     elif data not in (None, marker_text(metadata)):
-        message = "does not say what the tree holds"
-        yield Problem.of(ProblemKind.VIEW, path, message, readers=False, repairable=True)
+        yield _wrong(path, "does not say what the tree holds", readers=False)
 
 
 def _second_names(metadata: CatalogMetadata, partitions: pa.Table) -> Iterator[_SecondName]:
@@ -292,11 +290,11 @@ def _second_name_problem(storage: Storage, name: _SecondName) -> Problem | None:
         wrong = f"is no copy of {name.path}"
     except (FileNotFoundError, IsADirectoryError):
         wrong = f"is missing: it is the name of {name.path} in the tree of the version"
-    return Problem.of(ProblemKind.VIEW, name.in_tree, wrong, repairable=True)
+    return _wrong(name.in_tree, wrong)
 
 
 def picture_problems(storage: Storage, metadata: CatalogMetadata) -> Iterator[Problem]:
-    """What is wrong with the sky maps of a version; whether there are any is for nobody to say.
+    """What is wrong with the sky maps of a version; a version may have none.
 
     Parameters
     ----------
@@ -308,8 +306,7 @@ def picture_problems(storage: Storage, metadata: CatalogMetadata) -> Iterator[Pr
         path = skymap_path(metadata.write_id, group.name)
         data = text_of(storage, path)
         if data is not None and not is_whole_picture(data):
-            message = "is no whole picture"
-            yield Problem.of(ProblemKind.VIEW, path, message, readers=False, repairable=True)
+            yield _wrong(path, "is no whole picture", readers=False)
 
 
 def is_whole_picture(data: bytes) -> bool:
@@ -320,8 +317,8 @@ def is_whole_picture(data: bytes) -> bool:
     while kind != _PNG_END:
         length = int.from_bytes(data[at : at + 4], "big")
         end = at + 12 + length
-        kind, part, told = data[at + 4 : at + 8], data[at + 4 : end - 4], data[end - 4 : end]
-        if end > len(data) or zlib.crc32(part) != int.from_bytes(told, "big"):
+        kind, part, checksum = data[at + 4 : at + 8], data[at + 4 : end - 4], data[end - 4 : end]
+        if end > len(data) or zlib.crc32(part) != int.from_bytes(checksum, "big"):
             return False
         at = end
     return at == len(data)

@@ -1,4 +1,4 @@
-"""Rows per pixel as a HEALPix FITS map: the only place that HATS readers take a catalog's coverage from.
+"""Rows per pixel as a HEALPix FITS map, from which HATS readers take a catalog's coverage.
 
 Format: the `BINTABLE` of the HEALPix primer, IMPLICIT (a value per pixel) or EXPLICIT (occupied ones only).
 """
@@ -32,7 +32,7 @@ class PointMap(NamedTuple):
         *,
         highest_order: int = MAP_ORDER,
     ) -> PointMap:
-        """Sum the cells of a histogram, of mixed orders, to a map.
+        """A map of the sums of cells of mixed orders.
 
         Parameters
         ----------

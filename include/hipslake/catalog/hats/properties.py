@@ -1,4 +1,4 @@
-"""The property files of HATS: what a group, an extension and a collection say of themselves.
+"""The property files of HATS, of groups, margins, extensions, indices and collections.
 
 Keys: IVOA Note "HATS: Hierarchical Adaptive Tiling Scheme", v1.0. Format: Java properties, UTF-8.
 """
@@ -23,7 +23,7 @@ HATS_RELEASE = "2025-08-22"  # of that version of the note
 
 
 def group_name(metadata: CatalogMetadata, group: str) -> str:
-    """What HATS readers call a group: the primary bears the catalog's name."""
+    """The name of a group for HATS readers: that of the catalog for the primary group."""
     primary = metadata.groups[0].name == group
     return metadata.catalog if primary else f"{metadata.catalog}_{group}"
 
@@ -155,25 +155,25 @@ def collection_properties(metadata: CatalogMetadata) -> bytes:
 
 
 def primary_table_url(collection: bytes) -> bytes:
-    """Where a `collection.properties` says that the tree of readers lies; indices may lie in older writes."""
+    """The path of the primary tree in a `collection.properties`; indices may lie in older writes."""
     key = b"hats_primary_table_url="
     lines = (line for line in collection.splitlines() if line.startswith(key))
     return next(lines, key).removeprefix(key)
 
 
 def _association(metadata: CatalogMetadata) -> dict[str, str | int]:
-    """What an association says of the two catalogs that it joins; nothing for other catalogs."""
-    told = metadata.association
-    if told is None:
+    """The properties of an association of two catalogs; empty for other catalogs."""
+    association = metadata.association
+    if association is None:
         return {}
     return {
-        "hats_primary_table_url": told.primary_uri,
-        "hats_col_assn_primary": told.primary_column,
-        "hats_col_assn_primary_assn": told.primary_column_here,
-        "hats_assn_join_table_url": told.join_uri,
-        "hats_col_assn_join": told.join_column,
-        "hats_col_assn_join_assn": told.join_column_here,
-        "hats_assn_max_separation": f"{told.max_separation_arcsec:g}",
+        "hats_primary_table_url": association.primary_uri,
+        "hats_col_assn_primary": association.primary_column,
+        "hats_col_assn_primary_assn": association.primary_column_here,
+        "hats_assn_join_table_url": association.join_uri,
+        "hats_col_assn_join": association.join_column,
+        "hats_col_assn_join_assn": association.join_column_here,
+        "hats_assn_max_separation": f"{association.max_separation_arcsec:g}",
         "hats_assn_leaf_files": "true",
     }
 

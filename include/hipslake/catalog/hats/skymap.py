@@ -1,7 +1,7 @@
 """The picture of a catalog: its partitions on the sky, coloured by rows per square degree.
 
-The map is painted pixel by pixel, looking up the leaf under each; so it takes the same time and memory for a
-hundred leaves as for millions, and no outline has to be cut at the edge of the map.
+The leaf is looked up for each pixel of the picture, so time and memory do not depend on the number of leaves,
+and no outline has to be cut at the edge of the map.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def paint(tree: PixelTree, width: int) -> tuple[NDArray[np.int32], NDArray[np.fl
 
 
 def _bounds(density: Floats) -> tuple[float, float]:
-    """Ends of the colour scale: the range of densities, widened where it is too narrow to tell."""
+    """Ends of the colour scale: the range of densities, widened if it is narrow."""
     low, high = float(density.min()), float(density.max())
     widen = max(1.0, 4.0 / (high / low)) ** 0.5
     return low / widen, high * widen
@@ -226,7 +226,7 @@ def _galactic_plane() -> tuple[Floats, Floats]:
 
 
 def _ring(axes: Any, tree: PixelTree) -> None:
-    """Ring a catalog on a spot so small that the eye would miss it."""
+    """Draw a ring around a catalog that covers very little of the sky."""
     at = len(tree) // 2
     middle = (tree.start[at] + tree.stop[at]) // 2
     x, y = forward(*pixel_functions().pix2ang(1 << MAX_ORDER, middle, nest=True, lonlat=True))

@@ -1,4 +1,4 @@
-"""The HATS files of a group: what LSDB and its kin read beside the leaf files.
+"""The HATS files of a group, which LSDB and other HATS readers need besides the leaf files.
 
 `lsdb.open_catalog("<root>")` opens the primary group, the first of the spec. Every further group is a
 catalog of its own, with the position columns repeated: `lsdb.open_catalog("<root>/<write>/<group>")`.
@@ -8,9 +8,7 @@ own terms (an extension).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -31,34 +29,25 @@ from hipslake.errors import VerificationError
 from hipslake.sources.conforming import conform
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads
 
 THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
 _MARKER = "hats.properties"
 _FOOTERS = "dataset/_metadata"
-_THREADS = 8
-_AHEAD = 256  # footers in flight
 _BUFFER_BYTES = 64 * 1024
 
 
-def write_hats_group(
-    storage: Storage,
-    metadata: CatalogMetadata,
-    group: str,
-    point_map: PointMap,
-    *,
-    max_footer_bytes: int = MAX_FOOTER_BYTES,
-    thumbnail_rows: int = THUMBNAIL_ROWS,
-) -> None:
+def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, point_map: PointMap) -> None:
     """Write the HATS files of a group into its folder in the version's write, wherever its leaf files lie.
 
-    Run again, it leaves the same bytes.
+    A second call writes the same bytes.
 
-    `hats.properties` and its twin, `partition_info.csv`, `point_map.fits` and its twin `skymap.fits`,
-    `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
-    `dataset/_common_metadata` and `dataset/_metadata` (the latter not where a file is older than a column);
-    for a group that is not the primary also the extension file that joins it to the primary by `_row`; and
-    `SHA256SUMS`, the checksums of all these.
+    The files are `hats.properties` and its copy `properties`, `partition_info.csv`, `point_map.fits` and its
+    copy `skymap.fits`, `data_thumbnail.parquet` (the first rows of leaves spread evenly along the curve),
+    `dataset/_common_metadata`, and `dataset/_metadata` unless it would be larger than `MAX_FOOTER_BYTES` or a
+    file is older than a column; for a group that is not the primary also the extension file that joins it to
+    the primary by `_row`; and `SHA256SUMS`, the checksums of all these.
 
     Parameters
     ----------
@@ -68,10 +57,6 @@ def write_hats_group(
     group : str
     point_map : PointMap
         Rows per pixel, from the run's histogram.
-    max_footer_bytes : int
-        Largest `_metadata`, in bytes; a larger one is left out (it is optional).
-    thumbnail_rows : int
-        Most rows of the thumbnail.
 
     Raises
     ------
@@ -85,10 +70,10 @@ def write_hats_group(
     partitions = metadata.partitions(group, storage)
     fits = point_map.to_fits()
     files = {"point_map.fits": fits, "skymap.fits": fits}
-    thumbnail = _thumbnail(storage, described, schema, partitions["path"].to_pylist(), thumbnail_rows)
+    thumbnail = _thumbnail(storage, described, schema, partitions["path"].to_pylist())
     files |= {"data_thumbnail.parquet": thumbnail}
     properties = group_properties(metadata, described, point_map)
-    files |= _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    files |= _dataset_files(storage, schema, partitions, properties)
     beside = {}
     if described != metadata.groups[0]:
         beside[extension_path(write, group)] = extension_properties(metadata, described)
@@ -129,18 +114,12 @@ def hats_index_files(
     return placed
 
 
-def write_hats_margin(
-    storage: Storage,
-    metadata: CatalogMetadata,
-    margin: Margin,
-    *,
-    max_footer_bytes: int = MAX_FOOTER_BYTES,
-) -> None:
-    """Write the HATS files of a margin into its folder in the version's own write; without maps of the sky.
+def write_hats_margin(storage: Storage, metadata: CatalogMetadata, margin: Margin) -> None:
+    """Write the HATS files of a margin into its folder in the version's write; a margin has no sky map.
 
     Parameters
     ----------
-    storage, metadata, max_footer_bytes
+    storage, metadata
         As for `write_hats_group`.
     margin : Margin
 
@@ -151,22 +130,22 @@ def write_hats_margin(
     """
     partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
     properties = margin_properties(metadata, margin)
-    files = _dataset_files(storage, schema, partitions, properties, max_footer_bytes)
+    files = _dataset_files(storage, schema, partitions, properties)
     _write_files(storage, metadata.write_id, margin.name, files)
 
 
 def hats_markers(metadata: CatalogMetadata) -> list[str]:
-    """The files that stand once the HATS tree in a version's own write is whole: the last of each group."""
+    """The marker files of a complete HATS tree in a version's write: the last file of each group."""
     return [HATS.view_file(metadata.write_id, each.name, _MARKER) for each in metadata.with_files]
 
 
 def _dataset_files(
-    storage: Storage, schema: pa.Schema, partitions: pa.Table, properties: bytes, max_footer_bytes: int
+    storage: Storage, schema: pa.Schema, partitions: pa.Table, properties: bytes
 ) -> dict[str, bytes]:
-    """What every HATS catalog has, by its name in the catalog's folder."""
+    """The files that every HATS catalog has, by their names in the catalog's folder."""
     paths = partitions["path"].to_pylist()
     size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
-    footers = _all_footers(storage, schema, partitions) if size <= max_footer_bytes else None
+    footers = _all_footers(storage, schema, partitions) if size <= MAX_FOOTER_BYTES else None
     return {
         **({_FOOTERS: footers} if footers is not None else {}),
         "partition_info.csv": _partition_info(partitions),
@@ -183,7 +162,7 @@ def _write_files(
     files: dict[str, bytes],
     beside: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Write them, then their checksums, and last the marker: with it the folder is a catalog."""
+    """Write files, then their checksums, and last the marker, which makes the folder a catalog."""
     placed = {HATS.view_file(write, group, name): data for name, data in files.items()}
     marker = HATS.view_file(write, group, _MARKER)
     last = placed.pop(marker)
@@ -198,7 +177,7 @@ def _list_of(files: Mapping[str, bytes]) -> bytes:
 
 
 def extension_path(write: str, group: str) -> str:
-    """The file that says how a further group joins the primary one."""
+    """The path of the file that describes how a further group joins the primary one."""
     return HATS.view_file(write, None, f"{group}.properties")
 
 
@@ -233,13 +212,14 @@ def _footer_file(footer: pq.FileMetaData) -> bytes:
 def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes | None:
     """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`.
 
-    None where a file lacks a column that came later: one footer has one schema.
+    None if a file lacks a column that was added later, as one footer has one schema.
     """
     rows = partitions.take(pa.array(_breadth_first(partitions)))
     together = _empty_footer(schema)
     counts = rows["rows"].to_pylist()
     paths = rows["path"].to_pylist()
-    for path, count, footer in zip(paths, counts, _footers(storage, paths), strict=True):
+    footers = in_threads(lambda path: read_footer(storage, path), paths)
+    for path, count, footer in zip(paths, counts, footers, strict=True):
         if footer.num_rows != count:
             raise VerificationError(
                 f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
@@ -252,20 +232,10 @@ def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> b
     return _footer_file(together)
 
 
-def _footers(storage: Storage, paths: list[str]) -> Iterator[pq.FileMetaData]:
-    """Footers in the order of the paths, read by several threads that stay a bounded way ahead."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        remaining = iter(paths)
-        while ahead := list(islice(remaining, _AHEAD)):
-            yield from pool.map(lambda path: read_footer(storage, path), ahead)
-
-
-def _thumbnail(
-    storage: Storage, group: GroupMetadata, schema: pa.Schema, paths: list[str], most: int
-) -> bytes:
-    chosen = np.unique(np.linspace(0, len(paths) - 1, min(most, len(paths))).round().astype(int))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        first_rows = list(pool.map(lambda i: _first_row(storage, paths[i], schema), chosen))
+def _thumbnail(storage: Storage, group: GroupMetadata, schema: pa.Schema, paths: list[str]) -> bytes:
+    rows = min(THUMBNAIL_ROWS, len(paths))
+    chosen = np.unique(np.linspace(0, len(paths) - 1, rows).round().astype(int))
+    first_rows = in_threads(lambda place: _first_row(storage, paths[place], schema), chosen)
     table = pa.Table.from_batches(first_rows, schema).sort_by(HEALPIX_COLUMN)
     return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
 

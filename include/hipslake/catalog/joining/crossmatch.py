@@ -124,7 +124,7 @@ class Crossmatch(CatalogJoin):
         _refuse_self_match(here, there, options)
         if shift_arcsec is None:
             shift_arcsec = here.largest_shift() + there.largest_shift()
-        cut = None if region is None else RegionCut.of(region, left[1].position)
+        cut = None if region is None else RegionCut(region, here.position)
         found = cls(here, there, options, shift_arcsec, cut)
         _refuse_own_names(found.columns)
         found.right_rows.margin  # noqa: B018  there is one
@@ -236,7 +236,7 @@ class Crossmatch(CatalogJoin):
 
     @cached_property
     def _unmatched(self) -> UnmatchedRows:
-        cut = None if self.cut is None else RegionCut.of(self.cut.region, self.right.metadata.position)
+        cut = None if self.cut is None else RegionCut(self.cut.region, self.right.position)
         return UnmatchedRows(self.left, self.right, self.options, self.reach_arcsec, cut)
 
     def _pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
@@ -254,10 +254,7 @@ class Crossmatch(CatalogJoin):
 
     def _left_rows(self, start: int, stop: int) -> pa.Table:
         rows = self.left.stretches.read(start, stop)
-        if self.cut is not None:
-            keys = rows[HEALPIX_COLUMN].to_numpy()
-            rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
-        return rows.combine_chunks()
+        return (rows if self.cut is None else self.cut.inside(rows)).combine_chunks()
 
     def _near_rows(self, home: int, begin: int, end: int) -> NearRows:
         """The right rows that may match left ones in [begin, end), a part of a home."""

@@ -1,4 +1,4 @@
-"""What a join of two catalogs offers to those who carry it out: threads, the tasks of a step, or Spark.
+"""The interface of joins of two catalogs, for threads, the tasks of a step, and Spark.
 
 `KeyedJoin` has what joins by keys have in common.
 """
@@ -113,7 +113,7 @@ class Keyed(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What kind of key it is; only keys of one kind can be equal."""
+        """The kind of the key; only keys of one kind can be equal."""
         field = joined_schema(self.metadata).field(self.key)
         return key_kind(field.type, f"{self.metadata.catalog}.{self.key}")
 

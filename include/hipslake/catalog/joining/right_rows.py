@@ -14,14 +14,13 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hipslake.catalog.joining.sides import Side
 from hipslake.catalog.joining.stretches import Stretches
-from hipslake.catalog.leaf_rows import Wanted, range_of, told
+from hipslake.catalog.leaf_rows import Wanted, leaf_file, range_of
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.partitions import curve_sorted, pixels_in
+from hipslake.catalog.partitions import curve_sorted, leaf_spans, pixels_in
 from hipslake.catalog.schema import HEALPIX_FIELD, ROW_COLUMN, ROW_FIELD, ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import VerificationError
@@ -31,7 +30,7 @@ from hipslake.predicates.evaluation import passing
 from hipslake.sources.conforming import conform
 from hipslake.sphere.curve import curve_order
 from hipslake.sphere.pixel_tree import PixelTree
-from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 
@@ -89,7 +88,7 @@ class RowsByIdentity:
     def _of_group(
         self, group: str, columns: list[str], h29: NDArray[np.int64], row: NDArray[np.int64]
     ) -> pa.Table:
-        """What one group holds of rows that are sorted along the curve, in their order."""
+        """The columns of one group, of rows that are sorted along the curve, in their order."""
         schema = self.metadata.schema_of(group)
         kept = pa.schema([schema.field(name) for name in columns])
         read = pa.schema([HEALPIX_FIELD, ROW_FIELD, *kept])
@@ -116,9 +115,7 @@ class RowsByIdentity:
         if not len(h29):
             return
         files = self._partitions(group, h29)
-        order, npix = files["order"].to_numpy(), files["npix"].to_numpy()
-        low = np.searchsorted(h29, starts(order, npix))
-        high = np.searchsorted(h29, stops(order, npix))
+        low, high = (np.searchsorted(h29, edges) for edges in leaf_spans(files))
         chosen = np.flatnonzero(low < high)
         near = files.select(["path", "bytes"]).take(pa.array(chosen))
         columns = (near["path"].to_pylist(), near["bytes"].to_pylist(), low[chosen].tolist())
@@ -146,11 +143,7 @@ def _near_batches(
     storage: Storage, path: str, size: int, schema: pa.Schema, h29: NDArray[np.int64]
 ) -> Iterator[tuple[pa.RecordBatch, int, int]]:
     """The row groups of a file around some order-29 pixels (ascending), and the places of these pixels."""
-    with (
-        told(storage, path),
-        storage.arrow_file(path, size) as source,
-        pq.ParquetFile(source, pre_buffer=not storage.is_local) as file,
-    ):
+    with leaf_file(storage, path, size) as file:
         held = set(file.schema_arrow.names)
         columns = [name for name in schema.names if name in held]
         chunks = ColumnChunks(file.metadata)
@@ -278,14 +271,12 @@ class RightRows:
         """Reads what the primary group has, of rows that pass the filter if it can tell."""
         side, held = self.side, set(self._held)
         needed = [name for name in side.needed if name in held]
-        if set(side.needed) <= held and set(side.filtered) <= held:
-            return Stretches(side.storage, side.metadata, needed, side.filter)
-        if set(side.filtered) <= held:
-            return Stretches(
-                side.storage, side.metadata, [*dict.fromkeys([*needed, ROW_COLUMN])], side.filter
-            )
-        needed += [name for name in side.filtered if name in held]
-        return Stretches(side.storage, side.metadata, [*dict.fromkeys([*needed, ROW_COLUMN])])
+        filters = set(side.filtered) <= held
+        if not filters:
+            needed += [name for name in side.filtered if name in held]
+        if not filters or not set(side.needed) <= held:  # rows of other groups are fetched by their identity
+            needed = [*dict.fromkeys([*needed, ROW_COLUMN])]
+        return Stretches(side.storage, side.metadata, needed, side.filter if filters else None)
 
     @cached_property
     def _before(self) -> RowsByIdentity | None:
@@ -318,4 +309,4 @@ class RightRows:
 
     @cached_property
     def _margin_starts(self) -> NDArray[np.int64]:
-        return starts(self._margin_files["order"].to_numpy(), self._margin_files["npix"].to_numpy())
+        return leaf_spans(self._margin_files)[0]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hipslake.catalog.joining.stretches import Stretches
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import leaf_file, read_errors
 from hipslake.catalog.metadata import CatalogMetadata, Margin
-from hipslake.catalog.placement import icrs_position
+from hipslake.catalog.placement import icrs_of, icrs_position
 from hipslake.catalog.schema import ROW_IDENTITY
 from hipslake.catalog.selection import joined_schema, select
 from hipslake.errors import SpecError
@@ -25,12 +23,11 @@ from hipslake.joins.pair_grid import SkyPositions
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import MotionColumns
-from hipslake.sphere.coordinates import positions, to_icrs_degrees
+from hipslake.sphere.coordinates import positions
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
-
-_THREADS = 16
+from hipslake.storage.small_files import in_threads
 
 
 @dataclass(frozen=True)
@@ -121,6 +118,11 @@ class Side:
         """Reads the kept columns, and those that say where the rows stand, of rows that pass the filter."""
         return Stretches(self.storage, self.metadata, self.needed, self.filter)
 
+    @cached_property
+    def places(self) -> Stretches:
+        """Reads only the columns that say where the rows stand, of rows that pass the filter."""
+        return Stretches(self.storage, self.metadata, self.placing, self.filter)
+
     @property
     def needed(self) -> list[str]:
         """The kept columns, and those that say where the rows stand; without `_healpix_29`."""
@@ -146,8 +148,7 @@ class Side:
 
     def degrees(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
         """ICRS degrees of rows, at the epoch of the catalog."""
-        lon, lat = positions(rows[self.position.ra], rows[self.position.dec])
-        return to_icrs_degrees(lon, lat, unit=self.position.unit, frame=self.position.frame)
+        return icrs_of(rows, self.position)
 
     def positions(self, rows: pa.Table) -> SkyPositions:
         """Where rows stand at the epoch of the match."""
@@ -258,10 +259,9 @@ def largest_shift_in(
     float
         Arcseconds; infinite where nothing bounds it.
     """
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = [
-            list(pool.map(lambda path: _most_in(storage, path, motion), paths)) for paths in groups if paths
-        ]
+    found = [
+        list(in_threads(lambda path: _most_in(storage, path, motion), paths)) for paths in groups if paths
+    ]
     bounds = [bound for files in found for file in files for bound in file]
     if len(found) > 1 and bounds:
         bounds = [_Most(*np.max(bounds, axis=0).tolist())]
@@ -286,33 +286,25 @@ def _most_in(storage: Storage, path: str, motion: MotionColumns) -> list[_Most]:
     footer = read_footer(storage, path)
     columns = {footer.schema.column(at).path: at for at in range(len(footer.schema))}
     chunks = ColumnChunks(footer)
-    groups = [_RowGroup(storage, path, number, chunks, columns) for number in range(footer.num_row_groups)]
-    names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
-    with told(storage, path):
-        return [_Most(*map(group.most, names)) for group in groups]
 
-
-@dataclass(frozen=True)
-class _RowGroup:
-    storage: Storage
-    path: str
-    number: int
-    chunks: ColumnChunks
-    columns: dict[str, int]
-
-    def most(self, name: str | None) -> float:
-        """The largest absolute value of a column; 0 where the file has none: it may be older than that."""
-        at = None if name is None else self.columns.get(name)
+    def most(group: int, name: str | None) -> float:
+        """The largest absolute value of a column in a row group; 0 if the file is older than the column."""
+        at = None if name is None else columns.get(name)
         if at is None:
             return 0.0
-        statistics = self.chunks(self.number, at).statistics
+        statistics = chunks(group, at).statistics
         if statistics is None or not statistics.has_min_max:  # nothing but NaN, say
-            return self._most_read(name)
+            return _most_read(storage, path, group, name)
         return max(abs(float(statistics.min)), abs(float(statistics.max)))
 
-    def _most_read(self, name: str | None) -> float:
-        path, filesystem = self.storage.arrow_path(self.path), self.storage.arrow_filesystem()
-        with pq.ParquetFile(path, filesystem=filesystem) as file:
-            column = file.read_row_group(self.number, columns=[name])[name]
-        values, _ = positions(column, column)
-        return float(np.max(np.abs(values), where=~np.isnan(values), initial=0.0))
+    names = (motion.pmra, motion.pmdec, motion.parallax, motion.radial_velocity)
+    with read_errors(storage, path):
+        return [_Most(*(most(group, name) for name in names)) for group in range(footer.num_row_groups)]
+
+
+def _most_read(storage: Storage, path: str, group: int, name: str | None) -> float:
+    """The largest absolute value of a column in a row group, from its values."""
+    with leaf_file(storage, path) as file:
+        column = file.read_row_group(group, columns=[name])[name]
+    values, _ = positions(column, column)
+    return float(np.max(np.abs(values), where=~np.isnan(values), initial=0.0))

@@ -16,15 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hipslake.catalog.leaf import read_footer
-from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_leaf, told
+from hipslake.catalog.leaf_rows import Wanted, leaf_batches, read_errors, read_leaf
 from hipslake.catalog.metadata import CatalogMetadata
-from hipslake.catalog.partitions import summed_by_leaf
+from hipslake.catalog.partitions import leaf_spans, summed_by_leaf
 from hipslake.catalog.reading import read_parts
 from hipslake.catalog.selection import Selection, select
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.predicate_tree import Predicate
 from hipslake.sphere.intervals import Intervals
-from hipslake.sphere.pixels import HEALPIX_COLUMN, starts, stops
+from hipslake.sphere.pixels import HEALPIX_COLUMN
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
 
@@ -68,8 +68,7 @@ def plan_stretches(
         Leaves that hold nothing of these are left out.
     """
     leaves = summed_by_leaf(metadata.partitions(None, storage))
-    start = starts(leaves["order"].to_numpy(), leaves["npix"].to_numpy())
-    stop = stops(leaves["order"].to_numpy(), leaves["npix"].to_numpy())
+    start, stop = leaf_spans(leaves)
     if only is not None:
         met = only.touch(start, stop)
         leaves, start, stop = leaves.filter(pa.array(met)), start[met], stop[met]
@@ -92,7 +91,7 @@ def _cut(
     start, stop, rows = leaf
     footer = read_footer(storage, path)
     chunks = ColumnChunks(footer)
-    with told(storage, path):
+    with read_errors(storage, path):
         known = [chunks(number, 0).statistics for number in range(footer.num_row_groups)]
     if any(statistics is None or not statistics.has_min_max for statistics in known):
         yield leaf
@@ -164,14 +163,15 @@ class Stretches:
         """
         inside = Intervals.union([start], [stop])
         if self.group is None or self.metadata.gathers:
-            tables = list(read_parts(self.storage, self.metadata, self.selection, inside))
-            return pa.concat_tables(tables) if tables else self.schema.empty_table()
+            return self.inside(inside)
         files = self._files_near(inside)
-        first = starts(files["order"].to_numpy(), files["npix"].to_numpy())
-        last = stops(files["order"].to_numpy(), files["npix"].to_numpy())
-        met = inside.touch(first, last)
-        near = files.filter(pa.array(met))
+        near = files.filter(pa.array(inside.touch(*leaf_spans(files))))
         return self.read_files(near, (start, stop), wanted=wanted)
+
+    def inside(self, stretches: Intervals) -> pa.Table:
+        """The rows in some stretches, ordered by (`_healpix_29`, `_row`), from any number of groups."""
+        tables = read_parts(self.storage, self.metadata, self.selection, stretches)
+        return pa.concat_tables([self.schema.empty_table(), *tables])
 
     def read_files(
         self, files: pa.Table, stretch: tuple[int, int], *, wanted: Wanted | None = None
@@ -209,11 +209,9 @@ class Stretches:
 
     def _files_near(self, inside: Intervals) -> pa.Table:
         group = self.metadata.group(self.group)
-        return (
-            self._all_files
-            if group.sidecars is None
-            else group.table_near(self.storage, inside.start, inside.stop)
-        )
+        if group.sidecars is None:
+            return self._all_files
+        return group.table_near(self.storage, inside.start, inside.stop)
 
     @cached_property
     def _all_files(self) -> pa.Table:

@@ -9,20 +9,17 @@ there a row stands many times, and here each right row has to come once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from hipslake.catalog.joining.sides import Side
-from hipslake.catalog.joining.stretches import Stretches, StretchPlan
-from hipslake.catalog.reading import read_parts
+from hipslake.catalog.joining.stretches import StretchPlan
 from hipslake.catalog.selection import RegionCut
 from hipslake.errors import VerificationError
 from hipslake.joins.matching import match
 from hipslake.joins.tree_alignment import overlaps
 from hipslake.specs.join_specs import MatchOptions
-from hipslake.sphere.intervals import Intervals
 from hipslake.sphere.margin_geometry import surroundings
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
@@ -52,16 +49,15 @@ class UnmatchedRows:
         rows = self.right.stretches.read(start, stop)
         rows = rows.filter(pa.array(~self._matched(start, stop, rows.num_rows))) if rows.num_rows else rows
         if self.cut is not None and rows.num_rows:
-            keys = rows[HEALPIX_COLUMN].to_numpy()
-            rows = rows.filter(pa.array(self.cut.keeps(keys, rows[self.cut.ra], rows[self.cut.dec])))
+            rows = self.cut.inside(rows)
         return rows.combine_chunks()
 
     def _matched(self, start: int, stop: int, number: int) -> np.ndarray:
         """Which of the right rows in [start, stop) match, bool[number]."""
-        here = _rows_in(self._left_places, surroundings(start, stop, self.reach_arcsec))
+        here = self.left.places.inside(surroundings(start, stop, self.reach_arcsec))
         if not here.num_rows:
             return np.zeros(number, bool)
-        there = _rows_in(self._right_places, surroundings(start, stop, 2.0 * self.reach_arcsec))
+        there = self.right.places.inside(surroundings(start, stop, 2.0 * self.reach_arcsec))
         taken = np.zeros(there.num_rows, bool)
         for _, found in match(
             self.left.positions(here),
@@ -79,14 +75,6 @@ class UnmatchedRows:
             )
         return taken[first:last]
 
-    @cached_property
-    def _left_places(self) -> Stretches:
-        return Stretches(self.left.storage, self.left.metadata, self.left.placing, self.left.filter)
-
-    @cached_property
-    def _right_places(self) -> Stretches:
-        return Stretches(self.right.storage, self.right.metadata, self.right.placing, self.right.filter)
-
 
 def beside(left: StretchPlan, right: StretchPlan) -> StretchPlan:
     """The stretches in which either side has rows, cut where one of either begins or ends.
@@ -102,9 +90,3 @@ def beside(left: StretchPlan, right: StretchPlan) -> StretchPlan:
         rows[piece] += np.maximum(side.rows[whole] * share, 1.0)
     filled = rows > 0
     return StretchPlan(start[filled], stop[filled], rows[filled].astype(np.int64))
-
-
-def _rows_in(side: Stretches, inside: Intervals) -> pa.Table:
-    """The rows in some stretches, along the curve."""
-    tables = list(read_parts(side.storage, side.metadata, side.selection, inside))
-    return pa.concat_tables([side.schema.empty_table(), *tables]).combine_chunks()

@@ -23,7 +23,7 @@ from hipslake.catalog.partitions import (
     write_sidecar,
 )
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.base import Frozen
+from hipslake.specs.base import Frozen, first_mistake
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
 
@@ -171,10 +171,8 @@ class EarlierIncrements(Sidecar):
         try:
             found = tuple(Increment.model_validate(row) for row in rows)
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
             raise CatalogFormatError(
-                f"{where}: {key}: {first['msg']}; restore the file, or upgrade hipslake if it is older"
+                f"{where}: {first_mistake(error)}; restore the file, or upgrade hipslake if it is older"
             ) from error
         if tuple(each.write_id for each in found) != self.writes or found[-1].ordinal != self.last:
             raise CatalogFormatError(f"{where}: not the increments that metadata.json describes")
@@ -206,6 +204,6 @@ def set_aside(increments: Sequence[Increment], storage: Storage, write_id: str) 
 
 
 def _row(increment: Increment) -> dict[str, Any]:
-    told = increment.model_dump(mode="json")
-    told["rejects"]["reasons"] = list(increment.rejects.reasons.items())
-    return told
+    fields = increment.model_dump(mode="json")
+    fields["rejects"]["reasons"] = list(increment.rejects.reasons.items())
+    return fields

@@ -18,7 +18,7 @@ from hipslake.catalog.metadata.leaf_groups import GroupMetadata, Margin
 from hipslake.catalog.metadata.upgrade import FORMAT_VERSION, upgraded
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.errors import CatalogFormatError
-from hipslake.specs.base import Frozen
+from hipslake.specs.base import Frozen, first_mistake
 from hipslake.specs.catalog_spec import Layout
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
@@ -225,8 +225,8 @@ class CatalogMetadata(Frozen):
 
     def to_json(self) -> bytes:
         """The bytes of metadata.json: the same metadata gives the same bytes."""
-        told = {**self.model_dump(mode="json", exclude_none=True), "sha256": UNSIGNED}
-        return signed((render(told) + "\n").encode())
+        fields = {**self.model_dump(mode="json", exclude_none=True), "sha256": UNSIGNED}
+        return signed((render(fields) + "\n").encode())
 
     @classmethod
     def from_json(cls, data: bytes | str, *, where: str = "metadata.json") -> CatalogMetadata:
@@ -243,18 +243,16 @@ class CatalogMetadata(Frozen):
             raise CatalogFormatError(
                 f"{where}: not JSON ({error}); restore the file or ingest again"
             ) from error
-        told = upgraded(head, "catalog", where)
-        if told is not head:
-            data = json.dumps(told)
+        current = upgraded(head, "catalog", where)
+        if current is not head:
+            data = json.dumps(current)
         try:
             found = cls.model_validate_json(data)
             return found if found.sha256 is None else found.model_copy(update={"sha256": None})
         except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(str(part) for part in first["loc"])
             raise CatalogFormatError(
-                f"{where}: {key}: {first['msg']} (written by hipslake {told.get('library_version', '?')}); "
-                "restore the file, or upgrade hipslake if it is older"
+                f"{where}: {first_mistake(error)} (written by hipslake {current.get('library_version', '?')})"
+                "; restore the file, or upgrade hipslake if it is older"
             ) from error
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class Removed(Frozen):
-    """What went of one write folder; or a file of the catalog's own that a killed process had left."""
+    """The files deleted from one write folder, or one file that a killed process had left elsewhere."""
 
     path: str  # relative to the catalog's root
     whole: bool  # all of it is gone; else files stay that a version names
@@ -50,7 +50,7 @@ class Size(NamedTuple):
 
 
 class VacuumOutcome(Frozen):
-    """What a vacuum did; a dry run: what it would have done."""
+    """The result of a vacuum; of a dry run, what a vacuum would do."""
 
     dry_run: bool
     kept: tuple[int, ...]  # numbers of the versions that can be opened
@@ -97,7 +97,7 @@ def vacuum_catalog(
 
 
 class VersionContent(Protocol):
-    """What a vacuum has to know of the metadata of whatever it vacuums."""
+    """The access of a vacuum to the metadata of catalogs, cubes, or others that keep a log."""
 
     def version(self, data: bytes, where: str) -> Any:
         """The metadata, with `write_id` and `created`."""
@@ -107,7 +107,7 @@ class VersionContent(Protocol):
 
 
 class CatalogVersions:
-    """What is known of the versions of a catalog."""
+    """The versions of a catalog."""
 
     def version(self, data: bytes, where: str) -> CatalogMetadata:
         return CatalogMetadata.from_json(data, where=where)
@@ -121,12 +121,17 @@ def vacuum(
 ) -> VacuumOutcome:
     """Vacuum a catalog, or whatever else keeps a log of versions; parameters as for `vacuum_catalog`."""
     versions = VersionLog(storage)
-    standing = _standing(storage, versions, content)
+    standing = _standing(storage, content)
     removed = _sweep(storage, dry_run=dry_run)
     # A real run has swept the pins of dead writes by now.
     dead = [each for each in pinning_writes(storage) if not is_live(storage, each)] if dry_run else []
     pinned = pinned_versions(storage, without=dead)
-    expired = _expired(standing, retention, now, pinned=pinned, shown=writes_of_pointers(storage))
+    shown = writes_of_pointers(storage)
+    expired = [
+        each
+        for each in _expired(standing, retention, now)
+        if each.number not in pinned and each.write_id not in shown
+    ]
     if not dry_run:
         for each in expired:
             versions.entomb(each.number)
@@ -139,7 +144,7 @@ def vacuum(
             numbers = ", ".join(map(str, sorted(held)))
             raise _PostponedError(f"a run that began before version {numbers} was vacuumed may need them")
         swept = {each.path for each in removed}
-        removed += _clear(storage, versions, content, gone, swept, dry_run=dry_run)
+        removed += _clear(storage, content, gone, swept, dry_run=dry_run)
     except _PostponedError as why:
         log.warning("Files of vacuumed versions are left for the next vacuum: %s.", why)
         postponed = str(why)
@@ -157,33 +162,28 @@ class _PostponedError(Exception):
 
 
 def _clear(
-    storage: Storage,
-    versions: VersionLog,
-    content: VersionContent,
-    gone: Mapping[int, str],
-    swept: Collection[str],
-    *,
-    dry_run: bool,
+    storage: Storage, content: VersionContent, gone: Mapping[int, str], swept: set[str], *, dry_run: bool
 ) -> list[Removed]:
-    """Delete what vacuumed versions have written and no living version names.
+    """Delete the files of vacuumed versions' writes that no other version names.
 
-    Only what is read after the tombstones were put up counts. Pins were looked at before: who has removed its
-    pin since then has committed, so one of the versions that are read here names what it needs.
+    The other versions are read after the tombstones were written and the pins were checked. A run that has
+    removed its pin since then has committed, so a version that is read here names the files that it needs.
 
     Parameters
     ----------
     gone : mapping of int to str
         The vacuumed versions, each with its write.
-    swept : collection of str
-        Folders that are gone already, or, in a dry run, would be.
+    swept : set of str
+        Folders that the sweep has deleted, or, in a dry run, would delete.
     """
+    versions = VersionLog(storage)
     try:
         numbers = set(range(1, (versions.newest() or 0) + 1)) - gone.keys()
-        living = [_version(storage, versions, content, number) for number in sorted(numbers)]
+        living = [_version(storage, content, number) for number in sorted(numbers)]
         stays = {each.write_id for each in living} | writes_of_pointers(storage)
-        writes = set(gone.values()) - stays - {*swept}
+        writes = set(gone.values()) - stays - swept
         folders = [entry.path for entry in storage.list() if entry.is_dir and entry.path in writes]
-        metadata = (_metadata(storage, versions, content, each.number) for each in living)
+        metadata = (_metadata(storage, content, each.number) for each in living)
         needed = content.needed(storage, metadata if folders else iter(()), folders)
     except (VersionNotFoundError, FileNotFoundError):
         if versions.vacuumed().keys() - gone.keys():  # and for these, nobody has looked at pins
@@ -201,42 +201,31 @@ class _Version(NamedTuple):
     created: datetime
 
 
-def _standing(storage: Storage, versions: VersionLog, content: VersionContent) -> list[_Version]:
+def _standing(storage: Storage, content: VersionContent) -> list[_Version]:
     """The versions that can be opened, ascending."""
     found = []
-    for number in versions.numbers():
+    for number in VersionLog(storage).numbers():
         with suppress(VersionNotFoundError):  # vacuumed since it was listed
-            found.append(_version(storage, versions, content, number))
+            found.append(_version(storage, content, number))
     if not found:
         raise CatalogNotFoundError(f"{storage.uri()}: no version is published here; check the path")
     return found
 
 
-def _version(storage: Storage, versions: VersionLog, content: VersionContent, number: int) -> _Version:
-    metadata = _metadata(storage, versions, content, number)
+def _version(storage: Storage, content: VersionContent, number: int) -> _Version:
+    metadata = _metadata(storage, content, number)
     return _Version(number, metadata.write_id, metadata.created)
 
 
-def _metadata(storage: Storage, versions: VersionLog, content: VersionContent, number: int) -> Any:
-    return content.version(versions.read(number), f"{storage.uri()}, version {number}")
+def _metadata(storage: Storage, content: VersionContent, number: int) -> Any:
+    return content.version(VersionLog(storage).read(number), f"{storage.uri()}, version {number}")
 
 
-def _expired(
-    standing: Sequence[_Version],
-    retention: Retention,
-    now: datetime,
-    *,
-    pinned: Collection[int],
-    shown: Collection[str],
-) -> list[_Version]:
-    """The versions that have to go, ascending."""
+def _expired(standing: Sequence[_Version], retention: Retention, now: datetime) -> list[_Version]:
+    """The versions that the retention does not keep, ascending."""
     keep = timedelta(days=retention.keep_days)
     followed = list(pairwise(standing))[: -retention.keep_versions + 1 or None]
-    return [
-        version
-        for version, next_one in followed
-        if now - next_one.created >= keep and version.number not in pinned and version.write_id not in shown
-    ]
+    return [version for version, next_one in followed if now - next_one.created >= keep]
 
 
 def _sweep(storage: Storage, *, dry_run: bool) -> list[Removed]:
@@ -310,7 +299,7 @@ def delete_unfinished(storage: Storage, folder: str, older_than: float, *, dry_r
     Removed or None
         None if there is no such file.
     """
-    old = list(_unfinished(storage, folder, older_than))
+    old = old_temporary_files(storage, folder, older_than, recursive=True)
     size = sum(size_of(storage, path).bytes for path in old)
     if not dry_run:
         for path in old:
@@ -318,15 +307,8 @@ def delete_unfinished(storage: Storage, folder: str, older_than: float, *, dry_r
     return Removed(path=folder, whole=False, files=len(old), bytes=size) if old else None
 
 
-def _unfinished(storage: Storage, folder: str, older_than: float) -> Iterator[str]:
-    yield from old_temporary_files(storage, folder, older_than)
-    for entry in storage.list(folder):
-        if entry.is_dir:
-            yield from _unfinished(storage, entry.path, older_than)
-
-
 def _unneeded(storage: Storage, folder: str, needed: NeededFiles) -> Iterator[tuple[str, bool, Size]]:
-    """What can go from a folder: the whole of it, or subfolders and files; path, whether a folder, size."""
+    """What may be deleted of a folder, as few paths as possible: path, whether it is a folder, and size."""
     if not needed.below(folder):
         yield folder, True, size_of(storage, folder)
         return

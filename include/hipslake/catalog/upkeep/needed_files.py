@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,31 +32,16 @@ class NeededFiles:
 
     def below(self, folder: str) -> int:
         """How many of the files lie in a folder, or anywhere below it."""
-        first, last = self._bounds(folder)
-        return last - first
+        return self._place_of(folder + _AFTER_SLASH) - self._place_of(f"{folder}/")
 
     def names(self, path: str) -> bool:
         """Whether a file is one of them."""
-        at = bisect_left(_Texts(self._paths), path)
+        at = self._place_of(path)
         return at < len(self._paths) and self._paths[at].as_py() == path
 
-    def _bounds(self, folder: str) -> tuple[int, int]:
-        texts = _Texts(self._paths)
-        return bisect_left(texts, f"{folder}/"), bisect_left(texts, folder + _AFTER_SLASH)
-
-
-class _Texts(Sequence[str]):
-    """An Arrow column, as `bisect` wants it."""
-
-    def __init__(self, column: pa.Array) -> None:
-        self._column = column
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, at: int) -> str:  # type: ignore[override]
-        text: str = self._column[at].as_py()
-        return text
+    def _place_of(self, text: str) -> int:
+        """How many of the paths come before a text."""
+        return bisect_left(range(len(self._paths)), text, key=lambda at: self._paths[at].as_py())
 
 
 def needed_files(

@@ -6,7 +6,6 @@ Nothing is undone and nothing is copied: the new version names the files of the 
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
 
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.metadata import CatalogMetadata
@@ -61,24 +60,15 @@ def roll_back(storage: Storage, number: int, *, write_id: str | None = None) -> 
     _check(versions, number)
     with writing(storage, write_id) as write:
         old = CatalogMetadata.from_json(write.pin.hold(number), where=f"{storage.uri()}, version {number}")
-        metadata = commit_next(
-            storage, write.heartbeat, lambda: _restored(old, versions.newest() or 0, write.id), seen=seen
-        )
+
+        def restored() -> CatalogMetadata:
+            """The old version, as it comes after what is the newest by now."""
+            newest = versions.newest() or 0
+            return old.followed_by(write.id, version=newest + 1, parent=newest, restored=old.version)
+
+        metadata = commit_next(storage, write.heartbeat, restored, seen=seen)
     log.info("Version %d of %s is version %d again.", metadata.version, storage.uri(), number)
     return metadata
-
-
-def _restored(old: CatalogMetadata, newest: int, write_id: str) -> CatalogMetadata:
-    """The old version, as it comes after the newest one."""
-    return old.model_copy(
-        update={
-            "version": newest + 1,
-            "parent": newest,
-            "restored": old.version,
-            "write_id": write_id,
-            "created": datetime.now(UTC).replace(microsecond=0),
-        }
-    )
 
 
 def _check(versions: VersionLog, number: int) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.cube.dataset import CubeDataset, labels_column
 from hipslake.cube.sorting import sorted_by
 from hipslake.cube.store.layout import files_path
@@ -148,7 +148,7 @@ def read_rows(
     """
     tables = [schema.empty_table()]
     for path in paths:
-        with told(cube, path):
+        with read_errors(cube, path):
             fragment = _FORMAT.make_fragment(cube.arrow_path(path), cube.arrow_filesystem())
             stored = fragment.physical_schema
             if conditions is None or not conditions.columns:
@@ -202,7 +202,7 @@ class CheckFiles:
             return f"{self.cube.uri(path)} is missing"
         if found != file[SHA256]:
             return f"{self.cube.uri(path)} is not what was written (its SHA-256 differs)"
-        with told(self.cube, path), self.cube.arrow_file(path) as opened:
+        with read_errors(self.cube, path), self.cube.arrow_file(path) as opened:
             rows = pq.ParquetFile(opened).metadata.num_rows
         return "" if rows == file[ROWS] else f"{self.cube.uri(path)} has {rows} rows, not {file[ROWS]}"
 

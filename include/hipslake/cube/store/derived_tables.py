@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.query_plan import INCLUDED, QueryPlan, partition_pruning
 from hipslake.cube.row_codes import matches, paired_codes, places_in
@@ -321,6 +321,6 @@ def read_joined(cube: Storage, metadata: CubeMetadata, columns: Sequence[str] | 
     names = schema.names if columns is None else list(columns)
     tables = [pa.schema([schema.field(name) for name in names]).empty_table()]
     for path in read_files(cube, metadata.joined)[PATH].to_pylist():
-        with told(cube, path), cube.arrow_file(path) as file:
+        with read_errors(cube, path), cube.arrow_file(path) as file:
             tables.append(pq.ParquetFile(file).read(columns=names).select(names).cast(tables[0].schema))
     return pa.concat_tables(tables)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.cube.dataset import listed
 from hipslake.errors import CubeError, CubeRowsError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources.links import LinkBounds, places_of, refuse_links_out
@@ -111,7 +111,7 @@ class ParquetRows:
         row_groups: list[tuple[str, int, int]] = []
         schema: pa.Schema | None = None
         for path in paths:
-            with told(storage, path), storage.arrow_file(path) as file:
+            with read_errors(storage, path), storage.arrow_file(path) as file:
                 parquet = pq.ParquetFile(file)
                 unit = int96_unit(file, parquet.metadata, rows=PART_ROWS)
                 found = _plain_schema(with_int96_as(parquet.schema_arrow, parquet.metadata, unit))
@@ -130,7 +130,7 @@ class ParquetRows:
     def read(self, part: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         path, first, stop = self.row_groups[part]
         LinkBounds(self.places).place_of(self.storage.uri(path))
-        with told(self.storage, path), self.storage.arrow_file(path) as file:
+        with read_errors(self.storage, path), self.storage.arrow_file(path) as file:
             unit = unit_for(self.schema, columns)
             parquet = pq.ParquetFile(file, coerce_int96_timestamp_unit=unit)
             timed = [name for name in int96_columns(parquet.metadata) if name in columns]

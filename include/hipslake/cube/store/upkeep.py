@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.leaf_rows import told
+from hipslake.catalog.leaf_rows import read_errors
 from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome, vacuum
 from hipslake.catalog.upkeep.needed_files import NeededFiles
 from hipslake.cube.cube_rules import check_datasets, check_name
@@ -190,7 +190,7 @@ def _copied(
     paths = files[PATH].to_pylist()
 
     def carry(path: str, digest: str) -> None:
-        with told(source, path):
+        with read_errors(source, path):
             data = source.read(path)
         if hashlib.sha256(data).hexdigest() != digest:
             raise VerificationError(f"{source.uri(path)} is damaged (its SHA-256 differs); restore it")

@@ -1,4 +1,4 @@
-"""What every region on the sky answers, and how it is covered with pixels."""
+"""The interface of regions on the sky, and their covers of pixels."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class _LimitedAdapter(HTTPAdapter):
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
         limits, end = timeouts(), deadline()
         seconds = min(limits.request, end.left())
-        told = end.told() if end.left() < limits.request else f"no answer within {seconds:g} s ({REQUEST})"
+        told = end.text() if end.left() < limits.request else f"no answer within {seconds:g} s ({REQUEST})"
         if seconds <= 0:
             raise ReadTimeout(told, request=request)
         names = ("stream", "timeout", "verify", "cert", "proxies")

@@ -1,4 +1,4 @@
-"""Reading many small files, by several threads: most of the time is spent waiting for a store."""
+"""Many small requests to a store, in several threads, as most of their time is waiting."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterat
 
 
 def text_of(storage: Storage, path: str) -> bytes | None:
-    """The content of a file; None if there is none, and nothing of what is there but no file to be read."""
+    """The content of a file; None if there is none, and b"" for what is there but cannot be read locally."""
     try:
         return storage.read(path)
     except (FileNotFoundError, IsADirectoryError):
