@@ -79,7 +79,7 @@ class NewFolder:
         return self.files
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Let the folder appear, with a manifest that says what it holds.
+        """Publish the folder under its final name, with a manifest of its content.
 
         Raises
         ------
