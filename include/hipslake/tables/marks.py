@@ -64,6 +64,7 @@ class SinkMark(Frozen):
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key
 
 
+_PACKED = ("key", "fingerprint", "content", "rows", "write", "at", "start", "end", "alone", "source")
 _DIGEST, _CUT = 64, 16  # hexadecimal digits
 _MOST = 1 << 26  # bytes, unpacked: of a million nights
 
@@ -143,37 +144,16 @@ def _cut(digest: str) -> str:
 
 def _place_of(source: VersionRows | None) -> dict[str, Any] | None:
     """What many sinks have in common."""
-    if source is None:
-        return None
-    return {
-        "uri": source.uri,
-        "columns": None if source.columns is None else list(source.columns),
-        "filters": source.filters,
-    }
+    return None if source is None else source.model_dump(mode="json", include={"uri", "columns", "filters"})
 
 
 def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> SinkMark:
-    key, fingerprint, content, rows, write, at, start, end, alone, source = row
-    place = None
-    if source is not None:
-        number, version, increment = source
-        place = {**sources[number], "version": version, "increment": increment, "content": content}
-    return SinkMark.model_validate(
-        {
-            "key": key,
-            "fingerprint": fingerprint,
-            "content": content,
-            "rows": rows,
-            "write": write,
-            "at": at,
-            "start": start,
-            "end": end,
-            "alone": alone,
-            "source": place,
-            "earliest": earliest,
-            "since": since,
-        }
-    )
+    told = dict(zip(_PACKED, row, strict=True))
+    if told["source"] is not None:
+        number, version, increment = told["source"]
+        whole = {"version": version, "increment": increment, "content": told["content"]}
+        told["source"] = {**sources[number], **whole}
+    return SinkMark.model_validate({**told, "earliest": earliest, "since": since})
 
 
 def spec_of(key: str) -> str:

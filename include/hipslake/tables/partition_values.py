@@ -116,7 +116,7 @@ class _Level:
 
     @cached_property
     def _table(self) -> NDArray[np.int64] | None:
-        """The places, by what stands there, where that are few numbers."""
+        """A lookup table from joint codes to places, if the codes are small enough for one."""
         count = int(self.joint[-1]) + 1 if len(self.joint) else 0
         return np.searchsorted(self.joint, np.arange(count)) if count <= _TABLE_SIZE else None
 
