@@ -14,7 +14,7 @@ MANIFEST = "_query.json"
 """What the folder holds, and of what it was made; it is written last."""
 
 UNFINISHED = "_unfinished"
-"""On object stores: stands in the folder until all files are there."""
+"""On object stores: lies in the folder until all files are there."""
 
 
 class NewFolder:

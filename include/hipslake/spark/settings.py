@@ -78,7 +78,7 @@ def launch_settings(master: str) -> dict[str, str]:
 
 
 def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return how a job proves to Spark who it is, and that all is encrypted: of sessions, not of commands.
+    """Return the options for authentication and encryption. They go to the session, not to a command line.
 
     Parameters
     ----------

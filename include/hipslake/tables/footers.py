@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell: rows, and the bounds of columns."""
+"""The rows and the bounds of columns in the footers of Parquet files."""
 
 from __future__ import annotations
 

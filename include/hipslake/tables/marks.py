@@ -58,7 +58,7 @@ class SinkMark(Frozen):
     whole: bool = False  # of all that a source has: there is one such sink per spec
     source: VersionRows | None = None  # where these rows can be read again
     alone: bool | None = None  # the files of the write hold its rows only; None: that was not noted
-    replaced: SinkMark | None = None  # of that key, which stands again after a rollback
+    replaced: SinkMark | None = None  # of that key, which is part of the table again after a rollback
     earliest: SnapshotPlace | None = None  # its own snapshot lies here or later
     absent_on: int | None = None  # a snapshot; none of the key stands on what descends from it
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key

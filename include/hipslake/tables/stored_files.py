@@ -24,7 +24,7 @@ from hipslake.tables.fitting import null_column, number_type
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
 NAME_MAPPING = "schema.name-mapping.default"
-"""The property of a table that tells what columns are called in files without field ids."""
+"""The property of a table with the names of columns in files without field ids."""
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class Writing:
             yield from writer.said()
 
     def _existing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
-        """The files that stand in some partitions, with their checksums, by the place of the partition."""
+        """The present files of some partitions, with their checksums, by the number of the partition."""
         files = self.existing.get(offer.name)
         if files is None:
             return {}
@@ -175,7 +175,7 @@ class _Writer:
         self._pool.shutdown(cancel_futures=True)
 
     def put(self, rows: pa.Table, values: Mapping[str, Any], existing: list[tuple[str, str]]) -> None:
-        """Write rows in the place of all that stand in their partition, unless these are the very same."""
+        """Replace all files of a partition by rows, unless the files would be the same."""
         made = list(self._encoded(rows))
         digests = [hashlib.sha256(data).hexdigest() for _, data in made]
         if digests == [digest for _, digest in sorted(existing)]:

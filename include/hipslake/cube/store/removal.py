@@ -192,7 +192,7 @@ def live_runs(cube: Storage) -> list[str]:
 
 
 def check_unused(cube: Storage, what: str) -> None:
-    """Refuse to take a cube away from those who are at work on it.
+    """Refuse to delete a cube that writes or readers are working on.
 
     Parameters
     ----------

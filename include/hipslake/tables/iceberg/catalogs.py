@@ -114,7 +114,7 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
 
 @contextmanager
 def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
-    """Tell of an address that is none, but not in others' words, which may hold parts of a password."""
+    """Raise a `SpecError` for a malformed address, without the original message: it may quote a password."""
     like = "http://catalog.example.org:8181" if spec.type == "rest" else "postgresql+psycopg2://db:5432/lake"
     scheme = address.partition(":")[0] if "://" in address else ""
     what = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
@@ -328,7 +328,7 @@ CATALOG_FAILURES = (
 
 
 def refusal(table: Table, error: Exception) -> HipslakeError | None:
-    """The error of a request that a catalog has refused; None if the change may stand.
+    """The error of a request that a catalog has refused; None if the change may have been made.
 
     Parameters
     ----------

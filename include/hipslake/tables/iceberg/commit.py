@@ -49,7 +49,7 @@ from hipslake.versions.heartbeat import refuse_swept
 log = logging.getLogger(__name__)
 
 TRIES = 100
-_LOOKS = 5  # for a commit of which the catalog did not say whether it stands
+_LOOKS = 5  # for a commit whose outcome the catalog did not report
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
 
 Check = Callable[[Table], None]
@@ -257,7 +257,7 @@ def _check_standing(table: Table, change: TableChange) -> None:
     """Look whether the table still has the files to be removed, and the spec of those to be added."""
     name = ".".join(table.name())
     if (snapshot := table.current_snapshot()) is not None:
-        manifests_of(table, snapshot)  # they are taken over; what is wrong with them is told before
+        manifests_of(table, snapshot)  # the new snapshot has them too; damage is found before it is made
     if change.removed:
         standing = {file.file_path for file in live_files(table)}
         gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)

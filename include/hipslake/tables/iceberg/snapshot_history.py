@@ -130,7 +130,7 @@ def origin_of_each(table: Table, files: Iterable[DataFile]) -> list[str | None]:
 
 
 def forgotten_origins(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
-    """Properties that tell of compactions of which there are neither files nor a snapshot any more."""
+    """Properties about compactions that have neither files nor a snapshot any more."""
     history, live = History(table), {write_of(file) for file in files}
     return tuple(REWRITTEN + name for name in _origins(table) if name not in live and not history.knows(name))
 

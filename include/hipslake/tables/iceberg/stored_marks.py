@@ -80,7 +80,7 @@ def mark_properties(table: Table, sunk: SinkMark) -> PropertyChange:
 
 
 def true_properties(table: Table) -> PropertyChange:
-    """What has to change for the properties to tell of the sinks that stand, and of no others.
+    """The change after which the properties have the marks of the sinks in the table, and no others.
 
     Done with a commit, it is known also when the snapshots that tell it have expired.
     """
@@ -88,7 +88,7 @@ def true_properties(table: Table) -> PropertyChange:
 
 
 def _standing_of_all(table: Table) -> dict[str, SinkMark]:
-    """By key; with those keys of which some sink may stand, here or where a branch takes the table to."""
+    """By key; also for keys whose sinks may be in the table, now or after a change of branch."""
     standing, found = StoredMarks(table), {}
     for key in standing.keys:
         each = standing.of(key)
@@ -102,7 +102,7 @@ def _standing_of_all(table: Table) -> dict[str, SinkMark]:
 
 
 def _change(table: Table, sinks: Mapping[str, SinkMark]) -> PropertyChange:
-    """What makes the properties of a table tell of some sinks: the newest one by one, the others packed."""
+    """The change that stores marks in the properties of a table: the newest one by one, the others packed."""
     by_age = sorted((each for each in sinks.values() if each.write and not each.whole), key=_age)
     old = by_age[: max(0, len(by_age) - KEPT)]
     packs: dict[str, list[SinkMark]] = {}
@@ -150,7 +150,7 @@ class StoredMarks:
 
     @property
     def keys(self) -> list[str]:
-        """Those of all sinks that properties or snapshots tell of."""
+        """The keys of all sinks in properties or snapshots."""
         told = (
             _read(SinkMark, text) for name, text in self._table.properties.items() if name.startswith(PREFIX)
         )

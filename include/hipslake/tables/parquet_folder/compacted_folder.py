@@ -144,7 +144,7 @@ class ParquetFolder:
                 f" ({len(self.left_out)} other files, such as {self.left_out[0]})" if self.left_out else ""
             )
             raise InputError(f"{self._source.uri()} holds no Parquet file{others}; nothing can be compacted")
-        self.schema  # noqa: B018  # tells what files do not have in common
+        self.schema  # noqa: B018  # raises if the files do not have the same columns
 
     @property
     def name(self) -> str:
