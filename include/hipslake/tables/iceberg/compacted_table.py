@@ -87,10 +87,10 @@ class IcebergAccess:
     Attributes
     ----------
     writer : FileWriter
-    partitions : tuple of (str, tuple)
+    partitions : dict of str to tuple
         The values of each partition, by its name.
-    partial : tuple of StoredFile
-        Files that may lack a column.
+    partial : dict of str to StoredFile
+        Files that may lack a column, by their paths.
     """
 
     writer: FileWriter
