@@ -17,7 +17,6 @@ from hipslake.tables.iceberg.stored_marks import (
     PREFIX,
     StoredMarks,
     mark_properties,
-    was_sunk_earlier,
 )
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.parquet_folder.compacted_folder import mark_from
@@ -91,7 +90,7 @@ def _read_properties(case: Case, folder: Path) -> None:
     with refusals() as tried:
         tried(lambda: StoredMarks(table).of(key))
         tried(lambda: StoredMarks(table).may_stand(key))
-        tried(lambda: was_sunk_earlier(table, key, None))
+        tried(lambda: StoredMarks(table).was_sunk_earlier(key, None))
         tried(lambda: mark_properties(table, mine))
 
 

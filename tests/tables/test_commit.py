@@ -12,7 +12,7 @@ from hipslake.errors import CommitStateUnknownError, ConflictError, PlanError, S
 from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg import iceberg_table, table_shape
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
-from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS
 from hipslake.tables.iceberg.data_files import IcebergFile, live_files
 from hipslake.tables.iceberg.file_writer import FileWriter, WrittenFile
@@ -20,6 +20,7 @@ from hipslake.tables.iceberg.write_folders import claim, finish, heartbeat, swee
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitStateUnknownException
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import DoubleType, LongType, StringType
 
@@ -77,7 +78,7 @@ def test_files_are_replaced_beside_an_append_that_came_first(lake: Lake, spec: T
     before = live_files(table)
     files, write = compacted(table)
     lake.sink(spec, rows(30, 5, "i"))
-    done = commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, write, files, before))
+    done = commit(catalog, spec.table, TableChange(Operation.REPLACE, write, files, before))
     finish(done.table, write, [file.path for file in files])
     assert lake.rows(spec)["id"].to_pylist() == list(range(35))
     assert len(lake.live(spec)) == len(files) + 1
@@ -98,7 +99,7 @@ def test_an_append_in_the_moment_of_the_commit_survives(lake: Lake, spec: TableS
         if len(asked) == 1:
             lake.sink(spec, rows(30, 5, "i"))
 
-    change = TableChange(ChangeKind.REPLACE, write, files, live_files(table))
+    change = TableChange(Operation.REPLACE, write, files, live_files(table))
     done = commit(catalog, spec.table, change, append_first)
     finish(done.table, write, [file.path for file in files], attempts=done.attempts)
     assert done.attempts == 2
@@ -110,9 +111,9 @@ def test_who_replaces_files_that_another_has_replaced_is_told(lake: Lake, spec: 
     catalog, table = open_catalog(spec.iceberg, lake.warehouse), lake.table(spec)
     before = live_files(table)
     (first, first_write), (second, second_write) = compacted(table), compacted(table)
-    commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, first_write, first, before))
+    commit(catalog, spec.table, TableChange(Operation.REPLACE, first_write, first, before))
     with pytest.raises(ConflictError, match=r"3 files that were read are gone, such as .*; run it again"):
-        commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, second_write, second, before))
+        commit(catalog, spec.table, TableChange(Operation.REPLACE, second_write, second, before))
     assert lake.rows(spec)["id"].to_pylist() == list(range(30))
 
 
@@ -133,7 +134,7 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(lake: Lake, spec: TableSpec
     losing = LosesAnswers(plain.name, **plain.properties)
     losing.lands = lands
     files, write = compacted(table)
-    change = TableChange(ChangeKind.REPLACE, write, files, live_files(table))
+    change = TableChange(Operation.REPLACE, write, files, live_files(table))
     if lands:
         done = commit(losing, spec.table, change)
         assert done.table.snapshot_by_id(done.snapshot_id) == snapshot_of(lake.table(spec), write)

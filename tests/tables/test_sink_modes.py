@@ -76,10 +76,11 @@ def test_other_rows_of_an_interval_take_the_place_of_the_first(lake: Lake) -> No
 
 def test_rows_that_a_compaction_has_mixed_with_others_are_taken_out(lake: Lake) -> None:
     from hipslake.tables.iceberg.catalogs import open_catalog
-    from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit
+    from hipslake.tables.iceberg.commit import TableChange, commit
     from hipslake.tables.iceberg.data_files import live_files
     from hipslake.tables.iceberg.file_writer import FileWriter
     from hipslake.tables.iceberg.write_folders import claim
+    from pyiceberg.table.snapshots import Operation
 
     spec = lake.spec()
     lake.sink(spec, night(1, [1, 2]), **interval(1))
@@ -88,7 +89,7 @@ def test_rows_that_a_compaction_has_mixed_with_others_are_taken_out(lake: Lake) 
     write = claim(table)
     merged = FileWriter.of(table, (), write).write(lake.rows(spec), (), "merged")
     catalog = open_catalog(spec.iceberg, lake.warehouse)
-    commit(catalog, spec.table, TableChange(ChangeKind.REPLACE, write, [merged], live_files(table)))
+    commit(catalog, spec.table, TableChange(Operation.REPLACE, write, [merged], live_files(table)))
     assert lake.rows(spec)["id"].to_pylist() == [1, 2, 3]
     lake.sink(spec, night(1, [7]), **interval(1))
     assert lake.rows(spec)["id"].to_pylist() == [3, 7]

@@ -1,4 +1,4 @@
-"""What is done to a published catalog: verify it, repair it, add margins, roll it back, vacuum it."""
+"""Maintenance of a published catalog: verification, repair, margins, rollback, vacuum."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hipslake.errors import SpecError
 
 if TYPE_CHECKING:
     from hipslake.catalog.checks.findings import VerificationReport
+    from hipslake.catalog.metadata.version import CatalogMetadata
     from hipslake.catalog.upkeep.catalog_vacuum import VacuumOutcome
     from hipslake.steps.upkeep.repair import RepairOutcome
 
@@ -95,18 +96,17 @@ class CatalogUpkeep(CatalogReader):
         from hipslake.engine.this_process import ThisProcess
         from hipslake.specs.margin_spec import check_distances
         from hipslake.steps.margin.run import add_margins
-        from hipslake.steps.upkeep.hats_view import show_newest
-        from hipslake.steps.upkeep.pointers import point_at_newest, unchanged_of
+        from hipslake.steps.upkeep.pointers import point_at_newest
 
         try:
             distances = check_distances(tuple(map(float, arcsec)))
         except ValueError as error:
             raise SpecError(f"{self.name}: {error}") from None
         metadata = add_margins(self.storage, distances, ThisProcess())
-        if metadata is not None:
-            point_at_newest(self.storage)
-            show_newest(self.storage, unchanged_of(metadata))
-        return self.open(self.storage.root) if metadata is None else type(self)(self.storage, metadata)
+        if metadata is None:
+            return self.open(self.storage.root)
+        point_at_newest(self.storage)
+        return self._shown(metadata)
 
     def rollback(self, version: int) -> Self:
         """Publish the content of an older version once more, as the newest; nothing is copied or undone.
@@ -131,10 +131,14 @@ class CatalogUpkeep(CatalogReader):
             Others kept committing first.
         """
         from hipslake.catalog.upkeep.restored_version import roll_back
+
+        return self._shown(roll_back(self.storage, version))
+
+    def _shown(self, metadata: CatalogMetadata) -> Self:
+        """A version that was just published, once its HATS view is made."""
         from hipslake.steps.upkeep.hats_view import show_newest
         from hipslake.steps.upkeep.pointers import unchanged_of
 
-        metadata = roll_back(self.storage, version)
         show_newest(self.storage, unchanged_of(metadata))
         return type(self)(self.storage, metadata)
 

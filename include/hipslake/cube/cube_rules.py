@@ -80,6 +80,18 @@ def check_cut(cube: CubeColumns, name: str, partition_columns: Sequence[str]) ->
         raise CubeError(f"the seed {name!r} is cut by all partition columns ({every})")
 
 
+def check_column_names(name: str, columns: Sequence[str]) -> None:
+    """Refuse rows of a dataset in which a column comes twice.
+
+    Raises
+    ------
+    CubeRowsError
+    """
+    twice = {each for each in columns if columns.count(each) > 1}
+    if twice:
+        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
+
+
 def check_schema(
     cube: CubeColumns, name: str, schema: pa.Schema, partition_columns: Sequence[str] | None = None
 ) -> None:
@@ -101,9 +113,7 @@ def check_schema(
         A column is missing, comes twice, cannot be a key, or is a partition column that does not cut.
     """
     partitions = cube.partition_columns if partition_columns is None else tuple(partition_columns)
-    twice = {each for each in schema.names if schema.names.count(each) > 1}
-    if twice:
-        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
+    check_column_names(name, schema.names)
     dimensions = [each for each in cube.dimension_columns if each in schema.names]
     lacking = set(cube.dimension_columns) - set(dimensions)
     if name == cube.seed and lacking:

@@ -111,14 +111,12 @@ MOST_ROWS = 40
 MOST_ITEMS = 20  # of a list
 
 
-def draw(table: pa.Table, *, most_rows: int = MOST_ROWS, widths: Sequence[int] | None = None) -> str:
-    """A table as text, numbers to the right, lists with commas, null as nothing.
+def draw(table: pa.Table, *, widths: Sequence[int] | None = None) -> str:
+    """A table as text, numbers to the right, lists with commas, null as nothing; many rows are only counted.
 
     Parameters
     ----------
     table : pyarrow.Table
-    most_rows : int
-        More are only counted.
     widths : sequence of int, optional
         Of the columns, from `widths_of` of a larger table.
 
@@ -130,25 +128,19 @@ def draw(table: pa.Table, *, most_rows: int = MOST_ROWS, widths: Sequence[int] |
      0 |  1 | a
      1 | 20 | b, c
     """
-    shown = table.slice(0, most_rows)
-    columns = [_texts(shown.column(name)) for name in table.column_names]
-    spans = list(widths or _widths(table.column_names, columns))
-    right = [_is_number(kind) for kind in table.schema.types]
-    lines = [_line(table.column_names, spans, [False] * len(spans)), "+".join("=" * (n + 2) for n in spans)]
-    lines += [_line(row, spans, right) for row in zip(*columns, strict=True)]
-    if table.num_rows > most_rows:
-        lines.append(f" ... and {table.num_rows - most_rows} more")
+    spans = widths or widths_of(table)
+    right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
+    names, *rows = zip(*_texts(table), strict=True)
+    lines = [_line(names, spans, [False] * len(spans)), "+".join("=" * (n + 2) for n in spans)]
+    lines += [_line(row, spans, right) for row in rows]
+    if table.num_rows > MOST_ROWS:
+        lines.append(f" ... and {table.num_rows - MOST_ROWS} more")
     return "\n".join(lines)
 
 
-def widths_of(table: pa.Table, *, most_rows: int = MOST_ROWS) -> list[int]:
+def widths_of(table: pa.Table) -> list[int]:
     """The widths that `draw` gives to the columns of a table."""
-    shown = table.slice(0, most_rows)
-    return _widths(table.column_names, [_texts(shown.column(name)) for name in table.column_names])
-
-
-def _widths(names: Sequence[str], columns: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, [name, *texts])) for name, texts in zip(names, columns, strict=True)]
+    return [max(map(len, texts)) for texts in _texts(table)]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
@@ -159,8 +151,10 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
     return (" " + " | ".join(placed)).rstrip()
 
 
-def _texts(column: pa.ChunkedArray) -> list[str]:
-    return [_text(value) for value in column.to_pylist()]
+def _texts(table: pa.Table) -> list[list[str]]:
+    """Per column its name, and its values in the rows that are shown."""
+    shown = table.slice(0, MOST_ROWS)
+    return [[name, *map(_text, shown.column(name).to_pylist())] for name in table.column_names]
 
 
 def _text(value: Any) -> str:
@@ -170,7 +164,3 @@ def _text(value: Any) -> str:
         return str(value)
     more = [f"... and {len(value) - MOST_ITEMS} more"] if len(value) > MOST_ITEMS else []
     return ", ".join([*map(_text, value[:MOST_ITEMS]), *more])
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))

@@ -56,13 +56,12 @@ class Intention:
 def intend(
     cube: CubeColumns,
     datasets: Mapping[str, CubeDataset],
-    *,
     columns: Iterable[str] | None = None,
     conditions: Conditions | str = None,
     partition_by: str | Sequence[str] | None = None,
     dimension_columns: str | Sequence[str] | None = None,
 ) -> Intention:
-    """Check a query, and say what it asks of every dataset.
+    """Check a query, and find what it reads of every dataset.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ def intend(
         )
     dimensions = _dimensions(cube, dimension_columns)
     groups = _groups(datasets, known, partition_by)
-    wanted = _wanted(datasets, conditions)
+    wanted = conjunction(conditions, (each.schema for each in datasets.values()))
     _check_known("conditions", wanted.columns, known)
     for name in sorted(datasets):
         schema = datasets[name].schema
@@ -124,10 +123,11 @@ def intend(
     )
 
 
-def _wanted(datasets: Mapping[str, CubeDataset], conditions: Conditions | str) -> Conjunction:
+def conjunction(conditions: Conditions | str, schemas: Iterable[pa.Schema]) -> Conjunction:
+    """Conditions in any form as one conjunction; `schemas` are those of the datasets."""
     if not isinstance(conditions, str):
         return Conjunction.of(conditions)
-    fields = {field.name: field for dataset in datasets.values() for field in dataset.schema}
+    fields = {field.name: field for schema in schemas for field in schema}
     return parse_conditions(conditions, pa.schema(list(fields.values())))
 
 
@@ -194,7 +194,7 @@ def _load(
     dimensions: Sequence[str],
     conditions: Conjunction,
 ) -> frozenset[str] | None:
-    """The columns that are read of a dataset; None if it has nothing to say."""
+    """The columns that are read of a dataset; None if the query needs none of it."""
     wanted = frozenset({*output, *dimensions, *conditions.columns}) - frozenset(cube.partition_columns)
     found = dataset.columns & wanted
     payload = cube.payload(found)

@@ -36,7 +36,7 @@ def physical(dataset: CubeDataset) -> pa.Table:
 
 
 def with_index(table: pa.Table, index: pa.Table, labels: str) -> pa.Table:
-    """Join what an index says to a table of files: one row per file and value, the labels last."""
+    """Join an index to a table of files: one row per file and value, the labels in the last column."""
     mine, others = matches(*paired_codes(table, index, [labels]))
     (column,) = (name for name in index.column_names if name != labels)
     values = index.column(column).take(pa.array(others))
@@ -53,7 +53,7 @@ def without_index(table: pa.Table, columns: Sequence[str], labels: str) -> pa.Ta
 
 
 def meeting(table: pa.Table, index: pa.Table, conditions: Conjunction, labels: str) -> pa.Table:
-    """The files that hold a value that meets some conditions, as an index says it."""
+    """The files that hold a value that meets some conditions, according to an index."""
     files = conditions.meeting(index).column(labels)
     return table.filter(pc.is_in(table.column(labels), value_set=files.combine_chunks()))
 
@@ -71,7 +71,7 @@ def compacted(table: pa.Table, labels: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class PartitionTables:
-    """How the partition table of a dataset comes about.
+    """The steps from the files of a dataset to its partition table.
 
     Attributes
     ----------

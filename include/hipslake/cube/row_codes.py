@@ -52,7 +52,7 @@ def codes(table: pa.Table, columns: Sequence[str]) -> NDArray[np.int64]:
 
 
 def places_in(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For every number on the left, where it stands first on the right; -1 where it does not.
+    """The first place of every number of the left among those of the right; -1 where there is none.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -43,7 +43,7 @@ class Counter(Protocol):
 
     @property
     def value(self) -> int:
-        """The sum so far, for whoever started the tasks."""
+        """The sum so far, readable by the code that started the tasks."""
 
 
 class Stage(NamedTuple):
@@ -151,6 +151,17 @@ def by_target(target: NDArray[np.int64], targets: int) -> Iterator[tuple[int, ND
             yield to, order[low:high]
 
 
+def sent(mapper: Mapper, number: int, block_bytes: int) -> Iterator[tuple[int, Block]]:
+    """The blocks of a map task, each with the reduce task that it goes to.
+
+    The `source` of a block is `number << 32 | n`, where `n` counts the blocks of the task.
+    """
+    sources = count(number << 32)
+    for target, rows in mapper(number):
+        for part in cut(rows, min(block_bytes, MAX_BLOCK_BYTES)):
+            yield target, Block(next(sources), part)
+
+
 def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into slices of at most `block_bytes`, but one row at least; an empty one is one slice."""
     rows = _own_dictionaries(rows)
@@ -159,7 +170,8 @@ def cut(rows: pa.RecordBatch, block_bytes: int) -> Iterator[pa.RecordBatch]:
         yield rows
         return
     half = rows.num_rows // 2
-    step = max(1, int(rows.num_rows * block_bytes / size)) if _fixed_width(rows.schema) else half
+    fixed_width = all(pa.types.is_primitive(field.type) for field in rows.schema)
+    step = max(1, int(rows.num_rows * block_bytes / size)) if fixed_width else half
     for start in range(0, rows.num_rows, step):
         part = rows.slice(start, step)
         if part.nbytes <= block_bytes:
@@ -179,7 +191,3 @@ def _own_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
             )
             rows = rows.set_column(at, rows.schema.field(at), own)
     return rows
-
-
-def _fixed_width(schema: pa.Schema) -> bool:
-    return all(pa.types.is_primitive(field.type) for field in schema)

@@ -89,9 +89,4 @@ def _row_bytes(values: pa.Array) -> NDArray[np.int64]:
     return np.full(len(values), -(-values.nbytes // max(len(values), 1)), np.int64)
 
 
-_TEXTS = (
-    pa.types.is_string,
-    pa.types.is_binary,
-    pa.types.is_large_string,
-    pa.types.is_large_binary,
-)
+_TEXTS = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)

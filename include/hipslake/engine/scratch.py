@@ -28,15 +28,13 @@ def blocks_in_write(root: Storage, path: str, size: float) -> Iterator[Scratch |
     size : float
         Bytes of all blocks together, about.
     """
-    if not root.is_local:
-        yield None
-        return
     # What a killed job leaves goes with the folder, at the retry or with the sweep of orphans.
     # A folder of its own for each attempt: one that was given up may still be running.
-    folder = Path(root.uri(path), secrets.token_hex(4))
-    yield Scratch(folder, size)
-    with suppress(OSError):  # another attempt's blocks lie there
-        folder.parent.rmdir()
+    scratch = blocks_in_folder(root, f"{path}/{secrets.token_hex(4)}", size)
+    yield scratch
+    if scratch is not None:
+        with suppress(OSError):  # another attempt's blocks lie there
+            scratch.folder.parent.rmdir()
 
 
 def blocks_in_folder(folder: Storage, name: str, size: float) -> Scratch | None:

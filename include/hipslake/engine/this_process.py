@@ -12,13 +12,11 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task, cut
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Counter, Mapper, Reducer, Scratch, Stage, Task, sent
 from hipslake.engine.progress import reported
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
-
-_SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
 
 
 class ThisProcess:
@@ -71,9 +69,9 @@ class ThisProcess:
         lock = threading.Lock()
 
         def route(number: int) -> list[pa.RecordBatch]:
-            for origin, (target, part) in enumerate(_parts(mapper, number, block_bytes)):
+            for target, block in sent(mapper, number, block_bytes):
                 with lock:
-                    waiting.setdefault(target, []).append(Block(number << _SOURCE_SHIFT | origin, part))
+                    waiting.setdefault(target, []).append(block)
             return []
 
         def gather(target: int) -> list[pa.RecordBatch]:
@@ -138,9 +136,3 @@ class _Counter:
     @property
     def value(self) -> int:
         return self._value
-
-
-def _parts(mapper: Mapper, number: int, block_bytes: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for target, rows in mapper(number):
-        for part in cut(rows, min(block_bytes, MAX_BLOCK_BYTES)):
-            yield target, part

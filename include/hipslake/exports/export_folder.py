@@ -14,7 +14,7 @@ MANIFEST = "_query.json"
 """What the folder holds, and of what it was made; it is written last."""
 
 UNFINISHED = "_unfinished"
-"""On object stores: stands in the folder until all files are there."""
+"""On object stores: lies in the folder until all files are there."""
 
 
 class NewFolder:
@@ -79,7 +79,7 @@ class NewFolder:
         return self.files
 
     def finish(self, about: dict[str, Any]) -> None:
-        """Let the folder appear, with a manifest that says what it holds.
+        """Publish the folder under its final name, with a manifest of its content.
 
         Raises
         ------

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import SchemaMismatchError
 from hipslake.exports.provenance import Provenance
+from hipslake.sources.widening import is_text
 
 _FLOATS = {pa.float16(): "f4", pa.float32(): "f4", pa.float64(): "f8"}
 _INTEGERS = {pa.from_numpy_dtype(name): name for name in ("u1", "i1", "i2", "u2", "i4", "u4", "i8", "u8")}
@@ -79,7 +80,7 @@ class FitsField:
             self._kind = _INTEGERS[element]
         elif element in _FLOATS or pa.types.is_decimal(element):
             self._kind = _FLOATS.get(element, "f8")
-        elif not self.is_list and (_is_text(element) or pa.types.is_temporal(element)):
+        elif not self.is_list and (is_text(element) or pa.types.is_temporal(element)):
             self._kind = "text"
         else:
             raise SchemaMismatchError(
@@ -203,10 +204,6 @@ def _shifted(values: NDArray[np.generic], kind: str) -> NDArray[np.generic]:
     return turned if kind == "i1" else turned.view(f"i{kind[1]}")
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
 def _elements(column: pa.ChunkedArray, length: int) -> pa.Array:
     """The values of all cells, one after the other; those of a cell that is null are null."""
     array = column.combine_chunks()
@@ -265,7 +262,7 @@ class FitsTables:
             with pa.OSFile(str(spool)) as source, pa.ipc.open_stream(source) as batches:
                 for batch in batches:
                     file.write(_packed(columns, pa.Table.from_batches([batch])))
-        file.write(b"\0" * (-rows * _row_bytes(columns) % _BLOCK))
+        file.write(b"\0" * (-rows * _layout(columns).itemsize % _BLOCK))
         return rows
 
 
@@ -275,10 +272,6 @@ def _columns(schema: pa.Schema) -> list[FitsField]:
 
 def _layout(columns: list[FitsField]) -> np.dtype[np.void]:
     return np.dtype([(f"f{at}", *column.dtype) for at, column in enumerate(columns)])
-
-
-def _row_bytes(columns: list[FitsField]) -> int:
-    return _layout(columns).itemsize
 
 
 def _packed(columns: list[FitsField], table: pa.Table) -> bytes:
@@ -295,7 +288,7 @@ def _headers(schema: pa.Schema, columns: list[FitsField], rows: int, origin: Pro
     head = fits.Header()
     head["XTENSION"] = ("BINTABLE", "binary table extension")
     head["BITPIX"], head["NAXIS"] = 8, 2
-    head["NAXIS1"] = (_row_bytes(columns), "bytes of a row")
+    head["NAXIS1"] = (_layout(columns).itemsize, "bytes of a row")
     head["NAXIS2"] = (rows, "rows")
     head["PCOUNT"], head["GCOUNT"] = 0, 1
     head["TFIELDS"] = len(columns)

@@ -1,4 +1,4 @@
-"""What an export says of its origin, and what the writers of its formats answer."""
+"""The origin of exported rows, and the interface of the writers of file formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 class Provenance(NamedTuple):
-    """What an exported file says of where it is from."""
+    """The origin of exported rows, which is written into the file."""
 
     catalog: str
     version: int
@@ -19,7 +19,7 @@ class Provenance(NamedTuple):
     filters: str = ""
 
     def fields(self) -> dict[str, str]:
-        """What there is to say, by name."""
+        """The fields that are not empty, by name."""
         return {name: str(value) for name, value in self._asdict().items() if value}
 
 

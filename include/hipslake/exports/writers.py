@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO, NamedTuple
 
@@ -32,20 +33,22 @@ class ParquetTables:
         entries = {f"hipslake.{name}": text for name, text in origin.fields().items()}
         rows = 0
         with pq.ParquetWriter(file, schema.with_metadata(entries), compression="zstd") as writer:
-            for table in _gathered(tables):
+            for table in gathered(tables, _ROW_GROUP_BYTES, ROW_GROUP_ROWS):
                 writer.write_table(table.replace_schema_metadata(entries), row_group_size=ROW_GROUP_ROWS)
                 rows += table.num_rows
         return rows
 
 
-def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Tables large enough for a row group: leaves of few rows would make a long footer."""
+def gathered(
+    tables: Iterable[pa.Table], enough_bytes: int, enough_rows: float = math.inf
+) -> Iterator[pa.Table]:
+    """Small tables put together, so that each is large enough for a row group: many make a long footer."""
     waiting: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         waiting.append(table)
         rows, size = rows + table.num_rows, size + table.nbytes
-        if rows >= ROW_GROUP_ROWS or size >= _ROW_GROUP_BYTES:
+        if rows >= enough_rows or size >= enough_bytes:
             yield pa.concat_tables(waiting)
             waiting, rows, size = [], 0, 0
     if rows:

@@ -38,10 +38,10 @@ def other_form(kind: pa.DataType) -> pa.DataType | None:
     >>> other_form(pa.list_(pa.float64())) is None
     True
     """
-    if _is_list(kind) and kinds.is_struct(kind.value_type) and kind.value_type.num_fields:
+    if is_list(kind) and kinds.is_struct(kind.value_type) and kind.value_type.num_fields:
         make = pa.large_list if kinds.is_large_list(kind) else pa.list_
         return pa.struct([field.with_type(make(field.type)).with_nullable(True) for field in kind.value_type])
-    if kinds.is_struct(kind) and kind.num_fields and all(_is_list(field.type) for field in kind):
+    if kinds.is_struct(kind) and kind.num_fields and all(is_list(field.type) for field in kind):
         make = pa.large_list if any(kinds.is_large_list(field.type) for field in kind) else pa.list_
         return make(pa.struct([field.with_type(field.type.value_type).with_nullable(True) for field in kind]))
     return None
@@ -100,7 +100,8 @@ def in_other_form(rows: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=missing)
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether values are lists of any length."""
     return bool(kinds.is_list(kind) or kinds.is_large_list(kind))
 
 

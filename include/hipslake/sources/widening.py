@@ -67,7 +67,7 @@ def _widen_flat(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
         exact = _MANTISSA_BITS[a.bit_width] >= b.bit_width
         return a if exact else pa.float64()
     a, b = _decimal_of(a, b), _decimal_of(b, a)
-    families = (kinds.is_temporal, kinds.is_decimal, _is_text, _is_bytes)
+    families = (kinds.is_temporal, kinds.is_decimal, is_text, is_bytes)
     if not any(family(a) and family(b) for family in families):
         return None
     try:
@@ -140,11 +140,13 @@ def _widen_dictionary(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return pa.dictionary(index, value)  # in no order: the orders of two need not agree
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are strings."""
     return kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes of any length."""
     return kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_binary_view(kind)
 
 
@@ -200,7 +202,7 @@ def without_dictionaries(kind: pa.DataType) -> pa.DataType:
     """
 
     def written_out(kind: pa.DataType) -> pa.DataType:
-        coded = kinds.is_dictionary(kind) and (_is_text(kind.value_type) or _is_bytes(kind.value_type))
+        coded = kinds.is_dictionary(kind) and (is_text(kind.value_type) or is_bytes(kind.value_type))
         return kind.value_type if coded else kind
 
     return _rewritten(kind, written_out)

@@ -88,11 +88,11 @@ def read_spark(
             frame = frame.where(_near(cut.cover.intervals))
             place = [cut.position.ra, cut.position.dec]
             if set(place) <= set(taken):
-                frame = frame.where(_cut_by(cut)(*map(_quoted, (HEALPIX_COLUMN, *place))))
+                frame = frame.where(_cut_by(cut)(*map(quoted, (HEALPIX_COLUMN, *place))))
         join_key = [ROW_COLUMN] if len(selection.columns) > 1 and ROW_COLUMN not in taken else []
-        frames.append(frame.select(*map(_quoted, [*taken, *join_key])))
+        frames.append(frame.select(*map(quoted, [*taken, *join_key])))
     joined = reduce(lambda left, right: left.join(right, on=ROW_COLUMN), frames)
-    return joined.select(*map(_quoted, selection.schema.names))
+    return joined.select(*map(quoted, selection.schema.names))
 
 
 def _reader(spark: SparkSession, catalog: CatalogReader, group: str, path: str) -> DataFrameReader:
@@ -156,5 +156,6 @@ def _spark_path(storage: Storage, path: str) -> str:
     return f"file://{storage.uri(path)}" if storage.is_local else storage.uri(path)
 
 
-def _quoted(name: str) -> Column:
+def quoted(name: str) -> Column:
+    """The column of a name, which may hold any characters."""
     return F.col("`" + name.replace("`", "``") + "`")

@@ -40,7 +40,7 @@ def prepare() -> None:
 
 
 def ending_quietly(worker: Worker) -> Worker:
-    """Let a worker end without a word where nobody is there any more whom it could tell.
+    """Let a worker end without a traceback when the process that it reports to is gone.
 
     A job does not stop its session, it ends, and its JVM with it. Workers that wait for the next task then
     find their socket closed, and Spark's daemon writes the traceback of each into the log of a job that went

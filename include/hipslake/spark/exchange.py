@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from hipslake import errors
-from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Mapper, Reducer, Task, cut
+from hipslake.engine.model import MAX_BLOCK_BYTES, Block, Mapper, Reducer, Task, sent
 from hipslake.spark.transport import ThroughShuffle, Transport
 
 THROUGH_SHUFFLE = ThroughShuffle()
@@ -29,7 +29,6 @@ THROUGH_SHUFFLE = ThroughShuffle()
 _BLOCK_COLUMNS = "target int, source bigint, payload binary"
 _BLOCK_SCHEMA = pa.schema([("target", pa.int32()), ("source", pa.int64()), ("payload", pa.binary())])
 _OURS = re.compile(rf"^{re.escape(errors.__name__)}\.(\w+): ", re.MULTILINE)
-_SOURCE_SHIFT = 32  # a block's origin: number of the map task << 32 | number of the block in it
 
 
 def exchange(
@@ -56,8 +55,7 @@ def exchange(
         How blocks travel.
     """
     numbers = spark.range(0, sources, 1, sources)
-    map_task = _map_task(mapper, min(block_bytes, MAX_BLOCK_BYTES), transport)
-    blocks = numbers.mapInArrow(map_task, _BLOCK_COLUMNS)
+    blocks = numbers.mapInArrow(_map_task(mapper, block_bytes, transport), _BLOCK_COLUMNS)
     return blocks.repartitionById(targets, "target").mapInArrow(_reduce_task(reducer, transport), result)
 
 
@@ -65,10 +63,8 @@ def run_tasks(spark: SparkSession, *, sources: int, task: Task, result: StructTy
     """Run a function for every number in [0, sources), one task each, without an exchange."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _enter_task()
-        for batch in batches:
-            for number in batch.column(0).to_numpy():
-                yield from task(int(number))
+        for number in _task_numbers(batches):
+            yield from task(number)
 
     return spark.range(0, sources, 1, sources).mapInArrow(run, result)
 
@@ -96,15 +92,10 @@ def _map_task(
     mapper: Mapper, block_bytes: int, transport: Transport
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _enter_task()
-        for batch in batches:
-            for number in batch.column(0).to_numpy():
-                origin = int(number) << _SOURCE_SHIFT
-                with transport.packing(int(number)) as pack:
-                    for target, rows in mapper(int(number)):
-                        for part in cut(rows, block_bytes):
-                            yield _addressed(target, origin, pack(target, part))
-                            origin += 1
+        for number in _task_numbers(batches):
+            with transport.packing(number) as pack:
+                for target, block in sent(mapper, number, block_bytes):
+                    yield _addressed(target, block.source, pack(target, block.rows))
 
     return run
 
@@ -131,6 +122,13 @@ def _reduce_task(
             transport.arrived(target)
 
     return run
+
+
+def _task_numbers(batches: Iterator[pa.RecordBatch]) -> Iterator[int]:
+    """The numbers of the tasks that Spark has given this one to do."""
+    _enter_task()
+    for batch in batches:
+        yield from batch.column(0).to_numpy().tolist()
 
 
 def _addressed(target: int, source: int, payload: pa.Buffer) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from hipslake.cube.store.row_sources import ParquetRows, parts_of
+from hipslake.exports.writers import gathered
 from hipslake.storage.folder import Storage
 
 _WRITTEN = "path string"
@@ -44,10 +45,7 @@ def frame_rows(frame: DataFrame, folder: Storage) -> Iterator[ParquetRows]:
     name = f"frame-{uuid.uuid4().hex}"
     kept, schema = folder.sub(name), to_arrow_schema(frame.schema)
     try:
-        paths = [
-            row.path for row in frame.mapInArrow(_KeepRows(folder.sub(name), schema), _WRITTEN).collect()
-        ]
-        kept = folder.sub(name)
+        paths = [row.path for row in frame.mapInArrow(_KeepRows(kept, schema), _WRITTEN).collect()]
         groups = []
         for path in sorted(paths):
             with kept.arrow_file(path) as file:
@@ -68,7 +66,8 @@ class _KeepRows:
         context = TaskContext.get()
         assert context is not None, "it runs in a task"
         path = f"{context.partitionId():06d}-{context.taskAttemptId()}.parquet"
-        tables = _gathered(batches, self.schema)
+        small = (pa.Table.from_batches([batch.cast(self.schema)]) for batch in batches)
+        tables = gathered(small, _PART_BYTES)  # each becomes a row group, and a part
         first = next(tables, None)
         if first is None:
             return
@@ -76,17 +75,3 @@ class _KeepRows:
             for table in chain([first], tables):
                 out.write_table(table)
         yield pa.record_batch([pa.array([path])], names=["path"])
-
-
-def _gathered(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Batches, which may be small, as tables of some size: each becomes a row group, and a part."""
-    waiting: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        waiting.append(batch.cast(schema))
-        size += batch.nbytes
-        if size >= _PART_BYTES:
-            yield pa.Table.from_batches(waiting, schema)
-            waiting, size = [], 0
-    if any(batch.num_rows for batch in waiting):
-        yield pa.Table.from_batches(waiting, schema)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -17,7 +15,7 @@ from hipslake.catalog.joining.equijoin import Equijoin
 from hipslake.catalog.joining.join import PIECE_ROWS, Keyed, KeyedJoin
 from hipslake.catalog.joining.stretches import Stretches, StretchPlan, plan_stretches
 from hipslake.planning.splits import assign_targets
-from hipslake.spark.catalog_frames import read_spark
+from hipslake.spark.catalog_frames import quoted, read_spark
 from hipslake.sphere.pixels import HEALPIX_COLUMN
 
 BATCH_ROWS = 1 << 16
@@ -48,27 +46,17 @@ def by_stretches(spark: SparkSession, rows: Rows, pieces: StretchPlan, schema: S
         return spark.createDataFrame([], schema)
     most = int(pieces.rows.sum()) // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism) + 1
     tasks = assign_targets(pieces.rows, most)
-    task = PiecesTask(rows, pieces, tasks, to_arrow_schema(schema))
-    numbers = spark.range(0, int(tasks[-1]) + 1, 1, int(tasks[-1]) + 1)
-    return numbers.mapInArrow(task, schema)
+    arrow = to_arrow_schema(schema)
 
-
-@dataclass(frozen=True)
-class PiecesTask:
-    """Gives the rows of the pieces of each task."""
-
-    rows: Rows
-    pieces: StretchPlan
-    tasks: np.ndarray
-    schema: pa.Schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the rows in their order."""
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_numpy():
-                for piece in np.flatnonzero(self.tasks == number).tolist():
-                    found = self.rows(int(self.pieces.start[piece]), int(self.pieces.stop[piece]))
-                    yield from found.select(self.schema.names).cast(self.schema).to_batches(BATCH_ROWS)
+                for piece in np.flatnonzero(tasks == number).tolist():
+                    found = rows(int(pieces.start[piece]), int(pieces.stop[piece]))
+                    yield from found.select(arrow.names).cast(arrow).to_batches(BATCH_ROWS)
+
+    numbers = spark.range(0, int(tasks[-1]) + 1, 1, int(tasks[-1]) + 1)
+    return numbers.mapInArrow(read, schema)
 
 
 def joined_by_shuffle(spark: SparkSession, join: Equijoin) -> DataFrame:
@@ -77,7 +65,7 @@ def joined_by_shuffle(spark: SparkSession, join: Equijoin) -> DataFrame:
     right = _frame(spark, join.right, join.columns.right, _RIGHT_KEY, keep_place=False)
     kinds = {"inner": "inner", "left": "left_outer", "anti": "left_anti"}
     joined = left.join(right, on=left[_LEFT_KEY] == right[_RIGHT_KEY], how=kinds[join.how])
-    return joined.select(*map(_quoted, join.schema.names))
+    return joined.select(*map(quoted, join.schema.names))
 
 
 def _frame(
@@ -94,9 +82,9 @@ def _frame(
         passing = Stretches(side.storage, side.metadata, columns, side.filter)
         plan = plan_stretches(side.storage, side.metadata, PIECE_ROWS)
         frame = by_stretches(spark, passing.read, plan, frame.schema)
-    place = [_quoted(HEALPIX_COLUMN)] if keep_place else []
-    renamed = [_quoted(name).alias(given) for name, given in names.items()]
-    return frame.select(*place, _quoted(side.key).alias(key), *renamed)
+    place = [quoted(HEALPIX_COLUMN)] if keep_place else []
+    renamed = [quoted(name).alias(given) for name, given in names.items()]
+    return frame.select(*place, quoted(side.key).alias(key), *renamed)
 
 
 def _as_spark_has_it(schema: pa.Schema) -> pa.Schema:
@@ -117,7 +105,3 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_spark_type(field.type)) for field in kind])
     return wider.get(kind, kind)
-
-
-def _quoted(name: str) -> Column:
-    return F.col("`" + name.replace("`", "``") + "`")

@@ -1,4 +1,4 @@
-"""What is asked of the kernel for speed. Linux knows it all; elsewhere nothing is done, and nothing fails."""
+"""Kernel settings for speed: Linux only, without effect on other systems."""
 
 from __future__ import annotations
 

@@ -27,18 +27,11 @@ def open_session(name: str) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if "SPARK_ENV_LOADED" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
         master = os.environ.get("HIPSLAKE_SPARK_MASTER", "local[*,4]")
-        builder = builder.master(master)
-        for key, value in launch_settings(master).items():
-            builder = builder.config(key, value)
-    for key, value in SESSION.items():
-        builder = builder.config(key, value)
-    for name, value in for_workers(os.environ).items():
-        # Set here and not by spark-submit, whose command line everybody on the machine may read.
-        builder = builder.config(f"spark.executorEnv.{name}", value)
-    for name, value in set_in(os.environ).items():
-        builder = builder.config(f"spark.executorEnv.{name}", value)
-    for name, value in door_settings(os.environ).items():
-        builder = builder.config(name, value)
+        builder = builder.master(master).config(map=launch_settings(master))
+    # Set here and not by spark-submit, whose command line everybody on the machine may read.
+    workers = {**for_workers(os.environ), **set_in(os.environ)}
+    of_workers = {f"spark.executorEnv.{key}": value for key, value in workers.items()}
+    builder = builder.config(map={**SESSION, **of_workers, **door_settings(os.environ)})
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -63,24 +63,22 @@ WORKERS: dict[str, str] = {
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
-def launch_settings(master: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return what spark-submit is told with `--conf`.
+def launch_settings(master: str) -> dict[str, str]:
+    """Return the options that spark-submit is given with `--conf`.
 
     Parameters
     ----------
     master : str
         What the job is submitted to. JVM options and the start of workers are set for local masters.
-    environment : mapping of str to str
-        `HIPSLAKE_CLASS_ARCHIVE` may name a class-data archive; a missing file is passed over.
     """
     settings = dict(LAUNCH)
     if master.startswith("local"):
-        settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options(environment))}
+        settings |= WORKERS | {JAVA_OPTIONS: " ".join(java_options())}
     return settings
 
 
 def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return how a job proves to Spark who it is, and that all is encrypted: of sessions, not of commands.
+    """Return the options for authentication and encryption. They go to the session, not to a command line.
 
     Parameters
     ----------
@@ -97,9 +95,9 @@ def door_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def java_options(environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """Return the options of a local driver's JVM."""
-    archive = environment.get(CLASS_ARCHIVE, "")
+def java_options() -> tuple[str, ...]:
+    """Return the options of a local driver's JVM, with the class archive that the environment names."""
+    archive = os.environ.get(CLASS_ARCHIVE, "")
     if not archive or not Path(archive).is_file():
         return LOCAL_JAVA_OPTIONS
     # A JVM of another build ignores the archive; it need not say so in every log.

@@ -41,23 +41,27 @@ class FileAccess(Protocol):
         """Write a file. Its name tells it apart from others of the write; written again, it is replaced."""
 
 
-class Rewrite(Protocol):
-    """A change of a table that is under way."""
+class WriteUnderWay(Protocol):
+    """A write that has begun."""
 
     @property
     def write_id(self) -> str:
         """Names the write."""
 
     @property
+    def work(self) -> Storage:
+        """A folder for temporary files; it is deleted with the write, also after the write was killed."""
+
+
+class Rewrite(WriteUnderWay, Protocol):
+    """A change of a table that is under way."""
+
+    @property
     def access(self) -> FileAccess:
         """For the tasks."""
 
-    @property
-    def work(self) -> Storage:
-        """A folder for what is needed in between; it goes with the write, also if that is killed."""
-
     def commit(self, added: Sequence[NewFile], removed: Sequence[TableFile]) -> str:
-        """Put files in the place of others, all or none; say which version of the table this made.
+        """Replace files by others, all or none; return the version of the table that this makes.
 
         Raises
         ------
@@ -71,7 +75,7 @@ class CompactedTable(Protocol):
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name of the table, for messages."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -105,7 +109,7 @@ class CompactedTable(Protocol):
         """Let go of what was opened for it."""
 
     def finished(self) -> str | None:
-        """The version that an earlier attempt of this run has committed; None if there is none."""
+        """The version that an earlier attempt of this run has committed; None if none did."""
 
     def rewriting(self) -> AbstractContextManager[Rewrite]:
-        """Begin a change; what it has written goes if the block ends with an exception."""
+        """Begin a change; what it has written is deleted if the block raises an exception."""

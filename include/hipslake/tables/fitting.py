@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,8 @@ _PLAIN: dict[pa.DataType, pa.DataType] = {
     pa.date64(): pa.date32(),
 }
 _KEPT = (
-    *(pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32()),
-    *(pa.time64("us"), pa.timestamp("us"), pa.timestamp("us", tz="UTC"), pa.uuid()),
+    *(pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64()),
+    *(pa.string(), pa.binary(), pa.date32(), pa.uuid()),
 )
 
 
@@ -204,8 +204,20 @@ def arrow_internal(array: pa.Array) -> list[Any]:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     elif pa.types.is_temporal(kind):
-        array = array.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+        array = array.view(number_type(kind))
     return array.to_pylist()  # type: ignore[no-any-return]
+
+
+def from_internal(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The inverse of `arrow_internal`."""
+    if pa.types.is_temporal(kind):
+        return pa.array(values, number_type(kind)).view(kind)
+    return pa.array(values, kind)
+
+
+def number_type(time: pa.DataType) -> pa.DataType:
+    """The integers that values of a temporal type are."""
+    return pa.int32() if time.bit_width == 32 else pa.int64()
 
 
 def _cast(column: pa.Array, field: pa.Field) -> pa.Array:

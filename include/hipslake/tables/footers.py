@@ -1,4 +1,4 @@
-"""What the footers of Parquet files tell: rows, and the bounds of columns."""
+"""The rows and the bounds of columns in the footers of Parquet files."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hipslake.clustering.layout_quality import FileBoxes
 from hipslake.clustering.range_ids import RangeBounds
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.folder import Storage
+from hipslake.tables.fitting import arrow_internal, from_internal
 from hipslake.tables.stored_files import names_in_file, opened_parquet
 
 _UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
@@ -28,7 +29,7 @@ class Bounds(NamedTuple):
 
 
 class FileFooter(NamedTuple):
-    """What is needed of a file's footer."""
+    """The parts of a file's footer that are used."""
 
     schema: pa.Schema
     rows: int
@@ -65,16 +66,8 @@ def _extremes(statistics: pq.Statistics, kind: pa.DataType) -> tuple[Any, Any]:
     """The least and the greatest value; times as their numbers, since Python's end with the year 9999."""
     if not pa.types.is_temporal(kind) or statistics.logical_type.type not in ("TIMESTAMP", "DATE", "TIME"):
         return statistics.min, statistics.max
-    low, high = (
-        pa.array([number], pa.int64())
-        .cast(pa.int32() if stored.bit_width == 32 else pa.int64())
-        .view(stored)
-        .cast(kind, safe=False)
-        .view(pa.int32() if kind.bit_width == 32 else pa.int64())[0]
-        .as_py()
-        for stored in [_stored_time(statistics, kind)]
-        for number in (statistics.min_raw, statistics.max_raw)
-    )
+    raw = from_internal([statistics.min_raw, statistics.max_raw], _stored_time(statistics, kind))
+    low, high = arrow_internal(raw.cast(kind, safe=False))
     return low, high
 
 
@@ -126,6 +119,5 @@ def boxes_of(footers: Sequence[FileFooter], ranges: RangeBounds, schema: pa.Sche
 
 
 def _as_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    if not pa.types.is_temporal(kind) or not all(isinstance(value, int | None) for value in values):
-        return pa.array(values, kind)
-    return pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    are_numbers = all(isinstance(value, int | None) for value in values)
+    return from_internal(values, kind) if are_numbers else pa.array(values, kind)

@@ -58,12 +58,13 @@ class SinkMark(Frozen):
     whole: bool = False  # of all that a source has: there is one such sink per spec
     source: VersionRows | None = None  # where these rows can be read again
     alone: bool | None = None  # the files of the write hold its rows only; None: that was not noted
-    replaced: SinkMark | None = None  # of that key, which stands again after a rollback
+    replaced: SinkMark | None = None  # of that key, which is part of the table again after a rollback
     earliest: SnapshotPlace | None = None  # its own snapshot lies here or later
     absent_on: int | None = None  # a snapshot; none of the key stands on what descends from it
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key
 
 
+_PACKED = ("key", "fingerprint", "content", "rows", "write", "at", "start", "end", "alone", "source")
 _DIGEST, _CUT = 64, 16  # hexadecimal digits
 _MOST = 1 << 26  # bytes, unpacked: of a million nights
 
@@ -143,37 +144,16 @@ def _cut(digest: str) -> str:
 
 def _place_of(source: VersionRows | None) -> dict[str, Any] | None:
     """What many sinks have in common."""
-    if source is None:
-        return None
-    return {
-        "uri": source.uri,
-        "columns": None if source.columns is None else list(source.columns),
-        "filters": source.filters,
-    }
+    return None if source is None else source.model_dump(mode="json", include={"uri", "columns", "filters"})
 
 
 def _sunk_of(row: list[Any], sources: list[Mapping[str, Any]], earliest: Any, since: Any) -> SinkMark:
-    key, fingerprint, content, rows, write, at, start, end, alone, source = row
-    place = None
-    if source is not None:
-        number, version, increment = source
-        place = {**sources[number], "version": version, "increment": increment, "content": content}
-    return SinkMark.model_validate(
-        {
-            "key": key,
-            "fingerprint": fingerprint,
-            "content": content,
-            "rows": rows,
-            "write": write,
-            "at": at,
-            "start": start,
-            "end": end,
-            "alone": alone,
-            "source": place,
-            "earliest": earliest,
-            "since": since,
-        }
-    )
+    told = dict(zip(_PACKED, row, strict=True))
+    if told["source"] is not None:
+        number, version, increment = told["source"]
+        whole = {"version": version, "increment": increment, "content": told["content"]}
+        told["source"] = {**sources[number], **whole}
+    return SinkMark.model_validate({**told, "earliest": earliest, "since": since})
 
 
 def spec_of(key: str) -> str:

@@ -16,14 +16,12 @@ class NewFile(Frozen):
     ----------
     path : str
         As `FileAccess.read` takes it.
-    partition : str
     rows, bytes : int
     details : str
         What the format needs to know of it for the commit.
     """
 
     path: str
-    partition: str = ""
     rows: int
     bytes: int
     details: str = ""

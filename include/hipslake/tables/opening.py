@@ -1,4 +1,4 @@
-"""Tables opened by what a spec says of them: the one place that knows which formats there are."""
+"""Opens tables by their specs. No other module depends on the table formats."""
 
 from __future__ import annotations
 

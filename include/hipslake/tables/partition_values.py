@@ -60,7 +60,7 @@ class PartitionValues:
 
     @classmethod
     def of(cls, values: pa.Table) -> PartitionValues:
-        """Number the values in a table, in which they may stand several times."""
+        """Number the values in a table, in which they may be repeated."""
         if not values.num_columns:
             return cls(values, 1)
         distinct = values.group_by(values.column_names).aggregate([]).combine_chunks()
@@ -111,12 +111,12 @@ class _Level:
     joint: NDArray[np.int64]
 
     def codes_of(self, joint: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The place of each in `joint`; all of them must stand there."""
+        """The place of each in `joint`, which must have all of them."""
         return np.searchsorted(self.joint, joint) if self._table is None else self._table.take(joint)
 
     @cached_property
     def _table(self) -> NDArray[np.int64] | None:
-        """The places, by what stands there, where that are few numbers."""
+        """A lookup table from joint codes to places, if the codes are small enough for one."""
         count = int(self.joint[-1]) + 1 if len(self.joint) else 0
         return np.searchsorted(self.joint, np.arange(count)) if count <= _TABLE_SIZE else None
 

@@ -21,7 +21,7 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.specs.table_spec import TableSpec
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
-from hipslake.tables.compaction_protocol import CompactedTable
+from hipslake.tables.compaction_protocol import CompactedTable, WriteUnderWay
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_files import StoredFile
@@ -116,14 +116,14 @@ class Descent:
 
 
 class Marks(Protocol):
-    """What a version of a table tells of the sinks whose rows it has."""
+    """The marks of the sinks whose rows a version of a table has."""
 
     @property
     def keys(self) -> list[str]:
-        """Those of all sinks that the table tells of."""
+        """The keys of all sinks that have a mark."""
 
     def of(self, key: str) -> SinkMark | None:
-        """The sink that stands under a key; None if there is none, or so old that no more is known."""
+        """The mark of a key; None if there is none, or if the sink is too old to have one."""
 
     def may_stand(self, key: str) -> bool:
         """Whether some sink of a key may stand of which no more is known, as `of` gives none."""
@@ -150,7 +150,7 @@ class RowWriter(Protocol):
 
 
 class TableTotals(NamedTuple):
-    """How much a version of a table holds; None: it does not say."""
+    """The totals of a version of a table; None where they are not known."""
 
     rows: int | None = 0
     bytes: int | None = 0
@@ -175,7 +175,7 @@ class TableState(Protocol):
 
     @property
     def identifier(self) -> tuple[str, ...]:
-        """Columns that together identify a row, as the table says; none, if it does not say."""
+        """The identifier columns of the table; empty if it has none."""
 
     @property
     def files(self) -> Sequence[LiveFile]:
@@ -187,7 +187,7 @@ class TableState(Protocol):
 
     @property
     def totals(self) -> TableTotals:
-        """How much it holds, as it says itself; no file is looked at."""
+        """Rows, bytes and files by its own metadata; no file is read."""
 
     @property
     def marks(self) -> Marks:
@@ -213,23 +213,15 @@ class TableState(Protocol):
 
 
 class CommittedSink(NamedTuple):
-    """A commit that stands."""
+    """A sink that was committed."""
 
     version: int
     attempts: int  # how often the catalog was asked
     swept: tuple[str, ...]  # what dead writes had left
 
 
-class TableWrite(Protocol):
+class TableWrite(WriteUnderWay, Protocol):
     """A write under way, which began at a version of the table."""
-
-    @property
-    def write_id(self) -> str:
-        """Names the write."""
-
-    @property
-    def work(self) -> Storage:
-        """A folder for what is needed in between; it goes with the write, also if that is killed."""
 
     def writer(self, sort: tuple[SortField, ...]) -> RowWriter:
         """What writes its data files."""

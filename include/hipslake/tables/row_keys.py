@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hipslake.errors import SpecError
+from hipslake.joins.key_codes import mixed_bits
 from hipslake.tables.transforms import hash_values, is_hashable
 
 FILTER_BITS = 1 << 26
@@ -17,7 +18,6 @@ FILTER_BITS = 1 << 26
 
 _PROBES = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 Hashes = NDArray[np.uint64]
 
@@ -50,16 +50,8 @@ def key_hashes(rows: pa.RecordBatch, key: Sequence[str]) -> Hashes:
             words = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
         else:
             words = hash_values(column).astype(np.uint64)
-        hashes = _mixed(hashes * _GOLDEN + words)
+        hashes = mixed_bits(hashes * _GOLDEN + words)
     return hashes
-
-
-def _mixed(words: Hashes) -> Hashes:
-    words = words + _GOLDEN
-    words = (words ^ (words >> np.uint64(30))) * _MIX1
-    words = (words ^ (words >> np.uint64(27))) * _MIX2
-    mixed: Hashes = words ^ (words >> np.uint64(31))
-    return mixed
 
 
 class KeyFilter:

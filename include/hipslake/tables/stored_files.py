@@ -11,18 +11,20 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hipslake.errors import InputError, SchemaMismatchError, StorageError
+from hipslake.errors import HipslakeError, InputError, SchemaMismatchError, StorageError
+from hipslake.joins.nested_forms import is_list
+from hipslake.sources.widening import is_bytes, is_text
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.folder import Storage
-from hipslake.storage.int96 import Unit, check_int96, int96_columns, unit_for
+from hipslake.storage.int96 import check_int96, int96_columns, unit_for
 from hipslake.storage.parquet_failures import parquet_failures
 from hipslake.storage.plain_json import plain_json
-from hipslake.tables.fitting import null_column
+from hipslake.tables.fitting import null_column, number_type
 
 _BATCH_ROWS = 1 << 18
 _FIELD_ID = b"PARQUET:field_id"
 NAME_MAPPING = "schema.name-mapping.default"
-"""The property of a table that tells what columns are called in files without field ids."""
+"""The property of a table with the names of columns in files without field ids."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ def read_data_file(
     wanted = pa.schema([schema.field(name) for name in columns])
     constants = {str(number).encode(): value for number, value in stored_file.constants}
     given = [constants.get(field_id(field) or b"") for field in wanted]
-    with _opened(path, schema) as (opened, file, unit):
+    unit = unit_for(schema, schema.names)  # of INT96 times
+    gone = StorageError(f"{path}: the table names this file, but it does not exist; try again")
+    with opened_parquet(path, gone=gone, coerce_int96_timestamp_unit=unit) as (opened, file):
         stored = file.schema_arrow
         names = names_in_file(stored, schema, wanted)
         read = [name for name in names if name is not None]
@@ -91,17 +95,6 @@ def read_data_file(
                 for name, field, value in zip(names, wanted, given, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
-
-
-@contextmanager
-def _opened(path: str, schema: pa.Schema) -> Iterator[tuple[Any, pq.ParquetFile, Unit]]:
-    """A data file, its reader, and the unit in which that gives INT96 times: the one of the table."""
-    unit = unit_for(schema, schema.names)
-    try:
-        with _parquet_of(path, coerce_int96_timestamp_unit=unit) as (opened, file):
-            yield opened, file, unit
-    except FileNotFoundError:
-        raise StorageError(f"{path}: the table names this file, but it does not exist; try again") from None
 
 
 def field_id(field: pa.Field) -> bytes | None:
@@ -172,15 +165,7 @@ _KINDS = (
     (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal),
     (pa.types.is_date, pa.types.is_timestamp),
     (pa.types.is_time,),
-    (
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-        pa.types.is_fixed_size_binary,
-    ),
+    (is_text, is_bytes, pa.types.is_fixed_size_binary),
 )
 """Types whose values may be cast into each other; Arrow would make numbers of texts, and times of numbers."""
 
@@ -196,7 +181,7 @@ def _are_alike(old: pa.DataType, new: pa.DataType) -> bool:
         return all(_are_alike(field.type, theirs.get(field.name, field.type)) for field in old)
     if pa.types.is_map(old) and pa.types.is_map(new):
         return _are_alike(old.key_type, new.key_type) and _are_alike(old.item_type, new.item_type)
-    if _is_list(old) and _is_list(new):
+    if is_list(old) and is_list(new):
         return _are_alike(old.value_type, new.value_type)
     if pa.types.is_nested(old) or pa.types.is_nested(new):
         return old == new
@@ -218,7 +203,7 @@ def _renamed(stored: pa.Field, wanted: pa.Field) -> pa.Field:
             else:
                 parts.append(part.with_name(f"left out {at}"))
         return stored.with_type(pa.struct(parts))
-    if _is_list(old) and _is_list(new):
+    if is_list(old) and is_list(new):
         made = pa.list_ if pa.types.is_list(old) else pa.large_list
         return stored.with_type(made(_renamed(old.value_field, new.value_field)))
     if pa.types.is_map(old) and pa.types.is_map(new):
@@ -228,19 +213,13 @@ def _renamed(stored: pa.Field, wanted: pa.Field) -> pa.Field:
     return stored
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
 def _repeated(value: Any, field: pa.Field, rows: int) -> pa.Array:
     """A column with one value; nulls for None."""
     kind = field.type
     if value is None:
         return null_column(kind, rows)
     if pa.types.is_temporal(kind):
-        return pa.repeat(pa.scalar(value, pa.int32() if kind.bit_width == 32 else pa.int64()), rows).view(
-            kind
-        )
+        return pa.repeat(pa.scalar(value, number_type(kind)), rows).view(kind)
     if isinstance(kind, pa.BaseExtensionType):
         data = value.bytes if isinstance(value, UUID) else bytes(value)
         return pa.ExtensionArray.from_storage(kind, pa.repeat(pa.scalar(data, kind.storage_type), rows))
@@ -252,7 +231,7 @@ _BATCH_BYTES = 64 << 20
 
 @contextmanager
 def opened_parquet(
-    path: str, size: int | None = None, **options: Any
+    path: str, size: int | None = None, *, gone: HipslakeError | None = None, **options: Any
 ) -> Iterator[tuple[Any, pq.ParquetFile]]:
     """A file, and its reader.
 
@@ -261,6 +240,8 @@ def opened_parquet(
     path : str
     size : int, optional
         In bytes, where it is known.
+    gone : HipslakeError, optional
+        What is raised if there is no such file; by default an `InputError`.
     **options
         Of `pyarrow.parquet.ParquetFile`.
 
@@ -271,22 +252,16 @@ def opened_parquet(
     InputError
         It is gone, encrypted, or holds what pyarrow does not read.
     """
-    try:
-        with _parquet_of(path, size, **options) as opened:
-            yield opened
-    except FileNotFoundError:
-        raise InputError(f"{path} was deleted after it was listed; start a new run") from None
-
-
-@contextmanager
-def _parquet_of(path: str, size: int | None = None, **options: Any) -> Iterator[tuple[Any, pq.ParquetFile]]:
     storage, name = Storage.of_file(path)
-    with (
-        parquet_failures(path),
-        storage.arrow_file(name, size) as opened,
-        pq.ParquetFile(opened, **options) as parquet,
-    ):
-        yield opened, parquet
+    try:
+        with (
+            parquet_failures(path),
+            storage.arrow_file(name, size) as opened,
+            pq.ParquetFile(opened, **options) as parquet,
+        ):
+            yield opened, parquet
+    except FileNotFoundError:
+        raise gone or InputError(f"{path} was deleted after it was listed; start a new run") from None
 
 
 def batch_rows(metadata: pq.FileMetaData) -> int:

@@ -12,7 +12,7 @@ What is shared with the reader is what comes before: decompression, encodings, n
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,16 +61,12 @@ class StoredRows:
             for field in self._stored.schema_arrow
         }
 
-    def batches(self, names: Sequence[str], groups: Sequence[int], size: int) -> Iterator[pa.RecordBatch]:
-        """The stored values of some columns."""
-        for batch in self._stored.iter_batches(size, list(groups), list(names), use_threads=False):
-            yield batch.select(list(names))
-
     def summed(self, names: Sequence[str], groups: Sequence[int], size: int) -> RowSum:
         """The checksum of some row groups; the order of columns counts, and their names do not."""
         total = RowSum(0, 0)
-        for batch in self.batches(names, groups, size):
-            total = total.plus(RowSum(batch.num_rows, row_checksum(batch, self._leaves)))
+        for batch in self._stored.iter_batches(size, list(groups), list(names), use_threads=False):
+            checksum = row_checksum(batch.select(list(names)), self._leaves)
+            total = total.plus(RowSum(batch.num_rows, checksum))
         return total
 
 

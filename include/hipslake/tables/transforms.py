@@ -89,11 +89,6 @@ def is_hashable(kind: pa.DataType) -> bool:
     return _takes(TransformName.BUCKET, kind)
 
 
-def hash_values(column: pa.Array) -> NDArray[np.uint32]:
-    """The hash of each value that buckets are made of, uint32[n]; at nulls, of anything."""
-    return _hashes(column)
-
-
 def _takes(name: TransformName, kind: pa.DataType) -> bool:
     stamp = pa.types.is_timestamp(kind)
     date = pa.types.is_date(kind)
@@ -120,16 +115,16 @@ def _takes(name: TransformName, kind: pa.DataType) -> bool:
 
 
 def _bucket(column: pa.Array, count: int) -> pa.Array:
-    hashes = _hashes(column)
+    hashes = hash_values(column)
     buckets = ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)).astype(np.int32)
     return pa.array(buckets, mask=_nulls(column))
 
 
-def _hashes(column: pa.Array) -> NDArray[np.uint32]:
-    """The hash of each value; at nulls, of anything."""
+def hash_values(column: pa.Array) -> NDArray[np.uint32]:
+    """The hash of each value that buckets are made of, uint32[n]; at nulls, of anything."""
     kind = column.type
     if kind == pa.uuid():
-        return _hashes(column.storage)
+        return hash_values(column.storage)
     if pa.types.is_decimal(kind):
         return murmur3_bytes(*big_endian(unscaled(_decimal128(column))))
     if pa.types.is_fixed_size_binary(kind):

@@ -19,7 +19,7 @@ class Wide(NamedTuple):
 
 
 def unscaled(array: pa.Array) -> Wide:
-    """The unscaled values of a decimal128 array; what stands at nulls is any number."""
+    """The unscaled values of a decimal128 array; any number at nulls."""
     words = np.frombuffer(array.buffers()[1], "<u8", 2 * len(array), 16 * array.offset).reshape(-1, 2)
     return Wide(words[:, 1].view(np.int64), words[:, 0])
 

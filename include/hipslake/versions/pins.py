@@ -13,11 +13,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from types import TracebackType
 
-from hipslake.errors import CatalogFormatError, ConflictError, HipslakeError, VersionNotFoundError
+from hipslake.errors import (
+    CatalogFormatError,
+    ConflictError,
+    HipslakeError,
+    NotWritableError,
+    VersionNotFoundError,
+)
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.versions.heartbeat import Heartbeat, claim_write
@@ -125,6 +131,13 @@ def pinning(storage: Storage) -> Iterator[Pin]:
             yield pin
     finally:
         give_up(storage, write_id)
+
+
+def keep_for_reading(held: ExitStack, catalog: Storage, version: int) -> None:
+    """Hold a vacuum off a version as long as `held` is open, if its catalog can be written to at all."""
+    with suppress(NotWritableError):
+        catalog.check_writable()
+        held.enter_context(pinning(catalog)).hold(version)
 
 
 def give_up(storage: Storage, write_id: str) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,9 @@ from hipslake.cube.store.cube_files import ABOUT_FILES, BYTES, PATH, ROWS, SHA25
 from hipslake.cube.store.layout import data_path, index_path
 from hipslake.cube.store.offers import DatasetChange, Offer
 from hipslake.cube.store.row_sources import PART_ROWS
-from hipslake.engine.model import Block, Engine, Routed, Scratch
+from hipslake.engine.model import Block, Engine, Routed
 from hipslake.engine.narrowing import gathered, narrowed, widened
+from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import VerificationError
 from hipslake.storage.folder import Storage
 
@@ -71,7 +71,7 @@ class Writing:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what a task says: files that it wrote or replaced, and parts of indices."""
+        """Of the rows that a task returns: files that it wrote or replaced, and parts of indices."""
         cuts = [field for field in self.plan.schema if field.name not in (DATASET, COUNT, TARGET)]
         about = [field.with_nullable(True) for field in ABOUT_FILES]
         return pa.schema([(KIND, pa.int8()), (DATASET, pa.int32()), *cuts, *about, (COLUMN, pa.string())])
@@ -116,15 +116,16 @@ class Writing:
             for number, (low, high) in enumerate(pairwise(bounds.tolist())):
                 part = widened(rows.slice(low, high - low), offer.schema)
                 values = partition_values(offer.name, heads, number, offer.partition_columns)
+                standing = existing.get(number, [])
                 if offer.name in self.replacing:
-                    writer.put(part, values, existing.get(number, []))
-                    continue
-                self._replace(writer, [path for path, _ in existing.get(number, [])], part, values)
-                writer.add(part, values)
+                    writer.put(part, values, standing)
+                else:
+                    self._replace(writer, [path for path, _ in standing], part, values)
+                    writer.add(part, values)
             yield from writer.said()
 
     def _existing(self, offer: Offer, heads: pa.Table) -> dict[int, list[tuple[str, str]]]:
-        """The files that stand in some partitions, with their checksums, by the place of the partition."""
+        """The present files of some partitions, with their checksums, by the number of the partition."""
         files = self.existing.get(offer.name)
         if files is None:
             return {}
@@ -154,7 +155,7 @@ class Writing:
 
 
 class _Writer:
-    """Writes the files of one task, and gathers what its indices have to say.
+    """Writes the files of one task, and collects the values of its indices.
 
     Files go to disk beside the work: the next one is sorted and encoded while the store keeps the last.
     """
@@ -174,7 +175,7 @@ class _Writer:
         self._pool.shutdown(cancel_futures=True)
 
     def put(self, rows: pa.Table, values: Mapping[str, Any], existing: list[tuple[str, str]]) -> None:
-        """Write rows in the place of all that stand in their partition, unless these are the very same."""
+        """Replace all files of a partition by rows, unless the files would be the same."""
         made = list(self._encoded(rows))
         digests = [hashlib.sha256(data).hexdigest() for _, data in made]
         if digests == [digest for _, digest in sorted(existing)]:
@@ -206,11 +207,11 @@ class _Writer:
             yield piece, encoded(piece, by)
 
     def remove(self, path: str, values: Mapping[str, Any]) -> None:
-        """Say that a file of an older write is not part of the cube any more."""
+        """Record that a file of an older write is no longer part of the cube."""
         self._say(REMOVED, values, path)
 
     def said(self) -> Iterator[pa.RecordBatch]:
-        """Write the indices, and say what was done."""
+        """Write the indices, and return what was written and removed."""
         for column, found in self._values.items():
             if found:
                 path = index_path(self.work.write_id, self.offer.name, column, self.target)
@@ -264,8 +265,9 @@ def write_changes(
     """
     offers = tuple(each.offer for each in changes)
     replacing = frozenset(each.offer.name for each in changes if each.replaces)
+    folder = cube.sub(write_id)  # it goes as a whole if the write is killed
     hashes = sum(each.source.parts for each in offers) * PART_ROWS * _WORD_BYTES
-    plan = counted(offers, engine, replacing, scratch=_scratch(cube, write_id, "cells", hashes))
+    plan = counted(offers, engine, replacing, scratch=blocks_in_folder(folder, "_exchange_cells", hashes))
     files = {each.offer.name: each.existing_files(cube) for each in changes}
     existing = {name: table for name, table in files.items() if table is not None}
     work = Writing(cube, write_id, offers, plan, existing, file_rows, replacing)
@@ -279,14 +281,14 @@ def write_changes(
             targets=targets,
             reducer=work.write,
             result=work.schema,
-            scratch=_scratch(cube, write_id, "rows", _bytes_of(offers, plan)),
+            scratch=blocks_in_folder(folder, "_exchange_rows", _bytes_of(offers, plan)),
         )
     done = pa.concat_tables([done, _vanished(work)])
     return done.sort_by([(DATASET, "ascending"), (PATH, "ascending")])
 
 
 def _vanished(work: Writing) -> pa.Table:
-    """The files of partitions that are replaced by no rows at all, as tasks say what goes."""
+    """The files of partitions that get no rows in place of their old ones, in the schema of `Writing`."""
     found = [work.schema.empty_table()]
     for number, offer in enumerate(work.offers):
         files = work.existing.get(offer.name)
@@ -302,12 +304,6 @@ def _vanished(work: Writing) -> pa.Table:
 
 def _bytes_of(offers: Sequence[Offer], plan: pa.Table) -> int:
     """About how large all rows are."""
-    rows = dict.fromkeys(range(len(offers)), 0)
-    for number, count in zip(plan[DATASET].to_pylist(), plan[COUNT].to_pylist(), strict=True):
-        rows[number] += count
-    return sum(count * len(offers[number].schema) * _WORD_BYTES for number, count in rows.items())
-
-
-def _scratch(cube: Storage, write_id: str, name: str, size: int) -> Scratch | None:
-    """Where blocks may wait: in the folder of the write, which goes whole if the write is killed."""
-    return Scratch(Path(cube.uri(f"{write_id}/_exchange_{name}")), size) if cube.is_local else None
+    columns = np.array([len(each.schema) for each in offers])
+    values = columns[plan[DATASET].to_numpy()] * plan[COUNT].to_numpy()
+    return int(values.sum()) * _WORD_BYTES

@@ -134,7 +134,10 @@ def counted(
                 scratch=scratch,
             )
     is_count = pc.is_null(found[HASH])
-    _check_cells(work.offers, found.filter(pc.invert(is_count)), engine)
+    twice = found.filter(pc.invert(is_count))
+    for number in sorted(twice[DATASET].unique().to_pylist()):
+        mine = twice.filter(pc.equal(twice[DATASET], number))
+        check_repeated(offers[number], pc.sum(mine[COUNT]).as_py(), mine[HASH].to_numpy(), engine)
     found = found.filter(is_count).drop_columns([HASH])
     names = [name for name in work.schema.names if name != COUNT]
     total = found.group_by(names, use_threads=False).aggregate([(COUNT, "sum")])
@@ -146,13 +149,6 @@ def counted(
         raise CubeRowsError(f"dataset {', '.join(map(repr, empty))} has no rows; a dataset begins with some")
     ordered = sorted_by(total, names)
     return ordered.append_column(TARGET, pa.array(_targets(ordered, engine.cores)))
-
-
-def _check_cells(offers: Sequence[Offer], found: pa.Table, engine: Engine) -> None:
-    """Look at the cells whose hashes come twice."""
-    for number in sorted(found[DATASET].unique().to_pylist()):
-        mine = found.filter(pc.equal(found[DATASET], number))
-        check_repeated(offers[number], pc.sum(mine[COUNT]).as_py(), mine[HASH].to_numpy(), engine)
 
 
 def _counts(rows: pa.Table, offer: Offer, number: int, schema: pa.Schema) -> pa.Table:
@@ -249,27 +245,16 @@ def check_repeated(offer: Offer, cells: int, hashes: Hashes, engine: Engine) -> 
     ------
     CubeRowsError
     """
-    work = _Rereading(offer, cells, hashes)
-    engine.exchange(
-        sources=offer.source.parts, mapper=work.send, targets=1, reducer=work.check, result=_HASHES
-    )
 
-
-@dataclass(frozen=True)
-class _Rereading:
-    """Both halves of the exchange that brings rows of equal hashes together."""
-
-    offer: Offer
-    cells: int
-    hashes: Hashes
-
-    def send(self, part: int) -> Iterator[Routed]:
-        for rows in self.offer.rows(part):
-            found = np.isin(cell_hashes(rows, self.offer), self.hashes)
+    def send(part: int) -> Iterator[Routed]:
+        for rows in offer.rows(part):
+            found = np.isin(cell_hashes(rows, offer), hashes)
             for batch in rows.filter(pa.array(found)).to_batches():
                 yield 0, batch
 
-    def check(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches([block.rows for block in blocks], self.offer.schema)
-        check_cells(self.offer.name, rows, self.offer.cell, cells=self.cells)
+    def check(target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches([block.rows for block in blocks], offer.schema)
+        check_cells(offer.name, rows, offer.cell, cells=cells)
         yield from ()
+
+    engine.exchange(sources=offer.source.parts, mapper=send, targets=1, reducer=check, result=_HASHES)

@@ -1,4 +1,4 @@
-"""One version more: the work of an operation, done again on what is the newest until the commit stands."""
+"""The commit of a version of a cube: the work is repeated on the newest version until the commit succeeds."""
 
 from __future__ import annotations
 

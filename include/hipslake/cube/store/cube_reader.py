@@ -68,14 +68,8 @@ class CubeReader:
         With `whole_indices`, indices are read whole, not only the rows that the conditions leave.
         """
         chosen = self._chosen(datasets)
-        intention = intend(
-            self.metadata.roles,
-            chosen,
-            columns=columns,
-            conditions=conditions,
-            partition_by=partition_by,
-            dimension_columns=dimension_columns,
-        )
+        roles = self.metadata.roles
+        intention = intend(roles, chosen, columns, conditions, partition_by, dimension_columns)
         indices: dict[str, dict[str, pa.Table]] = {}
         for name, needed in intention.needed_indices(chosen).items():
             for column in needed:
@@ -83,7 +77,7 @@ class CubeReader:
                 indices.setdefault(name, {})[column] = read_index(
                     self.storage, self.metadata.dataset(name), column, asked
                 )
-        return plan_query(self.metadata.roles, chosen, intention, indices)
+        return plan_query(roles, chosen, intention, indices)
 
     def _chosen(self, datasets: Sequence[str] | None) -> dict[str, CubeDataset]:
         if datasets is None:

@@ -121,11 +121,14 @@ def with_written(
     )
 
 
-def without_files(
-    cube: Storage, write_id: str, base: CubeDatasetMetadata, files: pa.Table
+def with_files(
+    cube: Storage,
+    write_id: str,
+    base: CubeDatasetMetadata,
+    files: pa.Table,
+    indices: Mapping[str, Sequence[str]],
 ) -> CubeDatasetMetadata:
-    """A dataset of which only some files stay; its indices stay too, as files that are gone do not count."""
-    indices = {index.column: index.parts for index in base.indices}
+    """A dataset with other files and indices; parameters as for `described`."""
     return described(
         cube, write_id, base.name, base.to_arrow(), base.partition_columns, files, indices, base.source
     )

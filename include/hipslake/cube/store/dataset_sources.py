@@ -120,18 +120,11 @@ def catalog_place(catalog: str, warehouse: str) -> str:
     return expand(catalog) if "/" in catalog else f"{warehouse.rstrip('/')}/catalogs/{catalog}"
 
 
-def _source(
-    dataset: CubeDatasetSpec,
-    kind: str,
-    uri: str,
-    content: str,
-    *,
-    version: int | None = None,
-    snapshot: int | None = None,
-) -> CubeSource:
+def _source(dataset: CubeDatasetSpec, kind: str, uri: str, content: str, **number: int | None) -> CubeSource:
+    """What rows are taken from; `number` is the version of a catalog, or the snapshot of a table."""
     taken = dataset.model_dump(mode="json", include={"columns", "filters", "rename", "partition_columns"})
     given = {"kind": kind, "uri": uri, "content": content, "taken": _digest(taken)}
-    return CubeSource.model_validate({**given, "version": version, "snapshot": snapshot})
+    return CubeSource.model_validate({**given, **number})
 
 
 def _listing(files: Sequence[Entry]) -> str:
@@ -285,7 +278,7 @@ def touched_pixels(uri: str, before: int, after: int, order: int) -> NDArray[np.
 
 
 def _keys(files: pa.Table) -> pa.Array:
-    """What tells a leaf file from others, wherever it lies: its pixel, and its checksum."""
+    """Texts that identify leaf files by pixel and checksum, independent of their paths."""
     texts = [files["order"].cast(pa.string()), files["npix"].cast(pa.string()), files["sha256"]]
     return pc.binary_join_element_wise(*texts, "/").combine_chunks()
 

@@ -16,19 +16,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from hipslake.catalog.leaf_rows import read_errors
 from hipslake.cube.dataset import labels_column
 from hipslake.cube.query_plan import INCLUDED, QueryPlan, partition_pruning
 from hipslake.cube.row_codes import matches, paired_codes, places_in
 from hipslake.cube.store.cube_commit import Draft
 from hipslake.cube.store.cube_files import (
-    ABOUT_FILES,
+    BYTES,
     PATH,
     ROWS,
+    SHA256,
     encoded,
+    files_schema,
     read_files,
+    read_rows,
     read_table,
     write_table,
 )
@@ -90,7 +91,14 @@ def derive(
     """
     plan = now.plan(None, spec.conditions or "")
     files = {name: read_files(now.storage, now.metadata.dataset(name)) for name in plan.datasets}
-    alignment = _keep_alignment(now.storage, write_id, spec.conditions or "", alignment_table(plan, files))
+    table = alignment_table(plan, files)
+    included = pc.sum(pc.equal(table["fate"], INCLUDED)).as_py() or 0
+    alignment = CubeAlignment(
+        conditions=spec.conditions or "",
+        table=write_table(now.storage, files_path(write_id, _ALIGNMENT), table),
+        included=included,
+        dropped=table.num_rows - included,
+    )
     query = JoinedQuery.of(spec)
     joined = None if query is None else keep_joined(now, write_id, query, engine, before=before)
     return replace(draft, alignment=alignment, joined=joined)
@@ -128,7 +136,7 @@ class JoinedQuery:
 
     @property
     def digest(self) -> str:
-        """What tells it from other queries."""
+        """A hash that is equal for equal queries only."""
         told = [self.columns, self.conditions, sorted(self.left_out), self.file_rows]
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
@@ -145,26 +153,24 @@ class JoinTasks:
     write_id: str
     plan: QueryPlan
     tasks: Shares
-    left_out: frozenset[str]
-    file_rows: int
+    query: JoinedQuery
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what a task says: the files that it wrote."""
-        seed = self.plan.datasets[self.plan.cube.seed].schema
-        return pa.schema([*(seed.field(name) for name in self.plan.cube.partition_columns), *ABOUT_FILES])
+        """Of the rows that a task returns: the files that it wrote."""
+        return files_schema(self.plan.datasets[self.plan.cube.seed].schema, self.plan.cube.partition_columns)
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
         said: list[dict[str, Any]] = []
         for read in self.tasks[task]:
-            rows = joined_together(self.cube, self.plan, [read]).drop_columns(sorted(self.left_out))
-            for start in range(0, rows.num_rows, self.file_rows):
-                data = encoded(rows.slice(start, self.file_rows))
+            rows = joined_together(self.cube, self.plan, [read]).drop_columns(sorted(self.query.left_out))
+            for start in range(0, rows.num_rows, self.query.file_rows):
+                piece = rows.slice(start, self.query.file_rows)
+                data = encoded(piece)
                 path = joined_path(self.write_id, task, len(said))
                 self.cube.write(path, data)
-                about = [path, min(self.file_rows, rows.num_rows - start), data.size]
-                about.append(hashlib.sha256(data).hexdigest())
-                said.append({**read.values, **dict(zip((f.name for f in ABOUT_FILES), about, strict=True))})
+                about = {ROWS: piece.num_rows, BYTES: data.size, SHA256: hashlib.sha256(data).hexdigest()}
+                said.append({**read.values, PATH: path, **about})
         yield from pa.Table.from_pylist(said, self.schema).to_batches()
 
 
@@ -188,7 +194,7 @@ def keep_joined(
     files, same = _kept(plan, query, schema, before)
     reads = [read for read, stays in zip(plan.reads(), same, strict=True) if not stays]
     tasks = shares_for_cores(plan, reads, engine.cores)
-    work = JoinTasks(now.storage, write_id, plan.without_files(), tasks, query.left_out, query.file_rows)
+    work = JoinTasks(now.storage, write_id, plan.without_files(), tasks, query)
     if tasks:
         with engine.progress("join the cells"):
             made = engine.run(work, tasks=len(tasks), result=work.schema)
@@ -270,16 +276,6 @@ def alignment_table(plan: QueryPlan, files: Mapping[str, pa.Table]) -> pa.Table:
     return table
 
 
-def _keep_alignment(cube: Storage, write_id: str, conditions: str, table: pa.Table) -> CubeAlignment:
-    included = pc.sum(pc.equal(table["fate"], INCLUDED)).as_py() or 0
-    return CubeAlignment(
-        conditions=conditions,
-        table=write_table(cube, files_path(write_id, _ALIGNMENT), table),
-        included=included,
-        dropped=table.num_rows - included,
-    )
-
-
 def read_alignment(cube: Storage, metadata: CubeMetadata) -> pa.Table:
     """The alignment table of a version.
 
@@ -318,9 +314,5 @@ def read_joined(cube: Storage, metadata: CubeMetadata, columns: Sequence[str] | 
     if metadata.joined is None:
         raise CubeError(f"{cube.uri()}: version {metadata.version} keeps no joined rows; query the cube")
     schema = metadata.joined.to_arrow()
-    names = schema.names if columns is None else list(columns)
-    tables = [pa.schema([schema.field(name) for name in names]).empty_table()]
-    for path in read_files(cube, metadata.joined)[PATH].to_pylist():
-        with read_errors(cube, path), cube.arrow_file(path) as file:
-            tables.append(pq.ParquetFile(file).read(columns=names).select(names).cast(tables[0].schema))
-    return pa.concat_tables(tables)
+    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+    return read_rows(cube, read_files(cube, metadata.joined)[PATH].to_pylist(), wanted)

@@ -1,4 +1,4 @@
-"""Where the files of a cube lie, relative to its root; nobody else joins these paths.
+"""Paths of the files of a cube, relative to its root; no other module joins these paths.
 
 `<write>/<dataset>/<P=0>/<Q=1>/<write>-00003-000.parquet`, beside `<write>/indices/<dataset>/<column>/...` and
 `<write>/_sidecars/<dataset>.parquet`. The names of data files hold the write that wrote them first, so they
@@ -48,7 +48,7 @@ def data_path(write_id: str, dataset: str, values: Mapping[str, Any], task: int,
 
 
 def value_folders(values: Mapping[str, Any]) -> list[str]:
-    """The folders that stand for some values of columns, as Hive has them; long texts are cut.
+    """The folders for values of columns, named as by Hive; long texts are cut.
 
     Examples
     --------

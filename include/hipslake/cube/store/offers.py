@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.cube.cube_rules import check_schema
+from hipslake.cube.cube_rules import check_column_names, check_schema
 from hipslake.cube.dataset import listed
 from hipslake.cube.store.cube_files import read_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeSource
@@ -175,9 +175,7 @@ def offer(
         The filter is not understood.
     """
     given = source.schema
-    twice = {each for each in given.names if given.names.count(each) > 1}
-    if twice:
-        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
+    check_column_names(name, given.names)
     cut = tuple(n for n in cube.partition_columns if partition_columns is None or n in partition_columns)
     renamed = dict(rename or {})
     strange = {*renamed, *(columns or ())} - set(given.names)
@@ -207,16 +205,7 @@ def offer(
         schema = _alike(name, schema, like)
     if filters is not None:
         parse_filter(filters, given)  # raises while nothing is read yet
-    return Offer(
-        cube=cube,
-        name=name,
-        source=source,
-        partition_columns=cut,
-        schema=schema,
-        origin=origin,
-        filters=filters,
-        taken=taken,
-    )
+    return Offer(cube, name, source, cut, schema, origin, filters, taken)
 
 
 def _alike(name: str, schema: pa.Schema, like: pa.Schema) -> pa.Schema:

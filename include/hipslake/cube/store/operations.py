@@ -1,4 +1,4 @@
-"""What brings rows into a cube, each call as one version: of rows that are given, or as a spec says."""
+"""Functions that write rows into a cube, given rows or those of a spec; each call makes one version."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def build_from_spec(
 
 
 def align_to_spec(spec: CubeSpec, warehouse: str, *, engine: Engine | None = None) -> CubeMetadata:
-    """Make a cube of a warehouse what its spec says of what its sources hold now.
+    """Bring a cube of a warehouse up to date with its spec and the present content of its sources.
 
     Datasets that are missing are added. Of those whose source has changed, the partitions that come out other
     than they stand are replaced; all other files stay. With nothing new there is no new version.

@@ -185,7 +185,7 @@ class ResultTasks:
         return file_schema(self.plan)
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Write the files of a task, and say so."""
+        """Write the files of a task, and return a row per file."""
         opened: list[int] = []
         groups = together(self.plan, self.tasks[task])
         if not self.plan.intention.partition_by:

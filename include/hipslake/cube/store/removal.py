@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.cube.dataset import listed
+from hipslake.cube.intention import conjunction
 from hipslake.cube.store.cube_commit import Draft, commit, existing_cube, known_datasets, read_version
 from hipslake.cube.store.cube_files import PATH, read_files
-from hipslake.cube.store.dataset_metadata import without_files
+from hipslake.cube.store.dataset_metadata import with_files
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import ConflictError, CubeError
-from hipslake.predicates.condition_text import parse_conditions
-from hipslake.predicates.conditions import Conditions, Conjunction
+from hipslake.predicates.conditions import Conditions
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import is_live
 from hipslake.versions.pins import pinning_writes
@@ -74,7 +74,7 @@ def files_of_partitions(
     dict of str to pyarrow.Table
         As `hipslake.cube.store.cube_files.files_schema`.
     """
-    wanted = _wanted(base, conditions)
+    wanted = conjunction(conditions, (each.to_arrow() for each in base.datasets))
     chosen = list(base.names if datasets is None else datasets)
     known_datasets(base, chosen)
     strange = wanted.columns - set(base.roles.partition_columns)
@@ -96,13 +96,6 @@ def files_of_partitions(
             "partitions; name the datasets that are meant, or remove rows of these by building them again"
         )
     return {name: wanted.meeting(read_files(cube, base.dataset(name))) for name in chosen}
-
-
-def _wanted(base: CubeMetadata, conditions: Conditions | str) -> Conjunction:
-    if not isinstance(conditions, str):
-        return Conjunction.of(conditions)
-    fields = {field.name: field for dataset in base.datasets for field in dataset.to_arrow()}
-    return parse_conditions(conditions, pa.schema(list(fields.values())))
 
 
 def delete_datasets(cube: Storage, datasets: Sequence[str], *, mark: str = "") -> CubeMetadata:
@@ -188,17 +181,18 @@ def _without(
         return dataset
     files = read_files(cube, dataset)
     lost = pc.is_in(files[PATH], value_set=gone[PATH].combine_chunks())
-    return without_files(cube, write_id, dataset, files.filter(pc.invert(lost)))
+    indices = {index.column: index.parts for index in dataset.indices}  # files that are gone do not count
+    return with_files(cube, write_id, dataset, files.filter(pc.invert(lost)), indices)
 
 
 def live_runs(cube: Storage) -> list[str]:
-    """The write ids of all that live: those that beat or rest in a folder, pins among them, sorted."""
+    """The ids of writes and pins that are alive, by their heartbeats, sorted."""
     folders = {entry.path for entry in cube.list() if entry.is_dir and is_write_id(entry.path)}
     return sorted(each for each in folders | {*pinning_writes(cube)} if is_live(cube, each))
 
 
 def check_unused(cube: Storage, what: str) -> None:
-    """Refuse to take a cube away from those who are at work on it.
+    """Refuse to delete a cube that writes or readers are working on.
 
     Parameters
     ----------

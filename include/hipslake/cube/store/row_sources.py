@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hipslake.catalog.leaf_rows import read_errors
+from hipslake.cube.cube_rules import check_column_names
 from hipslake.cube.dataset import listed
 from hipslake.errors import CubeError, CubeRowsError, SchemaMismatchError, SourceNotFoundError
 from hipslake.sources.links import LinkBounds, places_of, refuse_links_out
@@ -114,7 +115,8 @@ class ParquetRows:
             with read_errors(storage, path), storage.arrow_file(path) as file:
                 parquet = pq.ParquetFile(file)
                 unit = int96_unit(file, parquet.metadata, rows=PART_ROWS)
-                found = _plain_schema(with_int96_as(parquet.schema_arrow, parquet.metadata, unit))
+                given = with_int96_as(parquet.schema_arrow, parquet.metadata, unit)
+                found = pa.schema([field.with_type(plain_type(field.type)) for field in given])
                 row_groups += [(path, *cut) for cut in parts_of(parquet.metadata)]
             if schema is not None and not found.equals(schema):
                 raise CubeRowsError(
@@ -173,9 +175,7 @@ def source_of(rows: Any, name: str) -> RowSource:
 def _from_pandas(frame: Any, name: str) -> pa.Table:
     """A pandas frame as a table, without its index."""
     names = [str(each) for each in frame.columns]
-    twice = {each for each in names if names.count(each) > 1}
-    if twice:
-        raise CubeRowsError(f"dataset {name!r}: column {listed(twice)} comes twice; rename one of them")
+    check_column_names(name, names)
     sparse = [each for each, kind in zip(names, frame.dtypes, strict=True) if hasattr(kind, "fill_value")]
     if sparse:
         raise CubeRowsError(
@@ -208,14 +208,9 @@ def parts_of(footer: pq.FileMetaData) -> Iterator[tuple[int, int]]:
         yield first, footer.num_row_groups
 
 
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([field.with_type(plain_type(field.type)) for field in schema])
-
-
 def _split(uri: str) -> tuple[Storage, str]:
     """The folder above the first part with a wildcard, and the rest."""
     parts = uri.split("/")
     first = next((at for at, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts) - 1)
-    return Storage.at("/".join(parts[:first]) or ("/" if uri.startswith("/") else ".")), "/".join(
-        parts[first:]
-    )
+    folder = "/".join(parts[:first]) or ("/" if uri.startswith("/") else ".")
+    return Storage.at(folder), "/".join(parts[first:])

@@ -1,4 +1,4 @@
-"""What has to be written so that a cube is what its spec says of sources that were looked up.
+"""What has to be written so that a cube agrees with its spec and with sources that were looked up.
 
 It follows from the newest version and from the sources as they are now, never from what happened between.
 Done again, there is nothing left to do.
@@ -7,7 +7,7 @@ Done again, there is nothing left to do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,10 +24,10 @@ from hipslake.cube.store.derived_tables import is_aligned
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata, CubeSource
 from hipslake.cube.store.offers import DatasetChange, Offer, offer
 from hipslake.engine.model import Engine
-from hipslake.errors import CubeError, NotWritableError
+from hipslake.errors import CubeError
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.storage.folder import Storage
-from hipslake.versions.pins import pinning
+from hipslake.versions.pins import keep_for_reading
 
 
 class BuildMode(StrEnum):
@@ -41,7 +41,7 @@ class BuildMode(StrEnum):
 
 @dataclass(frozen=True)
 class SpecBuild:
-    """A cube that is to be what its spec says.
+    """The build of a cube from its spec.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class SpecBuild:
     force: bool = False
 
     def plan(self, base: CubeMetadata | None) -> VersionPlan | None:
-        """What is to be written after a version; None if that is as it should be.
+        """What is to be written after a version; None if it is up to date.
 
         No row is read, and all is checked that can be without.
 
@@ -163,7 +163,7 @@ class SpecBuild:
 def build_from(
     cube: Storage, build: SpecBuild, engine: Engine | None = None, *, mark: str = ""
 ) -> CubeMetadata:
-    """Make a cube what a spec says, as one version; the newest version if there is nothing to do.
+    """Build a cube from its spec as one version; returns the newest version if there is nothing to do.
 
     The versions of catalogs that are read cannot be vacuumed meanwhile.
 
@@ -189,15 +189,8 @@ def build_from(
     with ExitStack() as held:
         for source in build.sources.values():
             if source.kind == "catalog":
-                _keep(held, Storage.at(source.uri), source.version or 0)
+                keep_for_reading(held, Storage.at(source.uri), source.version or 0)
         return build_version(cube, build.mode.value, build.plan, engine, mark=mark)
-
-
-def _keep(held: ExitStack, catalog: Storage, version: int) -> None:
-    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
-    with suppress(NotWritableError):
-        catalog.check_writable()
-        held.enter_context(pinning(catalog)).hold(version)
 
 
 def _check_query(spec: CubeSpec, schemas: Mapping[str, pa.Schema]) -> None:

@@ -19,7 +19,7 @@ from hipslake.cube.dataset import labels_column, listed
 from hipslake.cube.row_codes import bounds_of
 from hipslake.cube.store.cube_commit import Draft, commit, known_datasets, newest, read_version
 from hipslake.cube.store.cube_files import BYTES, PATH, ROWS, SHA256, encoded, read_files, read_index
-from hipslake.cube.store.dataset_metadata import described
+from hipslake.cube.store.dataset_metadata import with_files
 from hipslake.cube.store.layout import index_path, moved
 from hipslake.cube.store.metadata import CubeDatasetMetadata, CubeMetadata
 from hipslake.errors import CubeError, VerificationError
@@ -213,13 +213,4 @@ def _copied(
         target.write(path, encoded(table, [index.column]))
         indices[index.column] = [path]
     carried = files.set_column(files.column_names.index(PATH), files.schema.field(PATH), there)
-    return described(
-        target,
-        write_id,
-        dataset.name,
-        dataset.to_arrow(),
-        dataset.partition_columns,
-        carried,
-        indices,
-        dataset.source,
-    )
+    return with_files(target, write_id, dataset, carried, indices)

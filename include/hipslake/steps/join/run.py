@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Engine
-from hipslake.errors import NotWritableError, StepError, VerificationError
+from hipslake.errors import StepError, VerificationError
 from hipslake.sphere.pixels import starts
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
@@ -34,7 +34,7 @@ from hipslake.steps.tables import write_table
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
 from hipslake.versions.orphans import delete_temporary_files
-from hipslake.versions.pins import pinning
+from hipslake.versions.pins import keep_for_reading
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
     with ExitStack() as stack:
         stack.enter_context(Heartbeat(catalog, frozen.write_id))
         for side in (told.left, told.right):
-            _keep(stack, Storage.at(side.uri), side.version)
+            keep_for_reading(stack, Storage.at(side.uri), side.version)
         with phases("clear"):
             for name in (exchange_root(frozen.write_id), f"{frozen.write_id}/{only_group(frozen.spec)}"):
                 catalog.delete_tree(name)
@@ -108,13 +108,6 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         tasks=len(stretches),
         seconds=phases.seconds,
     )
-
-
-def _keep(stack: ExitStack, catalog: Storage, version: int) -> None:
-    """Hold a vacuum off a version that is read, if its catalog can be written to at all."""
-    with suppress(NotWritableError):
-        catalog.check_writable()
-        stack.enter_context(pinning(catalog)).hold(version)
 
 
 def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Table, tasks: int) -> pa.Table:

@@ -22,6 +22,7 @@ from hipslake.steps.sink.count_rows import SOURCE, Counted
 from hipslake.steps.sink.replaced_rows import Replaced
 from hipslake.steps.sink.source_rows import NewRows, RowPositions, SinkTry, runs_of, without
 from hipslake.storage.folder import Storage
+from hipslake.tables.fitting import from_internal
 from hipslake.tables.new_files import FILES_SCHEMA, NewFile, described, undescribed
 from hipslake.tables.partition_values import ROWS, PartitionValues, value_columns
 from hipslake.tables.protocol import LiveFile, RowWriter
@@ -320,10 +321,5 @@ def _partition_rows(files: Sequence[LiveFile], tried: SinkTry) -> pa.Table:
     for at, field in enumerate(tried.fields):
         kind = result_type(field, tried.table.schema.field(field.column).type)
         kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-        values = [partition[at] for partition in partitions]
-        if pa.types.is_temporal(kind):
-            plain = pa.int32() if kind.bit_width == 32 else pa.int64()
-            found[str(at)] = pa.array(values, plain).view(kind)
-        else:
-            found[str(at)] = pa.array(values, kind)
+        found[str(at)] = from_internal([partition[at] for partition in partitions], kind)
     return pa.table(found)

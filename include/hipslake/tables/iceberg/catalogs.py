@@ -114,7 +114,7 @@ def open_catalog(spec: IcebergSpec, warehouse: str) -> Catalog:
 
 @contextmanager
 def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
-    """Tell of an address that is none, but not in others' words, which may hold parts of a password."""
+    """Raise a `SpecError` for a malformed address, without the original message: it may quote a password."""
     like = "http://catalog.example.org:8181" if spec.type == "rest" else "postgresql+psycopg2://db:5432/lake"
     scheme = address.partition(":")[0] if "://" in address else ""
     what = f"begins with {scheme + '://'!r}" if scheme else "has no scheme"
@@ -133,7 +133,7 @@ def _making_sense(spec: IcebergSpec, address: str) -> Iterator[None]:
 
 
 def _known(name: str) -> RecursiveDict:
-    """What the environment says of a catalog; pyiceberg reads `_` in the names of variables as `-`."""
+    """The properties of a catalog in the environment; pyiceberg reads `_` in names of variables as `-`."""
     config = Config()
     return config.get_catalog_config(name) or config.get_catalog_config(name.replace("_", "-")) or {}
 
@@ -150,14 +150,13 @@ def _database(uri: str) -> str:
     path, _, options = path.partition("?")
     file = Path(expand(path))
     file.parent.mkdir(parents=True, exist_ok=True)
-    options = (
-        options if "timeout=" in options else "&".join(filter(None, [options, f"timeout={_LOCK_SECONDS}"]))
-    )
+    if "timeout=" not in options:
+        options = "&".join(filter(None, [options, f"timeout={_LOCK_SECONDS}"]))
     return f"sqlite:///{file}?{options}"
 
 
 def _connecting_in_time(uri: str) -> str:
-    """The URI of a database server, which says how long a connection may take if its driver is libpq."""
+    """The URI of a database server, with a limit for the time of connecting if its driver is libpq."""
     scheme, _, rest = uri.partition("://")
     if scheme not in _LIBPQ or "connect_timeout=" in uri:
         return uri
@@ -178,7 +177,7 @@ def _store_properties() -> dict[str, str]:
 
 @contextmanager
 def reaching(what: str) -> Iterator[None]:
-    """Tell that a catalog cannot be reached as an error of ours, which may pass."""
+    """Raise a retryable error of ours where a catalog cannot be reached."""
     try:
         yield
     except CommitStateUnknownException:
@@ -192,7 +191,7 @@ def reaching(what: str) -> Iterator[None]:
 
 
 def told_of(catalog: str, error: Exception) -> str:
-    """What an error says, in one line, without the secrets that the environment has of a catalog."""
+    """The message of an error in one line, without the secrets of a catalog in the environment."""
     told = without(str(error), secrets_of(_texts(_known(catalog))))
     return "".join(told.splitlines()[:1]) or type(error).__name__
 
@@ -222,12 +221,9 @@ def open_table(catalog: Catalog, name: str) -> Table:
     if table is not None:
         return table
     namespace = name.rpartition(".")[0]
-    there = (
-        [".".join(other) for other in catalog.list_tables(namespace)]
-        if has_namespace(catalog, namespace)
-        else []
-    )
-    known = f"there are {', '.join(sorted(there))}" if there else f"namespace {namespace!r} holds no table"
+    there = catalog.list_tables(namespace) if has_namespace(catalog, namespace) else []
+    names = ", ".join(sorted(".".join(other) for other in there))
+    known = f"there are {names}" if names else f"namespace {namespace!r} holds no table"
     raise SpecError(f"catalog {catalog.name!r} has no table {name!r}; {known}")
 
 
@@ -332,7 +328,7 @@ CATALOG_FAILURES = (
 
 
 def refusal(table: Table, error: Exception) -> HipslakeError | None:
-    """The error of a request that a catalog has refused; None if the change may stand.
+    """The error of a request that a catalog has refused; None if the change may have been made.
 
     Parameters
     ----------
@@ -366,7 +362,7 @@ def refusal(table: Table, error: Exception) -> HipslakeError | None:
 
 
 def unknown_outcome(table: Table, what: str, error: Exception) -> CommitStateUnknownError:
-    """The error of a request of which the catalog does not say whether it was done.
+    """The error for a request whose outcome the catalog has not reported.
 
     Parameters
     ----------

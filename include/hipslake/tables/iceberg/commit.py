@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 from pyiceberg.catalog import Catalog
@@ -43,25 +42,17 @@ from hipslake.tables.iceberg.catalogs import (
 )
 from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt, writes_of
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
-from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
+from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
 from hipslake.tables.iceberg.stored_marks import PropertyChange
 from hipslake.versions.heartbeat import refuse_swept
 
 log = logging.getLogger(__name__)
 
 TRIES = 100
-_LOOKS = 5  # for a commit of which the catalog did not say whether it stands
+_LOOKS = 5  # for a commit whose outcome the catalog did not report
 FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
 
 Check = Callable[[Table], None]
-
-
-class ChangeKind(StrEnum):
-    """What a snapshot does to the rows of a table, in Iceberg's words."""
-
-    APPEND = "append"
-    OVERWRITE = "overwrite"
-    REPLACE = "replace"  # other files, the same rows: a compaction
 
 
 @dataclass(frozen=True)
@@ -70,7 +61,8 @@ class TableChange:
 
     Attributes
     ----------
-    kind : ChangeKind
+    operation : Operation
+        `APPEND`, `OVERWRITE`, or `REPLACE`: other files with the same rows, as of a compaction.
     write_id : str
         Of the write that made the files; found again in the snapshot.
     added : sequence of WrittenFile
@@ -82,7 +74,7 @@ class TableChange:
         What else the snapshot says of itself.
     """
 
-    kind: ChangeKind
+    operation: Operation
     write_id: str
     added: Sequence[WrittenFile] = ()
     removed: Sequence[DataFile] = ()
@@ -92,7 +84,7 @@ class TableChange:
 
 @dataclass(frozen=True)
 class Committed:
-    """A change that stands.
+    """A change that was committed.
 
     Attributes
     ----------
@@ -139,51 +131,81 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
             return Committed(table, found.snapshot_id, attempt)
         check(table)
         _check_standing(table, change)
-        announced = announce_attempt(table, change.write_id)
         try:
-            refuse_swept(writes_of(table), change.write_id)
-            _commit_once(table, change)
+            with announced(table, change.write_id):
+                refuse_swept(writes_of(table), change.write_id)
+                _commit_once(table, change)
         except CommitFailedException:
-            retract_attempt(table, announced)
             log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
         except ValidationException as error:
-            retract_attempt(table, announced)
             raise _conflict(name, str(error)) from error
-        except StorageError:  # it was swept
-            retract_attempt(table, announced)
-            raise
         except CATALOG_FAILURES as error:
-            if (refused := refusal(table, error)) is not None:
-                retract_attempt(table, announced)
-                raise refused from error
-            # The attempt stays up: whether the request takes effect some time is not known.
-            log.warning(
-                "Table %s: whether the commit stands is not known (%s); looking.",
-                name,
-                told_of(catalog.name, error),
+            stands = looked_for(
+                table, "the commit stands", error, lambda now: snapshot_of(now, change.write_id) is not None
             )
-            stands = looked_for(catalog, name, lambda now: snapshot_of(now, change.write_id) is not None)
             if not stands and not isinstance(error, SQLAlchemyError):
                 what = f"write {change.write_id} is in no snapshot"
                 raise unknown_outcome(table, what, error) from error
         except ValueError as error:
-            if "sequence number" not in str(error):
+            if not _is_outdated(error):
                 raise
-            retract_attempt(table, announced)  # others committed, and rolled back, since the table was read
         except OverflowError as error:  # pyiceberg writes partition values as texts into the summary
-            retract_attempt(table, announced)
             raise PlanError(
                 f"table {name}: a time before the year 1 or after 9999 is a partition value ({error}), and "
                 "pyiceberg has no text for it; partition by a bucket of the column, or leave such rows out"
             ) from error
         else:
-            retract_attempt(table, announced)
             table = open_table(catalog, name)
             found = snapshot_of(table, change.write_id)
             snapshot = found.snapshot_id if found else table.metadata.current_snapshot_id or 0
             return Committed(table, snapshot, attempt)
         wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
     raise ConflictError(f"table {name}: others committed first {TRIES} times; try again later")
+
+
+@contextmanager
+def announced(table: Table, write_id: str, dropped: Collection[int] = ()) -> Iterator[None]:
+    """Put up an attempt while the block asks the catalog for a change, and until the outcome is known.
+
+    Parameters
+    ----------
+    table, write_id, dropped
+        As for `announce_attempt`.
+
+    Raises
+    ------
+    HipslakeError
+        The catalog has refused the change, as `refusal` says.
+    Exception
+        What the block raises. After other errors of `CATALOG_FAILURES` the change may still take effect.
+    """
+    attempt = announce_attempt(table, write_id, dropped)
+    try:
+        yield
+    except CATALOG_FAILURES as error:
+        if (refused := refusal(table, error)) is None:
+            raise
+        retract_attempt(table, attempt)
+        raise refused from error
+    except Exception as error:
+        if isinstance(error, _NOT_DONE) or _is_outdated(error):
+            retract_attempt(table, attempt)
+        raise
+    retract_attempt(table, attempt)
+
+
+_NOT_DONE = (
+    CommitFailedException,  # another writer was first
+    ValidationException,
+    StorageError,  # the write was swept
+    OverflowError,
+)
+"""Errors after which the catalog does not make a change."""
+
+
+def _is_outdated(error: Exception) -> bool:
+    """Whether others committed, and rolled back, since the table was read."""
+    return isinstance(error, ValueError) and "sequence number" in str(error)
 
 
 def commit_uuid(write_id: str) -> uuid.UUID:
@@ -193,28 +215,36 @@ def commit_uuid(write_id: str) -> uuid.UUID:
 
 def snapshot_of(table: Table, write_id: str) -> Snapshot | None:
     """Return the snapshot that added the files of a write; None if there is none, or it has expired."""
-    for snapshot in reversed(table.snapshots()):
-        if snapshot.summary is not None and snapshot.summary[WRITE_PROPERTY] == write_id:
-            return snapshot
-    return None
+    return next(reversed(snapshots_of(table, write_id)), None)
 
 
-def looked_for(catalog: Catalog, name: str, stands: Callable[[Table], bool]) -> bool:
-    """Whether a change stands of which the catalog did not say so; False is also: not yet, or nobody knows.
+def snapshots_of(table: Table, write_id: str) -> list[Snapshot]:
+    """The snapshots that a write has made."""
+    return [each for each in table.snapshots() if summary_of(each).get(WRITE_PROPERTY) == write_id]
+
+
+def looked_for(table: Table, what: str, error: Exception, stands: Callable[[Table], bool]) -> bool:
+    """Look for a change whose outcome the catalog has not reported; False if it is not found so far.
 
     Parameters
     ----------
-    catalog : pyiceberg.catalog.Catalog
-    name : str
-        Of the table.
+    table : pyiceberg.table.Table
+        As it was before.
+    what : str
+        What is not known, for the log.
+    error : Exception
+        What the catalog said instead.
     stands : callable
-        Whether it stands in a table.
+        Takes the table as it is now.
 
     Raises
     ------
     SpecError
         The table is gone.
     """
+    catalog, name = table.catalog, ".".join(table.name())
+    told = told_of(catalog.name, error)
+    log.warning("Table %s: whether %s is not known (%s); looking.", name, what, told)
     for look in range(_LOOKS):
         wait_for_others(look + 1, first=FIRST_WAIT, longest=LONGEST_WAIT)
         with suppress(StorageError):  # it may answer the next time
@@ -227,7 +257,7 @@ def _check_standing(table: Table, change: TableChange) -> None:
     """Look whether the table still has the files to be removed, and the spec of those to be added."""
     name = ".".join(table.name())
     if (snapshot := table.current_snapshot()) is not None:
-        manifests_of(table, snapshot)  # they are taken over; what is wrong with them is told before
+        manifests_of(table, snapshot)  # the new snapshot has them too; damage is found before it is made
     if change.removed:
         standing = {file.file_path for file in live_files(table)}
         gone = sorted(file.file_path for file in change.removed if file.file_path not in standing)
@@ -248,27 +278,12 @@ def _commit_once(table: Table, change: TableChange) -> None:
     table = without_client_retries(table)
     summary = {WRITE_PROPERTY: change.write_id, **change.summary}
     with table.transaction() as transaction:
-        properties = change.properties(table)
-        if properties.put:
-            transaction.set_properties(properties.put)
-        if properties.removed:
-            transaction.remove_properties(*properties.removed)
-        if change.kind is ChangeKind.APPEND:
+        change.properties(table).apply(transaction)
+        made: Any = _Exchange
+        if change.operation is Operation.APPEND:
             merging = table.properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-            producer: Any = (_MergingAppend if merging else _Append)(
-                operation=Operation.APPEND,
-                transaction=transaction,
-                io=table.io,
-                snapshot_properties=summary,
-            )
-        else:
-            producer = _Exchange(
-                operation=Operation.OVERWRITE,
-                transaction=transaction,
-                io=table.io,
-                snapshot_properties=summary,
-            )
-            producer.keeps_rows = change.kind is ChangeKind.REPLACE
+            made = _MergingAppend if merging else _Append
+        producer = made(change.operation, transaction, table.io, snapshot_properties=summary)
         # An earlier try may still take effect: no two tries write files of the same names.
         producer.commit_uuid = f"{commit_uuid(change.write_id)}-{producer.snapshot_id}"
         with producer:
@@ -347,8 +362,6 @@ class _Exchange(_Producer, _OverwriteFiles):
     manifest is looked into. It also knows no snapshot that replaces files without changing rows.
     """
 
-    keeps_rows = False
-
     def _build_delete_files_partition_predicate(self) -> None:
         pass
 
@@ -360,5 +373,7 @@ class _Exchange(_Producer, _OverwriteFiles):
         return [manifest for manifest in found if manifest.has_added_files() or manifest.has_existing_files()]
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        asked, self._operation = self._operation, Operation.OVERWRITE
         summary = super()._summary(snapshot_properties)
-        return Summary(Operation.REPLACE, **summary.additional_properties) if self.keeps_rows else summary
+        self._operation = asked
+        return Summary(asked, **summary.additional_properties)

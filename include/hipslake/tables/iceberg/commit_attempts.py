@@ -1,4 +1,4 @@
-"""Attempts at a commit: how a writer says that the catalog is being asked, so that its files stay meanwhile.
+"""Attempts at a commit: files by which a writer protects its data while a request to the catalog is open.
 
 A request may take effect at any time after it was made: the network holds it, or the process is stopped. So
 writer and sweeper each put up a sign of their own before they look for the other's, as for catalogs

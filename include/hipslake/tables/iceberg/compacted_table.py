@@ -20,6 +20,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import BinaryType, FixedType, IcebergType, UUIDType
 
 from hipslake.clustering.planning import ClusterMark, TableFile
@@ -28,9 +29,16 @@ from hipslake.specs.partition_fields import SortField
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.compaction_protocol import WHOLE, Share
+from hipslake.tables.fitting import from_internal
 from hipslake.tables.iceberg.catalogs import check_writable, open_table
-from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
-from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
+from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.data_files import (
+    IcebergFile,
+    WrittenFile,
+    check_no_delete_files,
+    live_files,
+    partition_types,
+)
 from hipslake.tables.iceberg.file_writer import FileWriter
 from hipslake.tables.iceberg.schemas import arrow_schema, with_name_mapping
 from hipslake.tables.iceberg.snapshot_history import REWRITTEN, forgotten_origins, origin
@@ -79,22 +87,22 @@ class IcebergAccess:
     Attributes
     ----------
     writer : FileWriter
-    partitions : tuple of (str, tuple)
+    partitions : dict of str to tuple
         The values of each partition, by its name.
-    partial : tuple of StoredFile
-        Files that may lack a column.
+    partial : dict of str to StoredFile
+        Files that may lack a column, by their paths.
     """
 
     writer: FileWriter
-    partitions: tuple[tuple[str, tuple[Any, ...]], ...]
-    partial: tuple[StoredFile, ...] = ()
+    partitions: dict[str, tuple[Any, ...]]
+    partial: dict[str, StoredFile]
 
     def read(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> Iterator[pa.RecordBatch]:
-        file = self._partial.get(path, StoredFile(path))
+        file = self.partial.get(path, StoredFile(path))
         yield from read_data_file(file, self.writer.arrow_schema, columns, share.of)
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
-        file = self._partial.get(path, StoredFile(path))
+        file = self.partial.get(path, StoredFile(path))
         schema = self.writer.arrow_schema
         with opened_parquet(path) as (opened, parquet):
             stored = parquet.schema_arrow
@@ -113,14 +121,9 @@ class IcebergAccess:
             total = total.plus(sum_of(batch))
         return total
 
-    @cached_property
-    def _partial(self) -> dict[str, StoredFile]:
-        return {file.path: file for file in self.partial}
-
     def write(self, rows: pa.Table, partition: str, name: str, mark: ClusterMark | None) -> NewFile:
         by = "" if mark is None else f"-by-{_digest(mark, self.writer.schema)}"
-        written = self.writer.write(rows, dict(self.partitions)[partition], f"{name}{by}")
-        return written.described(partition)
+        return self.writer.write_file(rows, self.partitions[partition], f"{name}{by}")
 
 
 class IcebergCompaction:
@@ -151,7 +154,6 @@ class IcebergCompaction:
         self._name = name
         self.name = f"table {name}"
         self._catalog = catalog
-        open_table(self._catalog, name)
         for path in sweep_writes(self._catalog, name):
             log.info("Table %s: removed %s, which a dead write had left.", name, path)
         self._table: Table = open_table(self._catalog, name)
@@ -190,12 +192,12 @@ class IcebergCompaction:
 
     @cached_property
     def partition_values(self) -> pa.Table:
-        spec, schema = self._table.spec(), self._table.schema()
-        kinds = spec.partition_type(schema).fields
+        spec = self._table.spec()
+        kinds = partition_types(spec, self._table.schema())
         found = {}
         for at, (field, kind) in enumerate(zip(spec.fields, kinds, strict=True)):
             values = [file.partition[at] for file in self._live]
-            found[field.name] = _as_arrow(values, str(field.transform), kind.field_type)
+            found[field.name] = _as_arrow(values, str(field.transform), kind)
         return pa.table(found)
 
     def close(self) -> None:
@@ -243,8 +245,7 @@ class IcebergCompaction:
         partitions = {_partition_name(file): _partition_of(file) for file in self._live}
         writer = FileWriter.of(self._table, self._sort, write_id)
         stored = (IcebergFile(file, self._table).stored for file in self._live)
-        partial = tuple(file for file in stored if file.constants)
-        return IcebergAccess(writer, tuple(sorted(partitions.items())), partial)
+        return IcebergAccess(writer, partitions, {file.path: file for file in stored if file.constants})
 
     @cached_property
     def _sort(self) -> tuple[SortField, ...]:
@@ -262,7 +263,7 @@ class IcebergCompaction:
         return found or ()
 
     def _mark_of(self, path: str) -> ClusterMark | None:
-        """What a file was clustered by, if that is what is asked for now."""
+        """The mark of a file that was clustered as it is to be clustered now; None for others."""
         match = _OF_GROUP.search(path)
         if match is None or self._by is None or match[3] != _digest(self._by, self._table.schema()):
             return None
@@ -300,7 +301,7 @@ class IcebergRewrite:
             removed = (*corrected.removed, *forgotten_origins(table, live_files(table)))
             return PropertyChange({**corrected.put, **put}, removed)
 
-        change = TableChange(ChangeKind.REPLACE, self.write_id, written, rewritten, told)
+        change = TableChange(Operation.REPLACE, self.write_id, written, rewritten, told)
         committed = commit(
             self._of._catalog,
             self._of._name,
@@ -314,7 +315,7 @@ class IcebergRewrite:
 
 
 def _same_parts(stored: pa.Field, wanted: pa.Field) -> bool:
-    """Whether what is nested in a column stands in a file as in the table."""
+    """Whether the nested parts of a column have the same fields in a file as in the table."""
     old, new = stored.type, wanted.type
     if not (pa.types.is_nested(old) or pa.types.is_nested(new)):
         return True
@@ -349,11 +350,7 @@ def _as_arrow(values: list[Any], transform: str, kind: IcebergType) -> pa.Array:
         return pa.array([None if v is None else str(uuid.UUID(bytes=_bytes(v))) for v in values], pa.string())
     if isinstance(kind, BinaryType | FixedType):
         return pa.array([None if v is None else _bytes(v).hex() for v in values], pa.string())
-    target = schema_to_pyarrow(kind)
-    if pa.types.is_temporal(target):
-        width = pa.int32() if target.bit_width == 32 else pa.int64()
-        return pa.array(values, width).view(target)
-    return pa.array(values, target)
+    return from_internal(values, schema_to_pyarrow(kind))
 
 
 def _bytes(value: Any) -> bytes:

@@ -44,10 +44,9 @@ class WrittenFile(Frozen):
     upper_bounds: dict[int, str]
     split_offsets: tuple[int, ...]
 
-    def described(self, partition: str = "") -> NewFile:
+    def described(self) -> NewFile:
         """The file as the table protocol has it."""
-        details = self.model_dump_json()
-        return NewFile(path=self.path, partition=partition, rows=self.rows, bytes=self.bytes, details=details)
+        return NewFile(path=self.path, rows=self.rows, bytes=self.bytes, details=self.model_dump_json())
 
     def to_data_file(self, table: Table) -> DataFile:
         """The entry of a table's manifest."""

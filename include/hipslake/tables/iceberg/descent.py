@@ -1,4 +1,4 @@
-"""The way of the rows of a write through the files of a table: what commits have rewritten them, and how.
+"""Traces the rows of a write through the files of a table, and the commits that have rewritten them.
 
 A file that holds rows of one write only is known by its name, or by what compactions have noted. Elsewhere
 rows of several writes lie in one file: compactions mix them, and other engines rewrite them. Then they are

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
@@ -18,7 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
-from hipslake.errors import ConflictError, StorageError
+from hipslake.errors import ConflictError
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.addresses import normal_address
 from hipslake.storage.backoff import wait_for_others
@@ -26,13 +27,16 @@ from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import (
     CATALOG_FAILURES,
     open_table,
-    refusal,
-    told_of,
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.commit import FIRST_WAIT, LONGEST_WAIT, looked_for, without_client_retries
-from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt
+from hipslake.tables.iceberg.commit import (
+    FIRST_WAIT,
+    LONGEST_WAIT,
+    announced,
+    looked_for,
+    without_client_retries,
+)
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -98,7 +102,7 @@ def vacuum_table(
         for attempt in range(1, TRIES + 1):
             noted |= set(_unneeded(table, gone))
             keep_unneeded(table, write_id, noted)
-            if not gone or _dropped(catalog, table, write_id, gone, beating):
+            if not gone or _dropped(table, write_id, gone, beating):
                 break
             log.info("Table %s was changed by another writer; trying again (%d).", name, attempt)
             wait_for_others(attempt, first=FIRST_WAIT, longest=LONGEST_WAIT)
@@ -115,17 +119,11 @@ def vacuum_table(
     return _outcome(before, gone, dry_run=False, files=len(removed), bytes=size, swept=tuple(swept))
 
 
-def _outcome(table: Table, gone: Sequence[Snapshot], *, dry_run: bool, **told: object) -> TableVacuumOutcome:
+def _outcome(table: Table, gone: Sequence[Snapshot], **told: Any) -> TableVacuumOutcome:
     expired = {snapshot.snapshot_id for snapshot in gone}
     ids = [snapshot.snapshot_id for snapshot in _by_age(table)]
-    return TableVacuumOutcome.model_validate(
-        {
-            "dry_run": dry_run,
-            "kept": tuple(number for number in ids if number not in expired),
-            "expired": tuple(number for number in ids if number in expired),
-            **told,
-        }
-    )
+    kept = tuple(number for number in ids if number not in expired)
+    return TableVacuumOutcome(kept=kept, expired=tuple(number for number in ids if number in expired), **told)
 
 
 def _by_age(table: Table) -> list[Snapshot]:
@@ -146,36 +144,23 @@ def _expired(table: Table, retention: Retention, now: datetime, *, but: str = ""
     ]
 
 
-def _dropped(
-    catalog: Catalog, table: Table, write_id: str, gone: Sequence[Snapshot], beating: Heartbeat
-) -> bool:
+def _dropped(table: Table, write_id: str, gone: Sequence[Snapshot], beating: Heartbeat) -> bool:
     """Ask for snapshots to be dropped; False if another writer was first."""
-    name, ids = ".".join(table.name()), {snapshot.snapshot_id for snapshot in gone}
-    announced = announce_attempt(table, write_id, ids)
+    ids = {snapshot.snapshot_id for snapshot in gone}
+
+    def dropped(now: Table) -> bool:
+        return ids.isdisjoint(snapshot.snapshot_id for snapshot in now.snapshots())
+
     try:
-        beating.confirm()
-    except StorageError:  # it was swept
-        retract_attempt(table, announced)
-        raise
-    done = True
-    try:
-        _drop(table, gone)
+        with announced(table, write_id, ids):
+            beating.confirm()
+            _drop(table, gone)
     except CommitFailedException:
-        done = False
+        return False
     except CATALOG_FAILURES as error:
-        if (refused := refusal(table, error)) is not None:
-            retract_attempt(table, announced)
-            raise refused from error
-        log.warning(
-            "Table %s: whether snapshots were dropped is not known (%s); looking.",
-            name,
-            told_of(catalog.name, error),
-        )
-        if not looked_for(catalog, name, lambda now: ids.isdisjoint(s.snapshot_id for s in now.snapshots())):
-            # The attempt stays up: whether the request takes effect some time is not known.
+        if not looked_for(table, "snapshots were dropped", error, dropped):
             raise unknown_outcome(table, "the snapshots are still there", error) from error
-    retract_attempt(table, announced)
-    return done
+    return True
 
 
 def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
@@ -187,10 +172,7 @@ def _drop(table: Table, gone: Sequence[Snapshot]) -> None:
     ids = [snapshot.snapshot_id for snapshot in gone]
     corrected = true_properties(table)  # while the snapshots are there that tell what was rolled back
     with without_client_retries(table).transaction() as transaction:
-        if corrected.put:
-            transaction.set_properties(corrected.put)
-        if corrected.removed:
-            transaction.remove_properties(*corrected.removed)
+        corrected.apply(transaction)
         transaction._apply((RemoveSnapshotsUpdate(**{"snapshot-ids": ids}),), requirements)
 
 
@@ -214,8 +196,8 @@ def _forgotten(table: Table) -> list[str]:
 
 
 def _size(path: str) -> int:
-    folder, _, name = path.rpartition("/")
+    storage, name = Storage.of_file(path)
     try:
-        return Storage.at(folder).entry(name).size
+        return storage.entry(name).size
     except FileNotFoundError:
         return 0

@@ -1,4 +1,4 @@
-"""Writing data files: Parquet with Iceberg's field ids, and all that a manifest says of a file.
+"""Writes data files: Parquet with Iceberg's field ids, and the statistics that a manifest holds of a file.
 
 Of pyiceberg's own writer, its statistics from a Parquet footer are used (a part of pyiceberg that is not
 meant for others; hence its upper bound in pyproject.toml). It counts no NaN; that is added here, since
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -160,13 +160,8 @@ class FileWriter:
         """
         rows = self.sorted(rows.cast(self.arrow_schema.remove_metadata()))
         path = f"{name}.parquet"
-        with (
-            self.storage.open(path, "wb") as file,
-            pq.ParquetWriter(file, rows.schema, **self._options_for(rows)) as writer,
-        ):
-            writer.write_table(rows, row_group_size=self._row_group_rows)
-            writer.close()
-            footer = writer.writer.metadata
+        with self.storage.open(path, "wb") as file:
+            footer = self._encode(rows, file)
         plan = compute_statistics_plan(self.schema, dict(self.properties))
         timed = {number: each for number, each in plan.items() if _is_bounded_time(each)}
         counted = {number: replace(each, mode=_COUNTS) for number, each in timed.items()}
@@ -218,12 +213,7 @@ class FileWriter:
 
     def row_bytes(self, rows: pa.Table) -> float:
         """The size of a row as it will be written, in bytes, found by encoding some."""
-        sink = pa.BufferOutputStream()
-        rows = self.sorted(rows.cast(self.arrow_schema))
-        with pq.ParquetWriter(sink, self.arrow_schema, **self._options_for(rows)) as writer:
-            writer.write_table(rows, row_group_size=self._row_group_rows)
-            writer.close()
-            footer = writer.writer.metadata
+        footer = self._encode(self.sorted(rows.cast(self.arrow_schema)), pa.BufferOutputStream())
         groups = [footer.row_group(at) for at in range(footer.num_row_groups)]
         chunks = sum(
             group.column(c).total_compressed_size for group in groups for c in range(group.num_columns)
@@ -234,27 +224,25 @@ class FileWriter:
     def _ids(self) -> dict[str, int]:
         return parquet_path_to_id_mapping(self.schema)
 
-    @cached_property
-    def _options(self) -> dict[str, Any]:
+    def _encode(self, rows: pa.Table, file: BinaryIO | pa.NativeFile) -> pq.FileMetaData:
+        """Write rows as Parquet; columns whose values hardly repeat get no dictionary."""
         given = dict(self.properties)
         codec = given.get("write.parquet.compression-codec", "zstd")
         level = given.get("write.parquet.compression-level")
-        sorting = self._sorting_columns()
-        return {
-            "compression": "none" if codec == "uncompressed" else codec,
-            "compression_level": int(level) if level else None,
-            "store_decimal_as_integer": True,
-            "write_page_index": True,
-            "sorting_columns": sorting or None,
-        }
-
-    def _options_for(self, rows: pa.Table) -> dict[str, Any]:
-        """How a file is encoded; columns whose values hardly repeat get no dictionary."""
-        return {**self._options, "use_dictionary": repeating_columns(rows)}
-
-    @property
-    def _row_group_rows(self) -> int:
-        return int(dict(self.properties).get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
+        with pq.ParquetWriter(
+            file,
+            rows.schema,
+            compression="none" if codec == "uncompressed" else codec,
+            compression_level=int(level) if level else None,
+            store_decimal_as_integer=True,
+            write_page_index=True,
+            sorting_columns=self._sorting_columns() or None,
+            use_dictionary=repeating_columns(rows),
+        ) as writer:
+            row_group_rows = int(given.get("write.parquet.row-group-limit", _ROW_GROUP_ROWS))
+            writer.write_table(rows, row_group_size=row_group_rows)
+            writer.close()
+            return writer.writer.metadata
 
     def _sorting_columns(self) -> list[pq.SortingColumn]:
         """The leading fields of the sort order that are plain columns, for the footer."""

@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
-from pyiceberg.table.snapshots import Snapshot
+from pyiceberg.table.snapshots import Operation, Snapshot
 
 from hipslake.clustering.planning import ClusterMark
 from hipslake.errors import ConflictError, VersionNotFoundError
@@ -19,7 +19,7 @@ from hipslake.specs.table_spec import IcebergSpec, TableSpec
 from hipslake.specs.vacuum_spec import Retention
 from hipslake.storage.folder import Storage
 from hipslake.tables.iceberg.catalogs import find_table, open_catalog, open_table
-from hipslake.tables.iceberg.commit import ChangeKind, TableChange, commit, snapshot_of
+from hipslake.tables.iceberg.commit import TableChange, commit, snapshot_of
 from hipslake.tables.iceberg.compacted_table import IcebergCompaction
 from hipslake.tables.iceberg.data_files import IcebergFile, WrittenFile, check_no_delete_files, live_files
 from hipslake.tables.iceberg.descent import descent_of
@@ -215,7 +215,7 @@ class IcebergWrite:
             check(IcebergState(now))
 
         change = TableChange(
-            ChangeKind.OVERWRITE if removed else ChangeKind.APPEND,
+            Operation.OVERWRITE if removed else Operation.APPEND,
             self.write_id,
             [WrittenFile.model_validate_json(file.details) for file in added],
             [file.entry for file in removed if isinstance(file, IcebergFile)],

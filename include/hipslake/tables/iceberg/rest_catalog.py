@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class LimitedRestCatalog(RestCatalog):
-    """A REST catalog that is waited for as `hipslake.storage.timeouts` says, also for its tokens."""
+    """A REST catalog with the time limits of `hipslake.storage.timeouts`, also for requests of tokens."""
 
     def _config_headers(self, session: Session) -> None:
         # The first that is done with a new session, which asks for a token before it is handed out.
@@ -151,14 +151,10 @@ class _LimitedAdapter(HTTPAdapter):
                 raise ConnectTimeout(
                     f"no connection within {limits.connect:g} s ({CONNECT})", request=request
                 ) from error
-            except ReadTimeout as error:
-                raise ReadTimeout(
-                    told if watch.is_over else f"no byte came for {limits.read:g} s ({READ})", request=request
-                ) from error
             except (RequestException, OSError, ValueError) as error:
                 if watch.is_over:  # the socket was closed under it
                     raise ReadTimeout(told, request=request) from error
-                if "Read timed out" in str(error):  # of a body
+                if isinstance(error, ReadTimeout) or "Read timed out" in str(error):  # the latter of a body
                     raise ReadTimeout(
                         f"no byte came for {limits.read:g} s ({READ})", request=request
                     ) from error

@@ -1,4 +1,4 @@
-"""Where a write stands: whether the current snapshot descends from it, and in which files its rows are.
+"""Whether the current snapshot descends from a write, and which files hold the rows of the write.
 
 Properties of a table outlive a rollback, so they do not tell that a write is in the table. A write stands if
 its snapshot is an ancestor of the current one, or one that was cherry-picked from it is. Of a snapshot that
@@ -80,7 +80,7 @@ class History:
         return not self._stands.get(write_id, True)
 
     def knows(self, write_id: str) -> bool:
-        """Whether the snapshots tell whether a write stands."""
+        """Whether the snapshots determine if a write is part of the table."""
         return write_id in self._stands
 
 
@@ -104,7 +104,7 @@ def _picked_from(table: Table, snapshot: Snapshot) -> Snapshot | None:
 
 
 def summary_of(snapshot: Snapshot) -> Mapping[str, str]:
-    """What a snapshot says of itself."""
+    """The properties in the summary of a snapshot."""
     return snapshot.summary.additional_properties if snapshot.summary is not None else {}
 
 
@@ -119,8 +119,7 @@ def files_by_write(table: Table, files: Iterable[DataFile], write_id: str) -> li
 
 def origin(table: Table, files: Iterable[DataFile]) -> str | None:
     """The write that brought all rows of some files; None if there are several, or it is not known."""
-    origins = _origins(table)
-    found = {_followed(write_of(file), origins) for file in files}
+    found = set(origin_of_each(table, files))
     return brought_by if len(found) == 1 and is_write_id(brought_by := found.pop() or "") else None
 
 
@@ -131,13 +130,13 @@ def origin_of_each(table: Table, files: Iterable[DataFile]) -> list[str | None]:
 
 
 def forgotten_origins(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
-    """Properties that tell of compactions of which there are neither files nor a snapshot any more."""
+    """Properties about compactions that have neither files nor a snapshot any more."""
     history, live = History(table), {write_of(file) for file in files}
     return tuple(REWRITTEN + name for name in _origins(table) if name not in live and not history.knows(name))
 
 
 def write_of(file: DataFile) -> str:
-    """The write that a file holds rows of, by the folder that it lies in; "" if that does not say.
+    """The write whose rows a file holds, by the name of its folder; "" if that is no write id.
 
     Files in a folder below that of a write hold rows that the write found in the table.
     """

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, ValidationError
-from pyiceberg.table import Table
+from pyiceberg.table import Table, Transaction
 from pyiceberg.table.snapshots import Snapshot
 
 from hipslake.errors import PlanError
@@ -61,6 +61,13 @@ class PropertyChange(NamedTuple):
     put: dict[str, str]
     removed: tuple[str, ...] = ()
 
+    def apply(self, transaction: Transaction) -> None:
+        """Make the change in a transaction of the table."""
+        if self.put:
+            transaction.set_properties(self.put)
+        if self.removed:
+            transaction.remove_properties(*self.removed)
+
 
 def mark_properties(table: Table, sunk: SinkMark) -> PropertyChange:
     """What a commit of a sink changes: one property per key, so that sinks do not overwrite each other's.
@@ -73,7 +80,7 @@ def mark_properties(table: Table, sunk: SinkMark) -> PropertyChange:
 
 
 def true_properties(table: Table) -> PropertyChange:
-    """What has to change for the properties to tell of the sinks that stand, and of no others.
+    """The change after which the properties have the marks of the sinks in the table, and no others.
 
     Done with a commit, it is known also when the snapshots that tell it have expired.
     """
@@ -81,13 +88,13 @@ def true_properties(table: Table) -> PropertyChange:
 
 
 def _standing_of_all(table: Table) -> dict[str, SinkMark]:
-    """By key; with those keys of which some sink may stand, here or where a branch takes the table to."""
+    """By key; also for keys whose sinks may be in the table, now or after a change of branch."""
     standing, found = StoredMarks(table), {}
     for key in standing.keys:
         each = standing.of(key)
         if each is None:
             each = standing.trace_of(key)
-        elif not standing.is_told(key) and was_sunk_earlier(table, key, each.start):
+        elif not standing.is_told(key) and standing.was_sunk_earlier(key, each.start):
             continue
         if each is not None:
             found[key] = each
@@ -95,7 +102,7 @@ def _standing_of_all(table: Table) -> dict[str, SinkMark]:
 
 
 def _change(table: Table, sinks: Mapping[str, SinkMark]) -> PropertyChange:
-    """What makes the properties of a table tell of some sinks: the newest one by one, the others packed."""
+    """The change that stores marks in the properties of a table: the newest one by one, the others packed."""
     by_age = sorted((each for each in sinks.values() if each.write and not each.whole), key=_age)
     old = by_age[: max(0, len(by_age) - KEPT)]
     packs: dict[str, list[SinkMark]] = {}
@@ -143,7 +150,7 @@ class StoredMarks:
 
     @property
     def keys(self) -> list[str]:
-        """Those of all sinks that properties or snapshots tell of."""
+        """The keys of all sinks in properties or snapshots."""
         told = (
             _read(SinkMark, text) for name, text in self._table.properties.items() if name.startswith(PREFIX)
         )
@@ -151,15 +158,31 @@ class StoredMarks:
         return list(dict.fromkeys([*single, *self._older, *self._by_key]))
 
     def was_sunk_earlier(self, key: str, start: datetime | None) -> bool:
-        """Whether there was a sink of a key, of an interval, that is too old to be kept by itself."""
-        return was_sunk_earlier(self._table, key, start)
+        """Whether there was a sink of a key, of an interval, that is too old to be kept by itself.
+
+        Raises
+        ------
+        PlanError
+            The property is not ours.
+        """
+        name = EARLIER + _digest(spec_of(key))
+        text = self._table.properties.get(name)
+        if text is None:
+            return False
+        found = _read(Earlier, text)
+        if found is None:
+            raise PlanError(
+                f"table {'.'.join(self._table.name())}: property {name!r} does not say what was sunk before; "
+                "remove it, if nothing of these intervals is sunk again"
+            )
+        return found.holds(key, start)
 
     def is_told(self, key: str) -> bool:
-        """Whether a property tells of a key."""
+        """Whether a property has a mark of a key."""
         return _name(key) in self._table.properties or key in self._older
 
     def of(self, key: str) -> SinkMark | None:
-        """What stands of what was sunk under a key.
+        """The mark of the sink of a key that is part of the table.
 
         None if nothing was, or was rolled back; or it is so old that no more than that is known.
 
@@ -188,7 +211,7 @@ class StoredMarks:
         return next_place(self._table) if told is None else told.since or START
 
     def trace_of(self, key: str) -> SinkMark | None:
-        """What is to be kept of a key of which no sink is known to stand; None if none can come to light."""
+        """The mark to keep for a key without a known sink in the table; None if no sink can turn up later."""
         told, since = self._told(key), self._since(key)
         if told is None or since is None:
             return None
@@ -209,7 +232,7 @@ class StoredMarks:
         )
 
     def _told(self, key: str) -> SinkMark | None:
-        """What a property says."""
+        """The mark of a key in the properties."""
         text = self._table.properties.get(_name(key))
         try:
             return self._older.get(key) if text is None else SinkMark.model_validate_json(text)
@@ -227,7 +250,7 @@ class StoredMarks:
         return START if told.replaced is not None or key in self._older else None
 
     def instead_of(self, told: SinkMark) -> SinkMark | None:
-        """The sink that stands, where a property tells of one of its key."""
+        """The sink that is part of the table, where a property has a mark of its key."""
         found = self._of_snapshot(told.key)
         if found is not None and not found.fingerprint:
             found = found.model_copy(update={"start": told.start, "end": told.end, "whole": told.whole})
@@ -245,7 +268,7 @@ class StoredMarks:
         return found if found is not None and _age(found) > _age(told) else told
 
     def _of_snapshot(self, key: str) -> SinkMark | None:
-        """What a snapshot tells; of one that does not say it all, the rows, not what they were made from."""
+        """The mark in the snapshot of a key; if it has none, one with only the rows and the write."""
         if key not in self._by_key:
             return None
         summary = summary_of(self._by_key[key])
@@ -269,40 +292,6 @@ def tells_rows_apart(snapshot: Snapshot) -> bool:
     """Whether a snapshot is of a sink whose own rows lie in other files than those that it kept."""
     told = _read(SinkMark, summary_of(snapshot).get(MARK_PROPERTY, ""))
     return told is not None and told.alone is True
-
-
-def was_sunk_earlier(table: Table, key: str, start: datetime | None) -> bool:
-    """Whether there was a sink of a key that the table does not keep by itself any more.
-
-    Parameters
-    ----------
-    table : pyiceberg.table.Table
-    key : str
-        As of `SinkOrder`.
-    start : datetime, optional
-        Of its interval.
-
-    Raises
-    ------
-    PlanError
-        The property is not ours.
-    """
-    earlier = _earlier(table, spec_of(key))
-    return earlier is not None and earlier.holds(key, start)
-
-
-def _earlier(table: Table, spec: str) -> Earlier | None:
-    name = EARLIER + _digest(spec)
-    text = table.properties.get(name)
-    if text is None:
-        return None
-    found = _read(Earlier, text)
-    if found is None:
-        raise PlanError(
-            f"table {'.'.join(table.name())}: property {name!r} does not say what was sunk before; remove "
-            "it, if nothing of these intervals is sunk again"
-        )
-    return found
 
 
 def _read(model: type[Model], text: str) -> Model | None:

@@ -22,7 +22,7 @@ from hipslake.tables.transforms import result_type
 
 
 def check_partition(table: Table, spec: TableSpec) -> None:
-    """Look whether a table is partitioned as a spec says.
+    """Check that a table is partitioned as its spec says.
 
     Raises
     ------

@@ -31,7 +31,7 @@ from hipslake.tables.iceberg.catalogs import (
     unknown_outcome,
     version_of,
 )
-from hipslake.tables.iceberg.schemas import iceberg_schema, iceberg_type, missing_columns
+from hipslake.tables.iceberg.schemas import iceberg_schema, missing_columns
 from hipslake.tables.iceberg.table_partitioning import check_partition, partition_spec, sort_order
 
 log = logging.getLogger(__name__)
@@ -93,8 +93,8 @@ def fitting_table(
             with reaching(catalog.name), table.transaction() as transaction:
                 transaction.set_properties({SHAPED_BY: attempt})
                 with transaction.update_schema() as update:
-                    for field in missing:
-                        update.add_column((field.name,), iceberg_type(field.type, iter(range(1, 10_000))))
+                    for field in iceberg_schema(pa.schema(missing)).fields:
+                        update.add_column((field.name,), field.field_type)
         except CommitFailedException:
             _forget(catalog, spec.table, attempt, version_of(table.metadata_location) + 1)
             continue

@@ -26,7 +26,7 @@ from hipslake.storage.addresses import normal_address
 from hipslake.storage.folder import Storage
 from hipslake.storage.plain_json import plain_json
 from hipslake.tables.iceberg.catalogs import entries_of, manifests_of, open_table, version_of
-from hipslake.tables.iceberg.commit import commit_uuid
+from hipslake.tables.iceberg.commit import commit_uuid, snapshots_of
 from hipslake.tables.iceberg.commit_attempts import ATTEMPTS, attempts_of, open_attempts, writes_of
 from hipslake.tables.iceberg.file_writer import data_location
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY
@@ -72,7 +72,7 @@ def finish(table: Table, write_id: str, kept: Collection[str], *, attempts: int 
         if open_attempts(table, asked):
             return
         # One of them may have come to stand since the writer gave up.
-        kept = {*kept, *named_files(table, _snapshots_of(table, write_id)).data}
+        kept = {*kept, *named_files(table, snapshots_of(table, write_id)).data}
     if attempts != 1:
         _delete_metadata(table, write_id, _named_metadata(table, write_id, stands=bool(kept or asked)))
     _delete_but(table, write_id, kept)
@@ -181,8 +181,7 @@ def delete_unneeded(table: Table, write_id: str, named: Collection[str]) -> list
     removed = []
     standing = {normal_address(path) for path in named}  # a file may have a name by each of s3:// and s3a://
     for path in sorted(path for path in noted if normal_address(path) not in standing):
-        folder, _, name = path.rpartition("/")
-        storage = Storage.at(folder)
+        storage, name = Storage.of_file(path)
         with suppress(FileNotFoundError):
             removed.append((path, storage.entry(name).size))
             storage.delete(name)
@@ -197,14 +196,10 @@ def delete_unneeded(table: Table, write_id: str, named: Collection[str]) -> list
     return removed
 
 
-def _snapshots_of(table: Table, write_id: str) -> list[Snapshot]:
-    return [s for s in table.snapshots() if s.summary is not None and s.summary[WRITE_PROPERTY] == write_id]
-
-
 def _named_metadata(table: Table, write_id: str, *, stands: bool) -> set[str]:
     """The files in a table's folder of metadata that it names and a write may have written."""
     named = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
-    snapshots = _snapshots_of(table, write_id)
+    snapshots = snapshots_of(table, write_id)
     if stands and not snapshots:  # its own has expired, and later ones may have its manifests
         snapshots = table.snapshots()
     for snapshot in snapshots:

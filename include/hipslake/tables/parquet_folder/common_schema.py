@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hipslake.errors import SchemaMismatchError
-from hipslake.sources.widening import without_views
+from hipslake.joins.nested_forms import is_list
+from hipslake.sources.widening import is_bytes, is_text, without_views
 
 
 def common_schema(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
@@ -68,11 +69,11 @@ def _kind(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
     if pa.types.is_dictionary(one) or pa.types.is_dictionary(other):
         plain = [kind.value_type if pa.types.is_dictionary(kind) else kind for kind in (one, other)]
         return _kind(*plain)
-    if _is_text(one) and _is_text(other):
+    if is_text(one) and is_text(other):
         return pa.large_string()
-    if _is_bytes(one) and _is_bytes(other):
+    if is_bytes(one) and is_bytes(other):
         return pa.large_binary()
-    if _is_list(one) and _is_list(other):
+    if is_list(one) and is_list(other):
         value = _joined(one.value_field.with_name("element"), other.value_field.with_name("element"))
         return None if value is None else pa.large_list(value)
     if pa.types.is_struct(one) and pa.types.is_struct(other):
@@ -86,15 +87,3 @@ def _kind(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         key, item = _kind(one.key_type, other.key_type), _joined(one.item_field, other.item_field)
         return None if key is None or item is None else pa.map_(key, item)
     return None
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -81,11 +81,7 @@ class FolderAccess:
             check_calendar(file, parquet.metadata, columns, groups, path)
             size = batch_rows(parquet.metadata)
             for batch in parquet.iter_batches(size, groups, list(columns), use_threads=False):
-                arrays = [
-                    column if column.type == field.type else column.cast(field.type)
-                    for column, field in zip(batch.select(list(columns)).columns, wanted, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
+                yield batch.select(list(columns)).cast(wanted)
 
     def checksum(self, path: str, columns: Sequence[str], share: Share = WHOLE) -> RowSum:
         with opened_parquet(path) as (file, parquet):
@@ -108,9 +104,7 @@ class FolderAccess:
             ) as writer,
         ):
             writer.write_table(rows, row_group_size=_ROW_GROUP_ROWS)
-        return NewFile(
-            path=storage.uri(path), partition=partition, rows=rows.num_rows, bytes=storage.entry(path).size
-        )
+        return NewFile(path=storage.uri(path), rows=rows.num_rows, bytes=storage.entry(path).size)
 
 
 class ParquetFolder:
@@ -144,15 +138,13 @@ class ParquetFolder:
         check_plain_folder(self._source, files)
         refuse_links_out(self._source, files)
         data, self.left_out = self._told_apart(files)
-        self._footers: dict[str, FileFooter] = {}
-        for path in data:
-            self._footers[path] = read_footer(self._source.uri(path))
+        self._footers = {path: read_footer(self._source.uri(path)) for path in data}
         if not self._footers:
             others = (
                 f" ({len(self.left_out)} other files, such as {self.left_out[0]})" if self.left_out else ""
             )
             raise InputError(f"{self._source.uri()} holds no Parquet file{others}; nothing can be compacted")
-        self.schema  # noqa: B018  # tells what files do not have in common
+        self.schema  # noqa: B018  # raises if the files do not have the same columns
 
     @property
     def name(self) -> str:
@@ -217,7 +209,7 @@ class ParquetFolder:
 
     @contextmanager
     def rewriting(self) -> Iterator[FolderRewrite]:
-        rewrite = FolderRewrite(self, self._hidden)
+        rewrite = FolderRewrite(self)
         rewrite.clear()  # of an attempt that was killed
         rewrite.sign()
         try:
@@ -265,9 +257,9 @@ class ParquetFolder:
 class FolderRewrite:
     """A new folder that is being written."""
 
-    def __init__(self, folder: ParquetFolder, target: str) -> None:
+    def __init__(self, folder: ParquetFolder) -> None:
         self._folder = folder
-        self._target = Storage.at(target)
+        self._target = Storage.at(folder._hidden)
         self.write_id = folder._token
 
     @property
@@ -290,7 +282,7 @@ class FolderRewrite:
         self._target.delete(WRITING)
 
     def sign(self) -> None:
-        """Say whose the files are that will lie there, where they have their own names from the start."""
+        """Mark the folder with the run that writes it, where files have their final names at once."""
         if not self._target.is_local:
             self._target.write(WRITING, self._folder._token.encode())
 
@@ -301,15 +293,14 @@ class FolderRewrite:
         for path in folder._footers:
             if source.uri(path) not in gone:
                 self._keep(source, path)
+        self._target.write(SUCCESS, folder._token.encode())
         if self._target.is_local:
-            self._target.write(SUCCESS, folder._token.encode())
             final = Path(folder._output.root)
             if final.is_dir() and not any(final.iterdir()):
                 final.rmdir()
             Path(self._target.root).rename(final)
             sync_folder(final.parent)
         else:
-            self._target.write(SUCCESS, folder._token.encode())
             self._target.delete(WRITING)
         return folder._output.uri()
 
