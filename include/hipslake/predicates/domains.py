@@ -272,6 +272,12 @@ def _of_time(kind: pa.DataType) -> Domain | None:
     return None
 
 
+def family_of(kind: pa.DataType) -> str | None:
+    """The family of a type's domain; None where its values cannot be compared."""
+    domain = domain_of(kind)
+    return None if domain is None else domain.family
+
+
 def comparable_domain(column: str, kind: pa.DataType) -> Domain:
     """As `domain_of`, but `UnfitError` where values are not compared."""
     found = domain_of(kind)
