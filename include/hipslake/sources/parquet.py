@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
-from hipslake.sources.file_listing import check_unchanged, located
+from hipslake.sources.file_listing import located
 from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion, most_bytes
-from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
@@ -158,16 +158,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
                 found.append(Split(ordinal=len(found), file=file, unit="row_groups", start=start, stop=stop))
         return found
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
-        check_unchanged(split.file)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with _explained(split.file), _opened(split.file, wanted) as (file, parquet, unit):
             present = set(parquet.schema_arrow.names)
             names = [name for name in wanted.names if name in present]

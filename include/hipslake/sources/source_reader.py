@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from hipslake.sources.file_listing import FileListing, list_files
+from hipslake.sources.file_listing import FileListing, check_unchanged, list_files
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import SourceSpec
@@ -39,6 +39,7 @@ class Source(ABC):
 
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
+        self._options: Any = spec.options
 
     def listing(self) -> FileListing:
         """Return the files that match the spec's glob, sorted by URI, and what matches it and is not read.
@@ -104,7 +105,6 @@ class Source(ABC):
         """
         return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
-    @abstractmethod
     def read(
         self,
         split: Split,
@@ -140,6 +140,13 @@ class Source(ABC):
         InputError
             When the file is not the one that was listed.
         """
+        wanted = selected(schema, columns)
+        check_unchanged(split.file)
+        yield from self.batches(split, wanted, batch_rows)
+
+    @abstractmethod
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split with the columns of `wanted`, as `read` does."""
 
 
 def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:

@@ -58,6 +58,12 @@ def _meaning(text: str) -> Any:
     return None if known == dimensionless_unscaled else known
 
 
+def described_field(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
+    """Return a field with its unit and its description, each where it is not empty."""
+    metadata = {"unit": unit, "description": description}
+    return pa.field(name, kind, metadata={key: text for key, text in metadata.items() if text} or None)
+
+
 class _Column(NamedTuple):
     field: pa.Field
     uri: str  # the file that gave the column its type

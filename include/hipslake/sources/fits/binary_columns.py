@@ -14,6 +14,7 @@ import pyarrow as pa
 from astropy.io import fits
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
+from hipslake.sources.unification import described_field
 from hipslake.specs.plain_yaml import Document, PlainLoader
 
 _FORM = re.compile(r"(\d*)([LXBIJKAEDCM])(\d*)")
@@ -102,10 +103,7 @@ class FitsColumn(NamedTuple):
             kind = pa.list_(kind)
         for size in reversed(self.shape):
             kind = pa.list_(kind, size)
-        metadata = {"unit": self.unit, "description": self.description}
-        return pa.field(
-            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
-        )
+        return described_field(self.name, kind, self.unit, self.description)
 
     @property
     def decoded_width(self) -> int:

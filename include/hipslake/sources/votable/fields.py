@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
 from hipslake.sources.fixed_arrays import is_too_large
+from hipslake.sources.unification import described_field
 
 _NUMBERS = {
     "unsignedByte": "u1",
@@ -99,10 +100,7 @@ class VotableField(NamedTuple):
             kind = pa.list_(kind, size)
         if self.varies and not self.is_text:
             kind = pa.list_(kind)
-        metadata = {"unit": self.unit, "description": self.description}
-        return pa.field(
-            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
-        )
+        return described_field(self.name, kind, self.unit, self.description)
 
 
 def read_field(attributes: Mapping[str, str], null: str | None, description: str, uri: str) -> VotableField:
