@@ -7,7 +7,6 @@ the outlets of its tasks.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +47,9 @@ def links(specs: Path) -> list[Link]:
 
     before = os.environ.get("HIPSLAKE_SPECS")
     os.environ["HIPSLAKE_SPECS"] = str(specs)
-    sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
     try:
         bag = DagBag(str(PROJECT_ROOT / "dags"))
     finally:
-        sys.modules.pop("hipslake_airflow.spec_folders", None)
         os.environ.pop("HIPSLAKE_SPECS")
         if before is not None:
             os.environ["HIPSLAKE_SPECS"] = before

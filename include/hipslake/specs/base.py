@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -32,6 +33,18 @@ Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
 
 Hours = Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)]
 """A time of up to a year."""
+
+
+Column = Annotated[str, Field(min_length=1)]
+"""The name of a column."""
+
+
+def _one_or_several(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+ColumnNames = Annotated[tuple[Column, ...], BeforeValidator(_one_or_several)]
+"""Names of columns; one may stand alone."""
 
 
 class Frozen(BaseModel):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hipslake.specs.base import TextForm
 
@@ -90,3 +90,13 @@ def _parse(text: str) -> dict[str, Any]:
     if value.denominator != 1 or value < 1:
         raise ValueError(f"{text!r} is not a whole number of {unit}, at least 1")
     return {"value": int(value), "unit": unit}
+
+
+def _check_bytes(given: Threshold) -> Threshold:
+    if given.unit is not ThresholdUnit.BYTES:
+        raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
+    return given
+
+
+Bytes = Annotated[Threshold, AfterValidator(_check_bytes)]
+"""A size in bytes."""

@@ -12,18 +12,17 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hipslake.errors import SpecError
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.base import NamedSpec
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.plain_yaml import Document, YamlError
 from hipslake.specs.published_names import (
     check_catalog_name,
     check_materialised_name,
     check_table_place,
+    find_specs,
     remembering,
 )
-from hipslake.specs.published_names import find_specs as find_specs
 from hipslake.specs.secrets import without
 from hipslake.specs.table_spec import TableSpec
 
@@ -31,60 +30,26 @@ MOST_BYTES = 256 << 10
 """A spec file may have: Airflow reads all of them in one process, within a time."""
 
 Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CompactionSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
+Named = TypeVar("Named", bound=NamedSpec)
 Place = tuple[str | int, ...]
 
 
-def load_catalog_spec(path: Path | str) -> CatalogSpec:
-    """Read `<name>.yaml`, whose key `name` must be the file's name.
+def load_spec(path: Path | str, model: type[Named]) -> Named:
+    """Read a spec file `<name>.yaml`, whose key `name` must be the file's name.
+
+    Parameters
+    ----------
+    path : Path or str
+    model : type
+        The kind of spec that the file holds.
 
     Raises
     ------
     SpecError
-        One line `file:line: key: what is wrong; what would be right` for every mistake in the file.
+        One line `file:line: key: what is wrong; what would be right` for every mistake in the file; or the
+        name of what it publishes is taken by another spec.
     """
-    return _load_named(Path(path), CatalogSpec)
-
-
-def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
-    """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
-    return _load_named(Path(path), CrossmatchSpec)
-
-
-def load_cube_spec(path: Path | str) -> CubeSpec:
-    """Read the `<name>.yaml` of a cube; the same rules as for a catalog's."""
-    return _load_named(Path(path), CubeSpec)
-
-
-def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
-    """Read the `<name>.yaml` of an equi-join; the same rules as for a catalog's."""
-    return _load_named(Path(path), EquijoinSpec)
-
-
-def load_table_spec(path: Path | str) -> TableSpec:
-    """Read the `<name>.yaml` of a table; the same rules as for a catalog's."""
-    return _load_named(Path(path), TableSpec)
-
-
-def load_compaction_spec(path: Path | str) -> CompactionSpec:
-    """Read the `<name>.yaml` of a compaction; the same rules as for a catalog's."""
-    return _load_named(Path(path), CompactionSpec)
-
-
-def spec_type(path: Path) -> str | None:
-    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
-
-    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
-    """
-    try:
-        data = Document(_text_of(path)).value()
-    except (OSError, ValueError, SpecError):
-        return None
-    found = data.get("type") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def _load_named(path: Path, model: type[Named]) -> Named:
+    path = Path(path)
     for twin in find_specs(path.parent):
         if twin.stem == path.stem and twin != path:
             raise SpecError(f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one")
@@ -101,6 +66,19 @@ def _load_named(path: Path, model: type[Named]) -> Named:
     elif not isinstance(spec, CompactionSpec):
         check_catalog_name(path, _cube_of)
     return spec
+
+
+def spec_type(path: Path) -> str | None:
+    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
+
+    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
+    """
+    try:
+        data = Document(_text_of(path)).value()
+    except (OSError, ValueError, SpecError):
+        return None
+    found = data.get("type") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
 
 
 _cube_of = remembering(lambda path: load_yaml(path, CubeSpec)[0])
