@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.yaml_file import MOST_BYTES, load_spec, spec_type
+from hipslake.specs.yaml_file import load_spec, spec_type
+from hipslake.specs.yaml_model import MOST_BYTES
 
 GOOD = """\
 name: x
