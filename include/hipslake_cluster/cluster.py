@@ -166,10 +166,10 @@ class Cluster:
         stand_in = self._stand_in(service)
         if stand_in:
             stand_in.prepare()
-        command, environment = self._command(service), self._environment(service)
+        command = stand_in.command if stand_in else self._found(list(service.command), service)
         if not service.is_kept:
             command = ["sh", "-c", '"$@" && touch -- "$0"', str(self._completed(name)), *command]
-        run.start(command, environment, self._folders(service))
+        run.start(command, self._environment(service), self._folders(service))
 
     def kill(self, name: str) -> int:
         """Kill all processes of a service with SIGKILL; how many that were."""
@@ -272,10 +272,6 @@ class Cluster:
                 with socket.socket() as probe:
                     if probe.connect_ex((address, port)) == 0:
                         raise ClusterError(f"port {port} of {address} is taken by another program; {another}")
-
-    def _command(self, service: Service) -> list[str]:
-        stand_in = self._stand_in(service)
-        return stand_in.command if stand_in else self._found(list(service.command), service)
 
     def _found(self, command: list[str], service: Service) -> list[str]:
         """Return a command with the path of its program, which is looked for where the service finds it."""

@@ -87,7 +87,11 @@ def write_landing(folder: Path | str) -> dict[str, bool]:
     for path, content in _contents():
         done[path] = not _is_there(storage, path, content)
         if done[path]:
-            storage.write(path, _gzipped(content) if path.endswith(".gz") else content)
+            if path.endswith(".gz"):
+                content = gzip.compress(
+                    content, compresslevel=6, mtime=0
+                )  # no time: the same bytes each time
+            storage.write(path, content)
     return done
 
 
@@ -138,10 +142,6 @@ def _csv(table: pa.Table) -> bytes:
     text = io.BytesIO()
     pacsv.write_csv(table, text, pacsv.WriteOptions(quoting_style="none", quoting_header="none"))
     return text.getvalue()
-
-
-def _gzipped(content: bytes) -> bytes:
-    return gzip.compress(content, compresslevel=6, mtime=0)  # no time: the same bytes each time
 
 
 def _package(module: str, distribution: str) -> Path:

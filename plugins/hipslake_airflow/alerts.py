@@ -115,12 +115,9 @@ def text_of(context: Any) -> str:
             f"{deadline['deadline_time']}; its state is {run['state']}."
         )
     ti, error = context["ti"], context.get("exception")
-    why = "" if error is None else f": {error}" if isinstance(error, str) else f": {_told(error)}"
+    kind = "" if isinstance(error, str) else f"{type(error).__name__}: "
+    why = "" if error is None else f": {kind}{error}"
     return f"{ti.dag_id}: task {ti.task_id} of run {ti.run_id} has failed{why}\n{ti.log_url}"
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _post(address: str, text: str) -> None:

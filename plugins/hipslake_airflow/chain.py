@@ -34,6 +34,11 @@ class Link:
         """The DAG's pipeline, `catalog_ingest` of `catalog_ingest__gaia_dr3`."""
         return self.dag_id.split("__")[0]
 
+    @property
+    def name(self) -> str:
+        """The name of its spec."""
+        return self.dag_id.split("__", 1)[1]
+
 
 def links(specs: Path) -> list[Link]:
     """Return the DAGs of a folder of specs that follow or emit an asset, by id.
@@ -72,7 +77,7 @@ def mermaid(chain: Iterable[Link]) -> str:
     """
     drawn = [link for link in chain if not link.pipeline.endswith(_HAND)]
     lines = ["```mermaid", "flowchart LR"]
-    lines += [f'  {link.dag_id}["{link.pipeline}<br/><b>{_name(link)}</b>"]' for link in drawn]
+    lines += [f'  {link.dag_id}["{link.pipeline}<br/><b>{link.name}</b>"]' for link in drawn]
     assets = sorted({name for link in drawn for name in (*link.follows, *link.emits)})
     lines += [f'  {_id(name)}[("{name}")]' for name in assets]
     for link in drawn:
@@ -102,10 +107,6 @@ def _follows(dag: DAG) -> tuple[str, ...]:
 def _emits(dag: DAG) -> tuple[str, ...]:
     outlets = (outlet for task in dag.tasks for outlet in task.outlets)
     return tuple(sorted({outlet.name for outlet in outlets if getattr(outlet, "uri", None)}))
-
-
-def _name(link: Link) -> str:
-    return link.dag_id.split("__", 1)[1]
 
 
 def _id(asset: str) -> str:

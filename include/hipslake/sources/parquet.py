@@ -193,8 +193,9 @@ class ParquetSource(DescribedSource[ParquetHead]):
             metadata = parquet.metadata
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+            schema = with_int96_as(parquet.schema_arrow, metadata, unit)
             return ParquetHead(
-                _without_field_ids(with_int96_as(parquet.schema_arrow, metadata, unit)),
+                pa.schema([_without_field_id(field) for field in schema]),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
             )
@@ -227,10 +228,6 @@ def _opened(
 def _reopening(file: SourceFile) -> Iterator[Reopen]:
     with ExitStack() as stack:
         yield lambda columns: stack.enter_context(_opened(file, read_dictionary=columns))[1]
-
-
-def _without_field_ids(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([_without_field_id(field) for field in schema])
 
 
 def _without_field_id(field: pa.Field) -> pa.Field:

@@ -85,7 +85,8 @@ def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
     found = _in_files(files) or next(_above(where), None)
     if found is not None:
         place, known = found
-        given = place if _is_uri(place) else f"{where.rstrip('/')}/{place}".rstrip("/")
+        is_uri = place.startswith("/") or "://" in place
+        given = place if is_uri else f"{where.rstrip('/')}/{place}".rstrip("/")
         raise SpecError(
             f"folder {where}: {given} is {known.name} (it has {known.folder}/), whose log says "
             f"which files are live; its files are not compacted as plain ones: {known.compact}"
@@ -157,7 +158,3 @@ def _format_at(place: str) -> TableFormat | None:
     except NotReadableError:
         pass
     return None
-
-
-def _is_uri(place: str) -> bool:
-    return place.startswith("/") or "://" in place
