@@ -216,7 +216,7 @@ class Domain:
 
     def _of_python(self, column: str, value: Any) -> Place:
         try:
-            check_type(value, self.kind)
+            check_type(value, self.kind, self.family)
         except ValueError as error:
             raise UnfitError(f"column {column!r} is {self.kind}, {error}") from None
         if isinstance(value, datetime.date | np.datetime64):

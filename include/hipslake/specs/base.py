@@ -96,19 +96,16 @@ class NamedSpec(Frozen):
         SpecError
             When a parameter is wrong; the message says what would be right.
         """
-        data = self.model_dump(mode="json")
-        return self._overridden(data | {name: value for name, value in given.items() if value is not None})
+        changed = {name: value for name, value in given.items() if value is not None}
+        try:
+            return self.model_validate(self.model_dump(mode="json") | changed)
+        except ValidationError as error:
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is written."""
         data: dict[str, Any] = self.model_dump(mode="json", exclude={*_OF_RUNS, *self.of_no_outcome})
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-    def _overridden(self, data: dict[str, Any]) -> Self:
-        try:
-            return self.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
 
 def repeated(names: Iterable[str]) -> list[str]:

@@ -44,17 +44,14 @@ class CubeColumns(Frozen):
             ("index_columns", "dimension_columns"),
             ("index_columns", "partition_columns"),
         ):
-            both = set(getattr(self, role)) & set(getattr(self, other))
-            if both:
+            if both := set(getattr(self, role)) & set(getattr(self, other)):
                 raise ValueError(f"{role}: {_listed(both)} is one of {other} too; a column has one role")
-        beyond = set(self.suppress_index_on) - set(dimensions)
-        if beyond:
+        if beyond := set(self.suppress_index_on) - set(dimensions):
             raise ValueError(
                 f"suppress_index_on: {_listed(beyond)} is none of dimension_columns "
                 f"({', '.join(dimensions)}); only these are indexed unasked"
             )
-        strange = set(self.pixel_orders) - set(partitions)
-        if strange:
+        if strange := set(self.pixel_orders) - set(partitions):
             raise ValueError(
                 f"pixel_orders: {_listed(strange)} is none of partition_columns ({', '.join(partitions)})"
             )
@@ -142,8 +139,7 @@ class CubeSpec(NamedSpec, CubeColumns):
         for name, dataset in self.datasets.items():
             if dataset.partition_columns is None:
                 continue
-            beyond = set(dataset.partition_columns) - set(self.partition_columns)
-            if beyond:
+            if beyond := set(dataset.partition_columns) - set(self.partition_columns):
                 raise ValueError(
                     f"datasets.{name}.partition_columns: {_listed(beyond)} is none of the cube's "
                     f"partition_columns ({', '.join(self.partition_columns)})"
