@@ -111,7 +111,7 @@ class Cluster:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What stands for `${NAME}` in the compose file."""
+        """The values of the variables `${NAME}` of the compose file."""
         at = {f"HIPSLAKE_AT_{name.upper().replace('-', '_')}": to for name, to in self.addresses.items()}
         here = {"HIPSLAKE_URL": self.url, "HIPSLAKE_S3_ENDPOINT": f"http://{self.addresses['s3']}:{S3_PORT}"}
         return {**at, **here, **self.keys, **self._given}
@@ -226,7 +226,7 @@ class Cluster:
         return State(name, healthy if self.services[name].healthcheck else "running", run.pid, run.log)
 
     def _completed(self, name: str) -> Path:
-        """The file that stands for the good end of a service that is to complete."""
+        """The marker file of a service that has completed successfully."""
         return self.background(name).folder / "completed"
 
     def _has_failed(self, name: str) -> bool:

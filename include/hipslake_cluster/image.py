@@ -22,7 +22,7 @@ PROGRAMS = {"openjdk-17-jre-headless": "java", "procps": "ps"}
 """A program of each Debian package that the image installs: outside of it, the machine has to have them."""
 
 IMAGE_ROOTS = ("/usr/local", "/opt/hipslake")
-"""The folders that all who run from an image share. Others are each container's own."""
+"""Folders that all containers of an image share. All others belong to one container."""
 
 _OF_BUILD = ("UV_SYSTEM_PYTHON", "UV_NO_CACHE", "PIP_NO_CACHE_DIR")  # an image is thrown away with its caches
 _INSTRUCTIONS = ("FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER")

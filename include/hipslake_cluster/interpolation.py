@@ -83,7 +83,7 @@ def _closing(rest: str, text: str) -> int:
 
 
 def _value(inside: str, text: str, variables: Mapping[str, str], missing: dict[str, str]) -> str:
-    """Return what `${inside}` stands for."""
+    """Return the value of `${inside}`."""
     name = _NAME.match(inside)
     rule = _RULE.match(inside, name.end()) if name else None
     if name is None or (rule is None and name.end() != len(inside)):

@@ -1,4 +1,4 @@
-"""Who follows whom: the DAGs of the specs, and the assets between them, as Airflow itself sees them.
+"""The DAGs of the specs and the assets that connect them, as Airflow loads them.
 
 The DAG files are loaded as a scheduler loads them. What starts a DAG is its schedule, what it publishes are
 the outlets of its tasks.
@@ -89,7 +89,7 @@ def mermaid(chain: Iterable[Link]) -> str:
 
 
 def table(chain: Iterable[Link]) -> str:
-    """Return a row for each asset: which DAGs emit its events, and which of them start by one."""
+    """Return a Markdown table with a row for each asset: DAGs that emit its events, DAGs that these start."""
     chain = list(chain)
     lines = ["| asset | its events come from | and start |", "|---|---|---|"]
     for name in sorted({name for link in chain for name in (*link.follows, *link.emits)}):

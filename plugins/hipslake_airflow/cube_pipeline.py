@@ -1,4 +1,4 @@
-"""The DAG that makes versions of a cube: by hand, or as its datasets have news."""
+"""The DAG that makes versions of a cube: by hand, or when its datasets have changed."""
 
 from __future__ import annotations
 

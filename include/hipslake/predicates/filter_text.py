@@ -51,7 +51,7 @@ _NAMES_IN_MESSAGE = 20
 
 
 def parse_filter(text: str, schema: pa.Schema) -> Predicate:
-    """The predicate that a text stands for.
+    """Parse a text into a predicate.
 
     Comparisons (`=`, `!=`, `<>`, `<`, `<=`, `>`, `>=`) of columns with numbers, `'texts'`, `true`, `false`
     and columns; dates and times are texts: `'2026-11'`, `'2026-11-01'`, `'2026-11-01T21:30:00Z'`;

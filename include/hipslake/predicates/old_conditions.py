@@ -33,7 +33,7 @@ _HOW = "write conditions such as ok = true, mag < 12, HIP in (1, 2) or HIP is no
 
 
 def parse_old_conditions(text: str) -> Conjunction:
-    """The conjunction that a text in the old form stands for.
+    """Parse a text in the old form into a conjunction.
 
     Raises
     ------

@@ -40,7 +40,7 @@ def python_value(value: Any) -> Any:
 
 
 def is_null(value: Any) -> bool:
-    """Whether a value stands for a missing one."""
+    """Whether a value is null: None, NaN, NaT or pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, Decimal):

@@ -121,7 +121,7 @@ def _with_dictionaries(
 
 
 def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The words of the dictionaries in an array, and the numbers that name them."""
+    """Yield the dictionaries in an array, nested ones too, and the indices into them."""
     if pa.types.is_dictionary(array.type):
         yield array.dictionary, array.indices.drop_null()
     elif pa.types.is_struct(array.type):
@@ -135,7 +135,7 @@ def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 class ParquetHead(NamedTuple):
-    """What a file's footer says."""
+    """What is kept of a file's footer."""
 
     schema: pa.Schema
     rows: tuple[int, ...]  # per row group

@@ -96,7 +96,7 @@ class Source(ABC):
         Parameters
         ----------
         found
-            For every split its file's URI and what `infer` said of it, in the order of the splits.
+            For every split its file's URI and the schema from `infer`, in the order of the splits.
 
         Raises
         ------
@@ -160,7 +160,7 @@ def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 class Described(Protocol):
-    """What a file says of itself, as small as tens of thousands of files need it."""
+    """The header of a file, reduced to what is needed: sources may have tens of thousands of files."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -168,7 +168,7 @@ class Described(Protocol):
 
 
 class Columns(NamedTuple):
-    """What a file says of itself where that is its columns and no more."""
+    """The header of a file where only the columns are needed."""
 
     schema: pa.Schema
 
@@ -177,7 +177,7 @@ HeadT = TypeVar("HeadT", bound=Described)
 
 
 class DescribedSource(Source, Generic[HeadT]):
-    """Files that describe themselves; each is asked once."""
+    """Files with a schema in their header; each header is read once."""
 
     def __init__(self, spec: SourceSpec) -> None:
         super().__init__(spec)
@@ -185,7 +185,7 @@ class DescribedSource(Source, Generic[HeadT]):
 
     @abstractmethod
     def read_head(self, file: SourceFile) -> HeadT:
-        """Read what a file says of itself.
+        """Read the header of a file.
 
         Raises
         ------
@@ -194,7 +194,7 @@ class DescribedSource(Source, Generic[HeadT]):
         """
 
     def heads(self, files: Sequence[SourceFile]) -> list[HeadT]:
-        """Return what each of the files says of itself."""
+        """Return the headers of the files."""
         unknown = [file for file in files if file not in self._known]
         if len(unknown) == 1:
             self._known[unknown[0]] = self.read_head(unknown[0])

@@ -21,7 +21,7 @@ Join = Callable[[pa.Field, pa.Field], "pa.Field | None"]
 
 
 def check_unit(a: pa.Field, a_where: str, b: pa.Field, b_where: str) -> None:
-    """Hold the units of one column in two places against each other.
+    """Compare the units of a column in two files.
 
     Units that differ only in how they are written, such as `km/s` and `km s-1`, are the same. Nothing is said
     of units that astropy does not know, and of columns without one.
@@ -50,7 +50,7 @@ def check_unit(a: pa.Field, a_where: str, b: pa.Field, b_where: str) -> None:
 
 
 def _meaning(text: str) -> Any:
-    """Return the unit that a text means; None where it says that there is none, or astropy knows none."""
+    """Parse a unit; None if it is dimensionless or unknown to astropy."""
     from astropy.units import Unit, UnrecognizedUnit, dimensionless_unscaled
 
     units = (Unit(text, format=spelling, parse_strict="silent") for spelling in _SPELLINGS)

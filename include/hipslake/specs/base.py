@@ -24,7 +24,7 @@ from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
-"""The same for JSON Schemas: Python's `$` is met before a last line end too."""
+"""The same for JSON Schemas: Python's `$` also matches before a final newline."""
 _OF_RUNS = frozenset({"deadline_minutes", "task_hours"})
 _MOST = 1 << 63
 

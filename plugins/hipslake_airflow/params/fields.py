@@ -48,7 +48,7 @@ def wait_field(then: str = "") -> Param:
 
 
 def window_fields() -> dict[str, Param]:
-    """The time that a run is asked to stand for."""
+    """The start and end of the time window of a run."""
     return {
         "window_start": moment_field(
             "Window start", "The time that the run stands for. Empty: the last interval of the schedule."

@@ -182,7 +182,7 @@ def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
 
 
 def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
-    """Refuse who may not read the runs of a DAG, and a run that there is not."""
+    """Raise HTTP 403 if the user may not read the runs of a DAG, and 404 if there is no such run."""
     if not reader.may_read_runs(dag_id):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
     if not _queried(has_run, dag_id, run_id):
@@ -226,7 +226,7 @@ def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSu
 
 
 def _listed(catalogs: CatalogStore, folder: str, last_run: RunSummary | None) -> Listed:
-    """What there is to say of a catalog; what cannot be read is told, so that the list goes on."""
+    """An entry of the list of catalogs; for a catalog that cannot be read it holds the problem."""
     name = shown(folder)
     try:
         metadata = catalogs.metadata(folder)

@@ -116,7 +116,7 @@ class FitsColumn(NamedTuple):
 
 
 def read_columns(header: fits.Header, where: str) -> tuple[FitsColumn, ...]:
-    """Return the columns that a table's header tells.
+    """Return the columns that a table's header describes.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _column(
 
 
 def _form(form: str, where: str) -> tuple[int, str, str, int]:
-    """Take a TFORM apart: count, code, P or Q, and the bytes of one text where it says so."""
+    """Parse a TFORM: repeat count, type code, P or Q for pointers, and the bytes of one text."""
     if match := _FORM.match(form):
         count, code, rest = match.groups()
         return int(count or 1), code, "", int(rest) if code == "A" and rest else 0

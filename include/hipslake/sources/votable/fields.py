@@ -176,7 +176,7 @@ def _null(text: str | None, where: str) -> int | None:
 
 
 def with_nulls(values: pa.Array, field: VotableField, *, nan_is_null: bool) -> pa.Array:
-    """Make null what the field calls null, and NaN."""
+    """Return values with nulls for the field's null value, and for NaN if `nan_is_null`."""
     if field.is_complex:
         parts = [_without_nan(part, nan_is_null) for part in values.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(field.value_type))
@@ -238,7 +238,7 @@ def cells(
 
 
 def _places(counts: NDArray[np.int64], null: NDArray[np.bool_], size: int) -> pa.Array:
-    """Return where the values of every cell stand; nothing stands there for a cell that is null."""
+    """Return the index of each value of every cell; null for the values of cells that are null."""
     before = np.cumsum(counts) - counts
     places: NDArray[Any] = (before[:, None] + np.arange(size)).reshape(-1)
     return pa.array(places, mask=np.repeat(null, size))

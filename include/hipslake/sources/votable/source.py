@@ -64,7 +64,7 @@ class VotableSource(DescribedSource[Columns]):
 
 
 class _Rows:
-    """The rows that a parser meets, as batches."""
+    """Converts the rows of a parser into record batches."""
 
     def __init__(self, parser: VotableParser, wanted: Sequence[str], uri: str, *, nan_is_null: bool) -> None:
         self._parser, self._wanted, self._uri = parser, wanted, uri
@@ -73,7 +73,7 @@ class _Rows:
         self._rest = b""  # the beginning of a row of which the end was not met yet
 
     def taken(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows met since the last call."""
+        """Yield the rows that were parsed since the last call."""
         fields = self._parser.fields
         if not fields:
             return
