@@ -16,7 +16,8 @@ from typing import Any
 import pyiceberg.catalog.sql  # noqa: F401
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.yaml_file import load_compaction_spec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.compact_table import request as compact_table_request
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.report import Report, Request
@@ -111,7 +112,7 @@ def cluster(options: Any, watch: task.Stopwatch) -> list[str]:
     uri = run_uri(warehouse, dag, "benchmark")
     steps = Ingest(uri, output)
     request = compact_table_request.CompactTableRequest(
-        run_uri=uri, warehouse=warehouse, spec=load_compaction_spec(spec_file)
+        run_uri=uri, warehouse=warehouse, spec=load_spec(spec_file, CompactionSpec)
     )
     job, report = "compact_table", compact_table_request.CompactTableReport
     _worked(options, steps, job, compact_table_run.run, request, report)

@@ -7,18 +7,11 @@ from pathlib import Path
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake_airflow.assets import catalog_asset
-from hipslake_airflow.documents import compact_document
-from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    BuildHatsViewOperator,
-    CompactCatalogOperator,
-    ResolveRunOperator,
-)
+from hipslake_airflow.operators.catalog import CompactCatalogOperator
 from hipslake_airflow.params.catalog import compact_params
-from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
+from hipslake_airflow.shared_dags import catalog_dag
 from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_compact"
 
@@ -27,21 +20,16 @@ def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
     """Return the DAG that compacts one catalog; None where leaves never gather files."""
     if not spec.gathers:
         return None
-    with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+    return catalog_dag(
+        PIPELINE,
+        spec,
+        path,
+        CompactCatalogOperator,
         description=f"Compact {spec.name}",
-        doc_md=compact_document(spec),
-        schedule=schedule_of(spec.compact.schedule, [catalog_asset(spec.name)]),
-        max_active_runs=1,
+        tag="compact",
         params=compact_params(spec),
-        tags=["hipslake", "catalog", "compact"],
-    ) as dag:
-        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
-        compact = CompactCatalogOperator(task_id="compact", run_uri=run_uri)
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
-        resolve >> compact >> view
-    return dag
+        schedule=schedule_of(spec.compact.schedule, [catalog_asset(spec.name)]),
+    )
 
 
-globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_compact))
+globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_compact))

@@ -6,13 +6,10 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.join_specs import CrossmatchSpec
-from hipslake.specs.yaml_file import find_specs, load_crossmatch_spec, spec_type
-from hipslake_airflow.documents import crossmatch_document
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.join import CrossmatchOperator, ResolveCrossmatchOperator
 from hipslake_airflow.params.joins import crossmatch_params
-from hipslake_airflow.spec_dags import dags_of
-from hipslake_airflow.spec_folders import JOIN_SPECS
+from hipslake_airflow.spec_dags import spec_dags
 
 PIPELINE = "catalog_crossmatch"
 
@@ -23,12 +20,10 @@ def catalog_crossmatch(spec: CrossmatchSpec, path: Path) -> DAG:
         PIPELINE,
         spec,
         path,
-        document=crossmatch_document(spec, path),
         params=crossmatch_params(spec),
         resolve=ResolveCrossmatchOperator,
         join=CrossmatchOperator,
     )
 
 
-paths = [path for path in find_specs(JOIN_SPECS) if spec_type(path) == "crossmatch"]
-globals().update(dags_of(PIPELINE, paths, load_crossmatch_spec, catalog_crossmatch))
+globals().update(spec_dags(PIPELINE, CrossmatchSpec, catalog_crossmatch))

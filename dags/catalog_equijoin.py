@@ -6,13 +6,10 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.join_specs import EquijoinSpec
-from hipslake.specs.yaml_file import find_specs, load_equijoin_spec, spec_type
-from hipslake_airflow.documents import equijoin_document
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.join import EquiJoinOperator, ResolveEquijoinOperator
 from hipslake_airflow.params.joins import join_params
-from hipslake_airflow.spec_dags import dags_of
-from hipslake_airflow.spec_folders import JOIN_SPECS
+from hipslake_airflow.spec_dags import spec_dags
 
 PIPELINE = "catalog_equijoin"
 
@@ -23,12 +20,10 @@ def catalog_equijoin(spec: EquijoinSpec, path: Path) -> DAG:
         PIPELINE,
         spec,
         path,
-        document=equijoin_document(spec, path),
         params=join_params(spec),
         resolve=ResolveEquijoinOperator,
         join=EquiJoinOperator,
     )
 
 
-paths = [path for path in find_specs(JOIN_SPECS) if spec_type(path) == "equijoin"]
-globals().update(dags_of(PIPELINE, paths, load_equijoin_spec, catalog_equijoin))
+globals().update(spec_dags(PIPELINE, EquijoinSpec, catalog_equijoin))

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from hipslake.specs.yaml_file import find_specs
-from hipslake_airflow.documents import EXPORT_DOCUMENT
 from hipslake_airflow.operators.catalog import ExportCatalogOperator
 from hipslake_airflow.params.export import export_params
-from hipslake_airflow.retries import pipeline_dag
-from hipslake_airflow.spec_folders import CATALOG_SPECS
+from hipslake_airflow.shared_dags import form_dag
 
-with pipeline_dag(
-    dag_id="catalog_export",
-    description="Export rows of a catalog",
-    doc_md=EXPORT_DOCUMENT,
-    params=export_params([path.stem for path in find_specs(CATALOG_SPECS)]),
-    tags=["hipslake", "catalog", "export"],
-):
+with form_dag("catalog_export", export_params, description="Export rows of a catalog", tag="export"):
     ExportCatalogOperator(task_id="export")

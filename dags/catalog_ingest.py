@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
-from hipslake_airflow.documents import ingest_document
+from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     AppendIncrementOperator,
@@ -27,7 +27,6 @@ from hipslake_airflow.params.catalog import ingest_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
 from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_ingest"
 PARALLEL_APPENDS = 4
@@ -39,7 +38,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
     with pipeline_dag(
         dag_id=dag_id_of(PIPELINE, path),
         description=spec.description or None,
-        doc_md=ingest_document(spec, path),
+        doc_md=document(PIPELINE, spec=spec, path=path),
         schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
         # Two runs that replace would build the same version; those that append find room for each other.
         max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
@@ -70,4 +69,4 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_ingest))
+globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_ingest))

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake_airflow.documents import margin_document
-from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import BuildHatsViewOperator, BuildMarginOperator, ResolveRunOperator
+from hipslake_airflow.operators.catalog import BuildMarginOperator
 from hipslake_airflow.params.catalog import margin_params
-from hipslake_airflow.retries import pipeline_dag
+from hipslake_airflow.shared_dags import catalog_dag
 from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_margin"
 
 
 def catalog_margin(spec: CatalogSpec, path: Path) -> DAG:
     """Return the DAG that adds margins to the newest version of one catalog."""
-    with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+    return catalog_dag(
+        PIPELINE,
+        spec,
+        path,
+        partial(BuildMarginOperator, published=True),
         description=f"Add margins to {spec.name}",
-        doc_md=margin_document(spec),
-        max_active_runs=1,
+        tag="margin",
         params=margin_params(spec),
-        tags=["hipslake", "catalog", "margin"],
-    ) as dag:
-        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
-        margin = BuildMarginOperator(task_id="margin", run_uri=run_uri, published=True)
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
-        resolve >> margin >> view
-    return dag
+    )
 
 
-globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_margin))
+globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_margin))

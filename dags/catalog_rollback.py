@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake_airflow.documents import rollback_document
-from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import (
-    BuildHatsViewOperator,
-    ResolveRunOperator,
-    RollbackCatalogOperator,
-)
+from hipslake_airflow.operators.catalog import RollbackCatalogOperator
 from hipslake_airflow.params.catalog import rollback_params
-from hipslake_airflow.retries import pipeline_dag
+from hipslake_airflow.shared_dags import catalog_dag
 from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_rollback"
 
 
 def catalog_rollback(spec: CatalogSpec, path: Path) -> DAG:
     """Return the DAG that rolls one catalog back."""
-    with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+    return catalog_dag(
+        PIPELINE,
+        spec,
+        path,
+        partial(RollbackCatalogOperator, catalog=spec.name),
         description=f"Bring an older version of {spec.name} back",
-        doc_md=rollback_document(spec),
-        max_active_runs=1,
+        tag="versions",
         params=rollback_params(),
-        tags=["hipslake", "catalog", "versions"],
-    ) as dag:
-        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
-        rollback = RollbackCatalogOperator(task_id="rollback", run_uri=run_uri, catalog=spec.name)
-        view = BuildHatsViewOperator(task_id="view", run_uri=run_uri)
-        resolve >> rollback >> view
-    return dag
+    )
 
 
-globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_rollback))
+globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_rollback))

@@ -7,24 +7,18 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from hipslake.specs.vacuum_spec import VacuumSpec
-from hipslake_airflow.derived_catalogs import derived_catalogs
-from hipslake_airflow.documents import vacuum_document
 from hipslake_airflow.operators.catalog import VacuumCatalogOperator
-from hipslake_airflow.retention_dags import retention_dag
-from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS, CUBE_SPECS, JOIN_SPECS
+from hipslake_airflow.shared_dags import retention_dag
+from hipslake_airflow.spec_dags import dags_of_all_catalogs
 
 PIPELINE = "catalog_vacuum"
 
 
 def catalog_vacuum(name: str, kept: VacuumSpec) -> DAG:
     """Return the DAG that vacuums one catalog."""
-    with retention_dag(PIPELINE, name, kept, kind="catalog", document=vacuum_document(name, kept)) as dag:
+    with retention_dag(PIPELINE, name, kept) as dag:
         VacuumCatalogOperator(task_id="vacuum", catalog=name)
     return dag
 
 
-made = [catalog_vacuum(*each) for each in derived_catalogs(JOIN_SPECS, CUBE_SPECS)]
-globals().update({dag.dag_id: dag for dag in made})
-kept = spec_dags(PIPELINE, CATALOG_SPECS, lambda spec, path: catalog_vacuum(spec.name, spec.vacuum))
-globals().update(kept)
+globals().update(dags_of_all_catalogs(PIPELINE, catalog_vacuum))

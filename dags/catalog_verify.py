@@ -6,31 +6,26 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake_airflow.documents import verify_document
-from hipslake_airflow.invalid_specs import dag_id_of
-from hipslake_airflow.operators.catalog import ResolveRunOperator, VerifyPublishedOperator
+from hipslake_airflow.operators.catalog import VerifyPublishedOperator
 from hipslake_airflow.params.catalog import verify_params
-from hipslake_airflow.retries import pipeline_dag
+from hipslake_airflow.shared_dags import catalog_dag
 from hipslake_airflow.spec_dags import spec_dags
-from hipslake_airflow.spec_folders import CATALOG_SPECS
 
 PIPELINE = "catalog_verify"
 
 
 def catalog_verify(spec: CatalogSpec, path: Path) -> DAG:
     """Return the DAG that verifies what one catalog has published."""
-    with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+    return catalog_dag(
+        PIPELINE,
+        spec,
+        path,
+        VerifyPublishedOperator,
         description=f"Verify what is published of {spec.name}",
-        doc_md=verify_document(spec),
-        max_active_runs=1,
+        tag="versions",
         params=verify_params(),
-        tags=["hipslake", "catalog", "versions"],
-    ) as dag:
-        resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        verify = VerifyPublishedOperator(task_id="verify", run_uri=resolve.output["run_uri"])
-        resolve >> verify
-    return dag
+        commits=False,
+    )
 
 
-globals().update(spec_dags(PIPELINE, CATALOG_SPECS, catalog_verify))
+globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_verify))

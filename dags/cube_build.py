@@ -6,18 +6,16 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake_airflow.cube_documents import cube_build_document
 from hipslake_airflow.cube_pipeline import cube_dag
 from hipslake_airflow.params.cube import build_params
-from hipslake_airflow.spec_dags import cube_dags
-from hipslake_airflow.spec_folders import CUBE_SPECS
+from hipslake_airflow.spec_dags import spec_dags
 
 PIPELINE = "cube_build"
 
 
 def cube_build(spec: CubeSpec, path: Path) -> DAG:
     """Return the DAG that builds one cube."""
-    return cube_dag(PIPELINE, spec, path, document=cube_build_document(spec, path), params=build_params(spec))
+    return cube_dag(PIPELINE, spec, path, params=build_params(spec))
 
 
-globals().update(cube_dags(PIPELINE, CUBE_SPECS, cube_build))
+globals().update(spec_dags(PIPELINE, CubeSpec, cube_build))

@@ -8,11 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
-from hipslake.specs.compaction_spec import COMPACTION
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
 from hipslake_airflow.assets import catalog_asset
-from hipslake_airflow.documents import sink_document
+from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.table import (
     ConfirmSinkOperator,
@@ -24,8 +22,7 @@ from hipslake_airflow.params.tables import sink_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.sensors.source_files import SinkFilesSensor
-from hipslake_airflow.spec_dags import dags_of
-from hipslake_airflow.spec_folders import TABLE_SPECS
+from hipslake_airflow.spec_dags import spec_dags
 
 PIPELINE = "iceberg_sink"
 PARALLEL_INTERVALS = 4
@@ -36,7 +33,7 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
     with pipeline_dag(
         dag_id=dag_id_of(PIPELINE, path),
         description=spec.description or None,
-        doc_md=sink_document(spec, path),
+        doc_md=document(PIPELINE, spec=spec, path=path),
         schedule=schedule_of(spec.schedule, followed_by(spec), timetable=CronDataIntervalTimetable),
         # Of a catalog, a run sinks all that is missing. Intervals of files are apart, where they only come.
         max_active_runs=PARALLEL_INTERVALS if spec.needs_interval and appends_files(spec) else 1,
@@ -70,5 +67,4 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-paths = [path for path in find_specs(TABLE_SPECS) if spec_type(path) != COMPACTION]
-globals().update(dags_of(PIPELINE, paths, load_table_spec, iceberg_sink))
+globals().update(spec_dags(PIPELINE, TableSpec, iceberg_sink))

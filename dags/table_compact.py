@@ -8,16 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
-from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
-from hipslake.specs.yaml_file import find_specs, load_compaction_spec, spec_type
-from hipslake_airflow.documents import compaction_document
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.table import CompactTableOperator, ResolveCompactionOperator
 from hipslake_airflow.params.tables import compaction_params
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
-from hipslake_airflow.spec_dags import dags_of
-from hipslake_airflow.spec_folders import TABLE_SPECS
+from hipslake_airflow.spec_dags import spec_dags
 from hipslake_airflow.table_assets import assets_of_table
 
 PIPELINE = "table_compact"
@@ -25,11 +23,11 @@ PIPELINE = "table_compact"
 
 def table_compact(spec: CompactionSpec, path: Path) -> DAG:
     """Return the DAG that compacts one table."""
-    sinks = [] if spec.table is None else assets_of_table(spec.iceberg, spec.table, TABLE_SPECS)
+    sinks = [] if spec.table is None else assets_of_table(spec.iceberg, spec.table)
     with pipeline_dag(
         dag_id=dag_id_of(PIPELINE, path),
         description=spec.description or f"Compact {spec.table or 'a folder'}",
-        doc_md=compaction_document(spec),
+        doc_md=document(PIPELINE, spec=spec),
         schedule=schedule_of(spec.schedule, sinks),
         max_active_runs=1,
         params=compaction_params(spec),
@@ -40,5 +38,4 @@ def table_compact(spec: CompactionSpec, path: Path) -> DAG:
     return dag
 
 
-paths = [path for path in find_specs(TABLE_SPECS) if spec_type(path) == COMPACTION]
-globals().update(dags_of(PIPELINE, paths, load_compaction_spec, table_compact))
+globals().update(spec_dags(PIPELINE, CompactionSpec, table_compact))

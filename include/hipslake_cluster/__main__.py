@@ -37,7 +37,7 @@ def keeper_of(cluster: Cluster) -> Background:
 
 
 def up(cluster: Cluster) -> None:
-    """Start what does not run, and one who keeps it running."""
+    """Start all services that do not run, and the process that restarts them when they end."""
     seconds = float(os.environ.get("HIPSLAKE_UP_SECONDS", "600"))
     keeper = keeper_of(cluster)
     keeper.stop()  # two who start the same service would meet

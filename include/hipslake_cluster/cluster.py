@@ -111,7 +111,7 @@ class Cluster:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What stands for `${NAME}` in the compose file."""
+        """The values of the variables `${NAME}` of the compose file."""
         at = {f"HIPSLAKE_AT_{name.upper().replace('-', '_')}": to for name, to in self.addresses.items()}
         here = {"HIPSLAKE_URL": self.url, "HIPSLAKE_S3_ENDPOINT": f"http://{self.addresses['s3']}:{S3_PORT}"}
         return {**at, **here, **self.keys, **self._given}
@@ -166,10 +166,10 @@ class Cluster:
         stand_in = self._stand_in(service)
         if stand_in:
             stand_in.prepare()
-        command, environment = self._command(service), self._environment(service)
+        command = stand_in.command if stand_in else self._found(list(service.command), service)
         if not service.is_kept:
             command = ["sh", "-c", '"$@" && touch -- "$0"', str(self._completed(name)), *command]
-        run.start(command, environment, self._folders(service))
+        run.start(command, self._environment(service), self._folders(service))
 
     def kill(self, name: str) -> int:
         """Kill all processes of a service with SIGKILL; how many that were."""
@@ -226,7 +226,7 @@ class Cluster:
         return State(name, healthy if self.services[name].healthcheck else "running", run.pid, run.log)
 
     def _completed(self, name: str) -> Path:
-        """The file that stands for the good end of a service that is to complete."""
+        """The marker file of a service that has completed successfully."""
         return self.background(name).folder / "completed"
 
     def _has_failed(self, name: str) -> bool:
@@ -272,10 +272,6 @@ class Cluster:
                 with socket.socket() as probe:
                     if probe.connect_ex((address, port)) == 0:
                         raise ClusterError(f"port {port} of {address} is taken by another program; {another}")
-
-    def _command(self, service: Service) -> list[str]:
-        stand_in = self._stand_in(service)
-        return stand_in.command if stand_in else self._found(list(service.command), service)
 
     def _found(self, command: list[str], service: Service) -> list[str]:
         """Return a command with the path of its program, which is looked for where the service finds it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict
 
-from hipslake_cluster.interpolation import interpolate
+from hipslake_cluster.interpolation import interpolate, with_texts
 
 STARTED, HEALTHY, COMPLETED = "service_started", "service_healthy", "service_completed_successfully"
 Rewriting = Callable[[str, dict[str, str], str], str]
@@ -88,17 +89,9 @@ def required_variables(path: Path) -> list[str]:
 
 
 def _rewritten(name: str, entry: dict[str, Any], rewritten: Rewriting) -> dict[str, Any]:
-    volumes = _volumes(entry)
-
-    def walk(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: walk(part) for key, part in value.items()}
-        if isinstance(value, list):
-            return [walk(part) for part in value]
-        return rewritten(name, volumes, value) if isinstance(value, str) else value
-
+    change = partial(rewritten, name, _volumes(entry))
     inside = ("command", "environment", "healthcheck")
-    return {key: walk(part) if key in inside else part for key, part in entry.items()}
+    return {key: with_texts(part, change) if key in inside else part for key, part in entry.items()}
 
 
 def _service(name: str, entry: dict[str, Any]) -> Service:

@@ -11,23 +11,24 @@ import sys
 import urllib.request
 
 
-def problem(url: str, component: str = "", *, seconds: float = 10) -> str:
+def problem(url: str, *components: str, seconds: float = 10) -> str:
     """Return what is wrong, or "".
 
     Parameters
     ----------
     url : str
         Answers with a status below 400; for components, Airflow's `/api/v2/monitor/health`.
-    component : str
-        Such as `scheduler`, `dag_processor`, `triggerer`.
+    *components : str
+        Such as `scheduler`, `dag_processor`, `triggerer`; by default only the address has to answer.
     """
     try:
         with urllib.request.urlopen(url, timeout=seconds) as answer:
-            told = json.load(answer) if component else {}
+            told = json.load(answer) if components else {}
     except (OSError, ValueError) as error:
         return f"{url}: {error}"
-    status = (told.get(component) or {}).get("status") if component else "healthy"
-    return "" if status == "healthy" else f"{component} is {status or 'unknown'}"
+    states = {name: (told.get(name) or {}).get("status") for name in components}
+    wrong = (f"{name} is {status or 'unknown'}" for name, status in states.items() if status != "healthy")
+    return next(wrong, "")
 
 
 def main() -> int:

@@ -22,7 +22,7 @@ PROGRAMS = {"openjdk-17-jre-headless": "java", "procps": "ps"}
 """A program of each Debian package that the image installs: outside of it, the machine has to have them."""
 
 IMAGE_ROOTS = ("/usr/local", "/opt/hipslake")
-"""The folders that all who run from an image share. Others are each container's own."""
+"""Folders that all containers of an image share. All others belong to one container."""
 
 _OF_BUILD = ("UV_SYSTEM_PYTHON", "UV_NO_CACHE", "PIP_NO_CACHE_DIR")  # an image is thrown away with its caches
 _INSTRUCTIONS = ("FROM", "RUN", "COPY", "WORKDIR", "ENV", "USER")
@@ -127,7 +127,8 @@ class Image:
 
     def _build(self, say: Callable[[str], None]) -> None:
         wanted = list(self._layers())
-        done = self._done()
+        layers = self.root / _LAYERS
+        done = layers.read_text().split() if layers.exists() else []
         same = next((at for at, key in enumerate(wanted) if at >= len(done) or done[at] != key), len(wanted))
         if same == len(wanted) == len(done):
             return
@@ -138,11 +139,7 @@ class Image:
         for at in range(same, len(wanted)):
             say(f"image: {self.steps[at].word} {self.steps[at].text}")
             self._take(self.steps[at])
-            (self.root / _LAYERS).write_text("\n".join(wanted[: at + 1]))
-
-    def _done(self) -> list[str]:
-        layers = self.root / _LAYERS
-        return layers.read_text().split() if layers.exists() else []
+            layers.write_text("\n".join(wanted[: at + 1]))
 
     def _packages(self) -> int:
         """Return the number of the step that installs the packages: what lies before it is in all others."""

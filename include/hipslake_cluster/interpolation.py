@@ -6,7 +6,7 @@ The Compose Specification, "Interpolation" (https://github.com/compose-spec/comp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
@@ -33,18 +33,19 @@ def interpolate(value: Any, variables: Mapping[str, str]) -> Any:
     ['8080', 'moon', '$5']
     """
     missing: dict[str, str] = {}
-    replaced = _replaced(value, variables, missing)
+    replaced = with_texts(value, lambda text: _text(text, variables, missing))
     if missing:
         raise MissingVariableError("\n".join(f"{name} is not set: {why}" for name, why in missing.items()))
     return replaced
 
 
-def _replaced(value: Any, variables: Mapping[str, str], missing: dict[str, str]) -> Any:
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of YAML with every text in it changed; keys stay."""
     if isinstance(value, dict):
-        return {name: _replaced(part, variables, missing) for name, part in value.items()}
+        return {key: with_texts(part, change) for key, part in value.items()}
     if isinstance(value, list):
-        return [_replaced(part, variables, missing) for part in value]
-    return _text(value, variables, missing) if isinstance(value, str) else value
+        return [with_texts(part, change) for part in value]
+    return change(value) if isinstance(value, str) else value
 
 
 def _text(text: str, variables: Mapping[str, str], missing: dict[str, str]) -> str:
@@ -82,7 +83,7 @@ def _closing(rest: str, text: str) -> int:
 
 
 def _value(inside: str, text: str, variables: Mapping[str, str], missing: dict[str, str]) -> str:
-    """Return what `${inside}` stands for."""
+    """Return the value of `${inside}`."""
     name = _NAME.match(inside)
     rule = _RULE.match(inside, name.end()) if name else None
     if name is None or (rule is None and name.end() != len(inside)):

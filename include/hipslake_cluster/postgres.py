@@ -1,4 +1,4 @@
-"""A PostgreSQL of a folder's own, from Debian's packages: what stands for the image of PostgreSQL."""
+"""A PostgreSQL server from Debian's packages, with its data in a folder; used in place of the image."""
 
 from __future__ import annotations
 

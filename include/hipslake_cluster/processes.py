@@ -187,7 +187,7 @@ class Background:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Have others who start or end it wait: nothing may start before all that was killed is gone."""
+        """Hold the lock of the service: nothing may start before all killed processes have ended."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self.record.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -19,7 +19,7 @@ from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.run import RUNS, catalog_uri
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 
@@ -73,7 +73,7 @@ def run_demo() -> list[Outcome]:
         say(reuse(outcomes[-1]))
     print(f"\n{aligned([['DAG', 'started by', 'state', 'seconds'], *chain], left=3)}\n")
     print(f"{table(outcomes)}\n")
-    spec = load_table_spec(Path(expand("${HIPSLAKE_SPECS}")) / "tables" / "gaia_dr3.yaml")
+    spec = load_spec(Path(expand("${HIPSLAKE_SPECS}")) / "tables" / "gaia_dr3.yaml", TableSpec)
     check_table(spec, warehouse)
     places = [how_to_open(outcome) for outcome in outcomes]
     places.append(table_of_iceberg(spec, warehouse))

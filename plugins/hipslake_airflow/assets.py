@@ -1,4 +1,4 @@
-"""Assets: what a published catalog, a table, and a cube, is called in Airflow."""
+"""The Airflow assets of catalogs, tables and cubes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def catalog_asset(name: str) -> Asset:
 
 
 def table_asset(name: str) -> Asset:
-    """Return the asset of a table, named by its spec as a catalog's is.
+    """Return the asset of a table; it has the name of the table's spec.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ def table_asset(name: str) -> Asset:
 
 
 def cube_asset(name: str) -> Asset:
-    """Return the asset of a cube, named as a catalog's is.
+    """Return the asset of a cube; it has the name of the cube's spec.
 
     Parameters
     ----------

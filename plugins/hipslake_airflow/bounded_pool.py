@@ -1,4 +1,4 @@
-"""Threads of our own for what asks stores, so that a store that does not answer holds nobody else's."""
+"""A thread pool for requests to stores, so that a store that does not answer blocks no other threads."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _KEPT = 0.8  # of the time that there is, what the work itself may take, so that
 
 
 class BoundedPool:
-    """So many threads, and so many that wait for one.
+    """A thread pool of bounded size, whose queue is bounded too.
 
-    A thread counts as busy until its work has ended, also where nobody waits for it any more. The end of the
-    process waits for no thread, as it would with a `ThreadPoolExecutor`.
+    A thread counts as busy until its work has ended, also after the caller has stopped waiting for it. Unlike
+    those of a `ThreadPoolExecutor`, the threads do not delay the end of the process.
 
     Parameters
     ----------
     threads : int
     waiting : int
-        How many may wait for a thread; further ones are refused at once.
+        Size of the queue; further calls are refused at once.
     name : str
-        Of the threads.
+        Prefix of the names of the threads.
     """
 
     def __init__(self, threads: int, waiting: int, name: str) -> None:
@@ -43,13 +43,13 @@ class BoundedPool:
 
     @property
     def taken(self) -> int:
-        """How many work or wait for a thread."""
+        """How many calls are running or queued."""
         return self._taken
 
     async def run(self, work: Callable[[], Result], end: Deadline) -> Result:
-        """Return what `work` does, in a thread of the pool, with the context of who asks.
+        """Run `work` in a thread of the pool, with the caller's context variables, and return its result.
 
-        Whatever it asks of stores and catalogs ends a little sooner than the deadline.
+        Requests to stores and catalogs in `work` time out shortly before the deadline.
 
         Raises
         ------
@@ -116,6 +116,6 @@ class BoundedPool:
 
 
 def _take_note(future: asyncio.Future[Any]) -> None:
-    """Look at an error that nobody waits for, which asyncio would report else."""
+    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()

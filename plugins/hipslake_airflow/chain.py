@@ -1,4 +1,4 @@
-"""Who follows whom: the DAGs of the specs, and the assets between them, as Airflow itself sees them.
+"""The DAGs of the specs and the assets that connect them, as Airflow loads them.
 
 The DAG files are loaded as a scheduler loads them. What starts a DAG is its schedule, what it publishes are
 the outlets of its tasks.
@@ -7,7 +7,6 @@ the outlets of its tasks.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,11 @@ class Link:
         """The DAG's pipeline, `catalog_ingest` of `catalog_ingest__gaia_dr3`."""
         return self.dag_id.split("__")[0]
 
+    @property
+    def name(self) -> str:
+        """The name of its spec."""
+        return self.dag_id.split("__", 1)[1]
+
 
 def links(specs: Path) -> list[Link]:
     """Return the DAGs of a folder of specs that follow or emit an asset, by id.
@@ -48,11 +52,9 @@ def links(specs: Path) -> list[Link]:
 
     before = os.environ.get("HIPSLAKE_SPECS")
     os.environ["HIPSLAKE_SPECS"] = str(specs)
-    sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
     try:
         bag = DagBag(str(PROJECT_ROOT / "dags"))
     finally:
-        sys.modules.pop("hipslake_airflow.spec_folders", None)
         os.environ.pop("HIPSLAKE_SPECS")
         if before is not None:
             os.environ["HIPSLAKE_SPECS"] = before
@@ -75,7 +77,7 @@ def mermaid(chain: Iterable[Link]) -> str:
     """
     drawn = [link for link in chain if not link.pipeline.endswith(_HAND)]
     lines = ["```mermaid", "flowchart LR"]
-    lines += [f'  {link.dag_id}["{link.pipeline}<br/><b>{_name(link)}</b>"]' for link in drawn]
+    lines += [f'  {link.dag_id}["{link.pipeline}<br/><b>{link.name}</b>"]' for link in drawn]
     assets = sorted({name for link in drawn for name in (*link.follows, *link.emits)})
     lines += [f'  {_id(name)}[("{name}")]' for name in assets]
     for link in drawn:
@@ -87,7 +89,7 @@ def mermaid(chain: Iterable[Link]) -> str:
 
 
 def table(chain: Iterable[Link]) -> str:
-    """Return a row for each asset: which DAGs emit its events, and which of them start by one."""
+    """Return a Markdown table with a row for each asset: DAGs that emit its events, DAGs that these start."""
     chain = list(chain)
     lines = ["| asset | its events come from | and start |", "|---|---|---|"]
     for name in sorted({name for link in chain for name in (*link.follows, *link.emits)}):
@@ -105,10 +107,6 @@ def _follows(dag: DAG) -> tuple[str, ...]:
 def _emits(dag: DAG) -> tuple[str, ...]:
     outlets = (outlet for task in dag.tasks for outlet in task.outlets)
     return tuple(sorted({outlet.name for outlet in outlets if getattr(outlet, "uri", None)}))
-
-
-def _name(link: Link) -> str:
-    return link.dag_id.split("__", 1)[1]
 
 
 def _id(asset: str) -> str:

@@ -1,4 +1,4 @@
-"""The DAG that makes versions of a cube: by hand, or as its datasets have news."""
+"""The DAG that makes versions of a cube: by hand, or when its datasets have changed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Asset, Param
 from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 
 from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     HistogramCatalogOperator,
@@ -35,7 +36,6 @@ def cube_dag(
     spec: CubeSpec,
     path: Path,
     *,
-    document: str,
     params: dict[str, Param],
     schedule: Any = None,
 ) -> DAG:
@@ -48,8 +48,6 @@ def cube_dag(
     spec : CubeSpec
     path : Path
         Its file.
-    document : str
-        What the UI shows about it, in Markdown.
     params : dict of str to Param
     schedule : object, optional
         By default none.
@@ -57,7 +55,7 @@ def cube_dag(
     with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
-        doc_md=document,
+        doc_md=document(pipeline, spec=spec, path=path),
         schedule=schedule,
         max_active_runs=1,
         params=params,
@@ -77,15 +75,8 @@ def cube_dag(
     return dag
 
 
-def news_of(spec: CubeSpec, table_specs: Path) -> list[Asset]:
-    """The assets of the datasets whose rows are those of the newest version or snapshot; files have none.
-
-    Parameters
-    ----------
-    spec : CubeSpec
-    table_specs : Path
-        The folder of the specs of tables: which of them feeds a table.
-    """
+def news_of(spec: CubeSpec) -> list[Asset]:
+    """The assets of the datasets whose rows are those of the newest version or snapshot; files have none."""
     found: list[Asset] = []
     for dataset in spec.datasets.values():
         if not dataset.follows:
@@ -93,7 +84,7 @@ def news_of(spec: CubeSpec, table_specs: Path) -> list[Asset]:
         if dataset.catalog is not None and "/" not in dataset.catalog:
             found.append(catalog_asset(dataset.catalog))
         if dataset.table is not None:
-            found += assets_of_table(dataset.iceberg, dataset.table, table_specs)
+            found += assets_of_table(dataset.iceberg, dataset.table)
     return found
 
 
@@ -101,14 +92,11 @@ def _publish(materialise: MaterialiseOperator, spec: MaterialiseSpec) -> None:
     """The steps of an ingest, from files that are listed already."""
     assert spec.name is not None, "a catalog is asked for"
     run_uri = materialise.output["run_uri"]  # type: ignore[index]
-    histogram = HistogramCatalogOperator(
-        task_id="histogram", run_uri=run_uri, part=MATERIALISED, spark_above_bytes=SPARK_ABOVE_BYTES
-    )
-    plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri, part=MATERIALISED)
-    write = WritePartitionsOperator(
-        task_id="write", run_uri=run_uri, part=MATERIALISED, spark_above_bytes=SPARK_ABOVE_BYTES
-    )
-    verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri, part=MATERIALISED)
-    publish = PublishCatalogOperator(task_id="publish", run_uri=run_uri, part=MATERIALISED, catalog=spec.name)
-    view = JoinedViewOperator(task_id="view", run_uri=run_uri, part=MATERIALISED, trigger_rule="none_failed")
+    place: dict[str, Any] = {"run_uri": run_uri, "part": MATERIALISED}
+    histogram = HistogramCatalogOperator(task_id="histogram", spark_above_bytes=SPARK_ABOVE_BYTES, **place)
+    plan = PlanPixelsOperator(task_id="plan", **place)
+    write = WritePartitionsOperator(task_id="write", spark_above_bytes=SPARK_ABOVE_BYTES, **place)
+    verify = VerifyCatalogOperator(task_id="verify", **place)
+    publish = PublishCatalogOperator(task_id="publish", catalog=spec.name, **place)
+    view = JoinedViewOperator(task_id="view", trigger_rule="none_failed", **place)
     materialise >> histogram >> plan >> write >> verify >> publish >> view

@@ -8,6 +8,7 @@ from airflow.sdk import DAG, Param, chain
 from hipslake.specs.join_specs import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
+from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
     BuildHatsViewOperator,
@@ -25,7 +26,6 @@ def join_dag(
     spec: JoinSpec,
     path: Path,
     *,
-    document: str,
     params: dict[str, Param],
     resolve: type[ResolveJoinOperator],
     join: type[JoinOperator],
@@ -39,8 +39,6 @@ def join_dag(
     spec : JoinSpec
     path : Path
         Its file.
-    document : str
-        What the UI shows about it, in Markdown.
     params : dict of str to Param
     resolve, join : type
         The operators of the kind of join.
@@ -49,7 +47,7 @@ def join_dag(
     with pipeline_dag(
         dag_id=dag_id_of(pipeline, path),
         description=spec.description or None,
-        doc_md=document,
+        doc_md=document(pipeline, spec=spec, path=path),
         schedule=schedule_of(spec.schedule, map(catalog_asset, spec.follows)),
         max_active_runs=1,
         params=params,

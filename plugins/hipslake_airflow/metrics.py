@@ -30,7 +30,7 @@ def are_sent() -> bool:
 
 
 def send_step(report: Report, dag_id: str) -> None:
-    """Send what a step did that went well.
+    """Send the metrics of a step that succeeded.
 
     Nothing of a report that was taken over from an earlier attempt: that attempt has sent it.
 
@@ -67,7 +67,7 @@ def _named(prefix: str, of: dict[str, str], name: str) -> tuple[str, dict[str, A
 
 
 def _tags_are_known() -> bool:
-    """In the order in which Airflow chooses whom it sends to."""
+    """Whether the receiver of metrics takes tags; asked in the order in which Airflow picks a receiver."""
     if conf.getboolean("metrics", "statsd_datadog_enabled", fallback=False):
         return conf.getboolean("metrics", "statsd_datadog_metrics_tags", fallback=True)
     if conf.getboolean("metrics", "statsd_on", fallback=False):

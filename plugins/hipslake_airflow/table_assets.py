@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from contextlib import suppress
 
 from airflow.sdk import Asset
 from hipslake.specs.table_spec import IcebergSpec, TableSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec
+from hipslake.specs.yaml_file import load_spec
 
 from hipslake_airflow.assets import table_asset
+from hipslake_airflow.spec_folders import spec_files
 
 
-def assets_of_table(iceberg: IcebergSpec, table: str, folder: Path) -> list[Asset]:
+def assets_of_table(iceberg: IcebergSpec, table: str) -> list[Asset]:
     """Return the assets of the sinks that write into a table; specs that cannot be read feed none.
 
     Parameters
@@ -20,17 +21,11 @@ def assets_of_table(iceberg: IcebergSpec, table: str, folder: Path) -> list[Asse
         The Iceberg catalog.
     table : str
         `namespace.table`.
-    folder : Path
-        Of the specs of tables.
     """
-    specs = (spec for spec in map(_table_spec, find_specs(folder)) if spec is not None)
+    specs = []
+    for path in spec_files(TableSpec):
+        with suppress(Exception):  # its own DAG says what is wrong
+            specs.append(load_spec(path, TableSpec))
     return [
         table_asset(each.name) for each in specs if (each.iceberg.name, each.table) == (iceberg.name, table)
     ]
-
-
-def _table_spec(path: Path) -> TableSpec | None:
-    try:
-        return load_table_spec(path)
-    except Exception:  # it has a DAG of its own that says what is wrong, or is a compaction's
-        return None

@@ -22,7 +22,7 @@ from hipslake.errors import (
 )
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.yaml_file import load_cube_spec
+from hipslake.specs.yaml_file import load_spec
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at
@@ -116,4 +116,4 @@ def test_a_source_that_does_not_fit_is_told_and_nothing_is_built(
 
 def test_the_specs_of_the_project_are_read() -> None:
     folder = Path(__file__).parents[2] / "include" / "specs" / "cubes"
-    assert [load_cube_spec(path).name for path in sorted(folder.glob("*.yaml"))] == ["sky"]
+    assert [load_spec(path, CubeSpec).name for path in sorted(folder.glob("*.yaml"))] == ["sky"]

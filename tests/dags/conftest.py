@@ -53,11 +53,8 @@ def load() -> Callable[[], dict[str, Any]]:
     """Load the DAG files as Airflow does; DAGs by id. No file may fail."""
 
     def load_dags() -> dict[str, Any]:
-        import sys
-
         from airflow.dag_processing.dagbag import DagBag
 
-        sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
         bag = DagBag(str(airflow_home.PROJECT / "dags"))
         assert bag.import_errors == {}
         return dict(bag.dags)

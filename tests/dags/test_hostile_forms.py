@@ -26,8 +26,6 @@ PIPELINES: set[str] = set()
 @pytest.fixture(scope="module")
 def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Any]]:
     """Every field of every form, by pipeline and name; specs of all kinds are there."""
-    import sys
-
     folder = tmp_path_factory.mktemp("specs")
     for kind in ("catalogs", "joins", "tables", "cubes"):
         (folder / kind).mkdir()
@@ -53,9 +51,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
         patch.setenv("HIPSLAKE_STATE", str(folder / "state"))
         from airflow.dag_processing.dagbag import DagBag
 
-        sys.modules.pop("hipslake_airflow.spec_folders", None)
         bag = DagBag(str(airflow_home.PROJECT / "dags"))
-        sys.modules.pop("hipslake_airflow.spec_folders", None)
         assert bag.import_errors == {}
         found: dict[tuple[str, str], Any] = {}
         PIPELINES.update(dag_id.partition("__")[0] for dag_id in bag.dags)

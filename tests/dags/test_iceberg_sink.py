@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink.request import SinkReport
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
@@ -45,7 +45,7 @@ def states(run: Any) -> dict[str, str]:
 
 
 def spec_of(tables: Path, name: str = "sample") -> TableSpec:
-    return load_table_spec(tables / f"{name}.yaml")
+    return load_spec(tables / f"{name}.yaml", TableSpec)
 
 
 def table_of(tables: Path, name: str = "sample") -> Table:

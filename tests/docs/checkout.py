@@ -16,9 +16,9 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
-from hipslake.specs.catalog_spec import Mode
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_catalog_spec, load_table_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
@@ -119,7 +119,7 @@ class Checkout:
 
     def ingest_as_tested(self, name: str, date: datetime | None) -> None:
         """What `airflow dags test` ingests: everything, or the interval that ended last at a date."""
-        spec = load_catalog_spec(self.spec("catalogs", name))
+        spec = load_spec(self.spec("catalogs", name), CatalogSpec)
         window = None
         if spec.schedule is not None and date is not None:
             timetable = CronDataIntervalTimetable(spec.schedule, timezone="UTC")
@@ -132,7 +132,7 @@ class Checkout:
 
     def sink_catalog(self, name: str) -> None:
         """Sink a version by the spec of a table."""
-        spec = load_table_spec(self.spec("tables", name))
+        spec = load_spec(self.spec("tables", name), TableSpec)
         catalog = Catalog.open(self.warehouse / "catalogs" / name)
         rows = VersionRows(uri=str(catalog.uri), version=catalog.version, content="sample")
         self._sink(spec, rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -49,9 +48,7 @@ def dags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     with checkout.entered():
         from airflow.dag_processing.dagbag import DagBag
 
-        sys.modules.pop("hipslake_airflow.spec_folders", None)  # it reads the environment when imported
         bag = DagBag(str(airflow_home.PROJECT / "dags"))
-        sys.modules.pop("hipslake_airflow.spec_folders", None)
     assert bag.import_errors == {}
     return dict(bag.dags)
 

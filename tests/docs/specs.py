@@ -18,7 +18,7 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_yaml
+from hipslake.specs.yaml_model import load_yaml
 from pydantic import BaseModel
 
 from tests.docs.blocks import ROOT, Block

@@ -18,8 +18,9 @@ import pytest
 from hipslake.catalog.upkeep.catalog_vacuum import Removed, VacuumOutcome
 from hipslake.errors import SpecError
 from hipslake.predicates.filter_text import parse_filter
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.partition_fields import PartitionField
-from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.upkeep.request import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 from hipslake_demo.outcome import outcome_of
@@ -125,7 +126,7 @@ def _mistake_in_a_spec(block: Block, around: Around) -> None:
     text = spec.read_text()
     spec.write_text(f"{text}treshold: 64 MiB\n")
     with pytest.raises(SpecError, match=re.escape(block.text.strip())):
-        load_catalog_spec(spec)
+        load_spec(spec, CatalogSpec)
     spec.write_text(text)
 
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
-from hipslake.specs.yaml_file import (
-    load_catalog_spec,
-    load_compaction_spec,
-    load_crossmatch_spec,
-    load_cube_spec,
-    load_equijoin_spec,
-    load_table_spec,
-    spec_type,
-)
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_file import load_spec, spec_type
 from pydantic import BaseModel
 
 from tests.fuzz.mutation import NUMBERS, reshaped, respelt
@@ -270,10 +268,10 @@ def _plain(value: Any) -> Iterator[Any]:
 
 
 TARGETS = (
-    _target("catalog spec", _CATALOG, load_catalog_spec, share=5),
-    _target("table spec", _TABLE, load_table_spec, share=3),
-    _target("crossmatch spec", JOIN, load_crossmatch_spec, share=2),
-    _target("equijoin spec", EQUIJOIN, load_equijoin_spec, share=2),
-    _target("cube spec", CUBE, load_cube_spec, share=3),
-    _target("compaction spec", _COMPACTION, load_compaction_spec, share=2),
+    _target("catalog spec", _CATALOG, partial(load_spec, model=CatalogSpec), share=5),
+    _target("table spec", _TABLE, partial(load_spec, model=TableSpec), share=3),
+    _target("crossmatch spec", JOIN, partial(load_spec, model=CrossmatchSpec), share=2),
+    _target("equijoin spec", EQUIJOIN, partial(load_spec, model=EquijoinSpec), share=2),
+    _target("cube spec", CUBE, partial(load_spec, model=CubeSpec), share=3),
+    _target("compaction spec", _COMPACTION, partial(load_spec, model=CompactionSpec), share=2),
 )

@@ -33,10 +33,12 @@ from hipslake.errors import (
 )
 from hipslake.predicates.condition_text import parse_conditions
 from hipslake.specs.base import Frozen
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.plain_yaml import Document, PlainLoader, YamlError
 from hipslake.specs.source_spec import CsvOptions
 from hipslake.specs.threshold import Threshold
-from hipslake.specs.yaml_file import load_catalog_spec, load_cube_spec, spec_type
+from hipslake.specs.yaml_file import load_spec, spec_type
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.request import FROZEN
@@ -59,7 +61,7 @@ DEEP = b"[" * 100_000
 def spec_message(folder: Path, text: str) -> str:
     (folder / "s.yaml").write_text(text)
     with pytest.raises(SpecError) as told:
-        load_catalog_spec(folder / "s.yaml")
+        load_spec(folder / "s.yaml", CatalogSpec)
     return str(told.value)
 
 
@@ -204,7 +206,7 @@ def test_cubes_hold_only_what_machines_hold(tmp_path: Path) -> None:
     text = "name: s\ndimension_columns: [a]\npartition_columns: [p]\ndatasets: {seed: {parquet: x}}\n"
     (tmp_path / "s.yaml").write_text(f"{text}file_rows: 18446744073709551616\n")
     with pytest.raises(SpecError, match="64 bits"):
-        load_cube_spec(tmp_path / "s.yaml")
+        load_spec(tmp_path / "s.yaml", CubeSpec)
 
 
 def test_messages_can_be_printed_and_are_no_books() -> None:

@@ -12,7 +12,8 @@ from urllib.error import URLError
 import pytest
 from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowException
-from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake_airflow.alerts import CONNECTION, WebhookNotifier, address_of, alert
 from hipslake_airflow.invalid_specs import InvalidSpecOperator
 
@@ -120,7 +121,7 @@ def test_what_is_no_address_is_refused_without_repeating_it(told: dict[str, obje
 
 def test_a_deadline_of_a_spec_changes_nothing_of_what_is_written(tmp_path: Path) -> None:
     without, late = (
-        load_catalog_spec(in_process.write_spec(tmp_path / "stars.yaml", "x/*.parquet", more=more))
+        load_spec(in_process.write_spec(tmp_path / "stars.yaml", "x/*.parquet", more=more), CatalogSpec)
         for more in ("", "deadline_minutes: 90")
     )
     assert late.deadline_minutes == 90

@@ -22,7 +22,8 @@ from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.append import run as append_run
 from hipslake.steps.append.request import AppendReport, AppendRequest
 from hipslake.steps.compact import run as compact_run
@@ -166,7 +167,7 @@ class Chain:
     @contextmanager
     def iceberg(self) -> Iterator[IcebergCatalog]:
         """The catalog of the table `survey.stars`."""
-        catalog = open_catalog(load_table_spec(self.spec("tables/stars")).iceberg, str(self.warehouse))
+        catalog = open_catalog(load_spec(self.spec("tables/stars"), TableSpec).iceberg, str(self.warehouse))
         try:
             yield catalog
         finally:
@@ -219,7 +220,7 @@ class Chain:
             perform(vacuum_catalog.run, request, VacuumReport)
         cleanup = CleanUpCubeRequest(run_uri=self._uri("cube_cleanup__sky"), cube="sky", **told)
         perform(cube_upkeep.clean_up, cleanup, CleanUpCubeReport)
-        spec = load_table_spec(self.spec("tables/stars"))
+        spec = load_spec(self.spec("tables/stars"), TableSpec)
         of_table = VacuumTableRequest(
             run_uri=self._uri("table_vacuum__stars"), iceberg=spec.iceberg, table=spec.table, **told
         )

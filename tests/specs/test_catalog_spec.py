@@ -8,8 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.catalog_spec import CatalogSpec, CsvOptions, Layout, ParquetOptions, SourceSpec, Threshold
-from hipslake.specs.source_spec import FORMATS
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
+from hipslake.specs.source_spec import FORMATS, CsvOptions, ParquetOptions, SourceSpec
+from hipslake.specs.threshold import Threshold
 from pydantic import ValidationError
 
 

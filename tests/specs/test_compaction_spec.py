@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.yaml_file import load_compaction_spec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.yaml_file import load_spec
 
 WHOLE = """\
 name: stars
@@ -27,7 +28,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_spec_is_read_and_has_defaults(tmp_path: Path) -> None:
-    spec = load_compaction_spec(write(tmp_path, WHOLE))
+    spec = load_spec(write(tmp_path, WHOLE), CompactionSpec)
     assert spec.columns == ("_healpix_29", "night", "mag")
     assert (spec.target_bytes, spec.min_bytes) == (64 << 20, 48 << 20)
     assert (spec.num_ranges, spec.add_noise, spec.seed) == (1000, True, 0)
@@ -50,4 +51,4 @@ def test_a_spec_is_read_and_has_defaults(tmp_path: Path) -> None:
 )
 def test_mistakes_are_told_with_their_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        load_compaction_spec(write(tmp_path, WHOLE.replace(old, new)))
+        load_spec(write(tmp_path, WHOLE.replace(old, new)), CompactionSpec)

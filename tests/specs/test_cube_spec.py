@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.cube_spec import CubeColumns, CubeSpec
-from hipslake.specs.yaml_file import load_cube_spec
+from hipslake.specs.yaml_file import load_spec
 from pydantic import ValidationError
 
 SPEC = """\
@@ -33,7 +33,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_spec_is_read(tmp_path: Path) -> None:
-    spec = load_cube_spec(written(tmp_path, SPEC))
+    spec = load_spec(written(tmp_path, SPEC), CubeSpec)
     assert spec.datasets["hip"].version == 3
     assert spec.datasets["features"].partition_columns == ()
     assert spec.roles == CubeColumns(
@@ -83,7 +83,7 @@ def test_a_spec_is_read(tmp_path: Path) -> None:
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in SPEC
     with pytest.raises(SpecError, match=said):
-        load_cube_spec(written(tmp_path, SPEC.replace(old, new, 1)))
+        load_spec(written(tmp_path, SPEC.replace(old, new, 1)), CubeSpec)
 
 
 @pytest.mark.parametrize("roles", [{"dimension_columns": ("x",)}, {"partition_columns": ("p",)}])
@@ -93,14 +93,14 @@ def test_roles_that_must_not_be_empty_are_needed(roles: dict[str, Any]) -> None:
 
 
 def test_a_spec_prints_as_what_was_written(tmp_path: Path) -> None:
-    spec = load_cube_spec(written(tmp_path, SPEC))
+    spec = load_spec(written(tmp_path, SPEC), CubeSpec)
     assert CubeSpec.model_validate(spec.model_dump(mode="json")) == spec
 
 
 def test_a_cube_of_tables_with_joined_rows_is_read_as_it_is_printed(tmp_path: Path) -> None:
     text = SPEC.replace('parquet: "features/*.parquet"', "table: survey.features, iceberg: {name: lake}")
     (tmp_path / "sky.yaml").write_text(text + "conditions: HIP is not null\nmaterialise: {name: joined}\n")
-    spec = load_cube_spec(tmp_path / "sky.yaml")
+    spec = load_spec(tmp_path / "sky.yaml", CubeSpec)
     assert spec.datasets["features"].table == "survey.features"
     assert type(spec).model_validate_json(spec.model_dump_json()) == spec
 
@@ -109,4 +109,4 @@ def test_joined_rows_without_positions_are_no_catalog(tmp_path: Path) -> None:
     text = SPEC.replace("catalog: gaia_dr3", "parquet: x").replace(", columns: [_healpix_29]", "")
     (tmp_path / "sky.yaml").write_text(text + "materialise: {name: joined}\n")
     with pytest.raises(SpecError, match=r"materialise\.position: the seed is no catalog"):
-        load_cube_spec(tmp_path / "sky.yaml")
+        load_spec(tmp_path / "sky.yaml", CubeSpec)

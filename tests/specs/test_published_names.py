@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from hipslake.errors import SpecError
-from hipslake.specs.yaml_file import (
-    load_catalog_spec,
-    load_crossmatch_spec,
-    load_cube_spec,
-    load_equijoin_spec,
-    load_table_spec,
-)
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_file import load_spec
 
 Fields = dict[str, Any]
 POSITION = {"ra": "ra", "dec": "dec"}
@@ -39,11 +38,11 @@ def cube(of: str | None) -> Fields:
 
 
 LOAD: dict[str, Callable[[Path], Any]] = {
-    "catalog": load_catalog_spec,
-    "crossmatch": load_crossmatch_spec,
-    "equijoin": load_equijoin_spec,
-    "cube": load_cube_spec,
-    "other cube": load_cube_spec,
+    "catalog": partial(load_spec, model=CatalogSpec),
+    "crossmatch": partial(load_spec, model=CrossmatchSpec),
+    "equijoin": partial(load_spec, model=EquijoinSpec),
+    "cube": partial(load_spec, model=CubeSpec),
+    "other cube": partial(load_spec, model=CubeSpec),
 }
 
 
@@ -87,16 +86,16 @@ def test_cubes_and_what_is_no_spec_take_no_names(write: Callable[..., Path], tmp
     (tmp_path / "cubes" / "broken.yaml").write_text("name: broken\nmaterialise: {name: sky}\n")
     (tmp_path / "joins").mkdir()
     (tmp_path / "joins" / "_sky.yaml").write_text("name: sky\n")
-    assert load_catalog_spec(path).name == "sky"
+    assert load_spec(path, CatalogSpec).name == "sky"
 
 
 def test_a_cube_that_is_changed_is_read_again(write: Callable[..., Path]) -> None:
     path = write("catalog", "stars")
     write("cube", "stars")
     with pytest.raises(SpecError, match=r"cubes/sky\.yaml"):
-        load_catalog_spec(path)
+        load_spec(path, CatalogSpec)
     write("cube", "galaxies")
-    assert load_catalog_spec(path).name == "stars"
+    assert load_spec(path, CatalogSpec).name == "stars"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +119,7 @@ def test_tables_of_two_iceberg_catalogs_do_not_lie_in_one_folder(
         path.write_text(yaml.safe_dump(fields))
     for path, beside in (paths, paths[::-1]):
         if fits:
-            assert load_table_spec(path).table == "sky.stars"
+            assert load_spec(path, TableSpec).table == "sky.stars"
             continue
         with pytest.raises(SpecError, match=rf"{path}.*tables/{beside.name} feeds sky.stars through another"):
-            load_table_spec(path)
+            load_spec(path, TableSpec)

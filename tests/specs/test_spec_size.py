@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.yaml_file import MOST_BYTES, load_catalog_spec, spec_type
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.yaml_file import load_spec, spec_type
+from hipslake.specs.yaml_model import MOST_BYTES
 
 GOOD = """\
 name: x
@@ -46,7 +48,7 @@ def test_a_spec_of_the_largest_size_is_read_or_refused_within_a_second(tmp_path:
     try:
         began = time.thread_time()  # of the processor: other programs on the machine do not count
         with suppress(SpecError):
-            load_catalog_spec(path)
+            load_spec(path, CatalogSpec)
         took = time.thread_time() - began
     finally:
         gc.unfreeze()
@@ -57,7 +59,7 @@ def test_a_larger_spec_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(GOOD + "#" * MOST_BYTES)
     with pytest.raises(SpecError, match="256 KiB"):
-        load_catalog_spec(path)
+        load_spec(path, CatalogSpec)
     assert spec_type(path) is None  # and the files beside it have theirs
 
 
@@ -65,14 +67,11 @@ def test_a_larger_spec_is_refused_unread(tmp_path: Path) -> None:
 def test_a_hostile_spec_takes_no_other_dag_down(
     airflow: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import sys
-
     from airflow.dag_processing.dagbag import DagBag
 
     folder = tmp_path / "specs" / "catalogs"
     folder.mkdir(parents=True)
     monkeypatch.setenv("HIPSLAKE_SPECS", str(folder.parent))
-    sys.modules.pop("hipslake_airflow.spec_folders", None)
     (folder / "x.yaml").write_text(GOOD)
     (folder / "large.yaml").write_text(COSTLY["a list"] * 40)
     bag = DagBag(str(Path(__file__).parents[2] / "dags" / "catalog_ingest.py"))

@@ -9,7 +9,7 @@ import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.table_spec import Duplicates, TableMode, TableSpec
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.yaml_file import load_spec
 from pydantic import ValidationError
 
 WHOLE = """\
@@ -39,7 +39,7 @@ def written(folder: Path, text: str, name: str = "sources") -> Path:
 
 
 def test_a_spec_file_is_read_and_printed_as_it_was_written(tmp_path: Path) -> None:
-    spec = load_table_spec(written(tmp_path, WHOLE))
+    spec = load_spec(written(tmp_path, WHOLE), TableSpec)
     printed = spec.model_dump(mode="json")
     assert printed["partition"] == ["bucket[16](id)", "year(ts)", "healpix[5]"]
     assert printed["sort"] == ["_healpix_29", "ts desc"]
@@ -165,10 +165,10 @@ def test_mistakes_in_a_file_have_their_line(tmp_path: Path) -> None:
     with pytest.raises(
         SpecError, match=r"sources.yaml:5: partition\[1\]: 'week\(ts\)': there is no transform"
     ):
-        load_table_spec(written(tmp_path, text))
+        load_spec(written(tmp_path, text), TableSpec)
     text = WHOLE.replace("uri:", "url:")
     with pytest.raises(SpecError, match=r"sources.yaml:3: source.files.url: unknown key; did you mean 'uri'"):
-        load_table_spec(written(tmp_path, text))
+        load_spec(written(tmp_path, text), TableSpec)
 
 
 def test_overrides_of_a_run_are_validated() -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import SpecError
-from hipslake.specs.catalog_spec import Layout, Threshold
+from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.environment import PROJECT_ROOT
-from hipslake.specs.yaml_file import find_specs, load_catalog_spec
+from hipslake.specs.published_names import find_specs
+from hipslake.specs.threshold import Threshold
+from hipslake.specs.yaml_file import load_spec
 
 GOOD = """\
 name: stars
@@ -30,12 +32,12 @@ def write(folder: Path, text: str, name: str = "stars.yaml") -> Path:
 
 def message_of(folder: Path, text: str) -> str:
     with pytest.raises(SpecError) as caught:
-        load_catalog_spec(write(folder, text))
+        load_spec(write(folder, text), CatalogSpec)
     return str(caught.value).replace(f"{folder}/", "")
 
 
 def test_good_file_becomes_a_spec(tmp_path: Path) -> None:
-    spec = load_catalog_spec(write(tmp_path, GOOD))
+    spec = load_spec(write(tmp_path, GOOD), CatalogSpec)
     assert spec.name == "stars"
     assert spec.threshold == Threshold.parse("20000 rows")
 
@@ -43,7 +45,7 @@ def test_good_file_becomes_a_spec(tmp_path: Path) -> None:
 def test_byte_order_mark_and_crlf_are_fine(tmp_path: Path) -> None:
     path = tmp_path / "stars.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
-    assert load_catalog_spec(path).name == "stars"
+    assert load_spec(path, CatalogSpec).name == "stars"
 
 
 @pytest.mark.parametrize(
@@ -131,10 +133,10 @@ def test_files_that_hold_no_spec(tmp_path: Path, text: str, message: str) -> Non
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"gone\.yaml: cannot be read: No such file"):
-        load_catalog_spec(tmp_path / "gone.yaml")
+        load_spec(tmp_path / "gone.yaml", CatalogSpec)
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     with pytest.raises(SpecError, match=r"latin\.yaml: byte 9 is not UTF-8"):
-        load_catalog_spec(tmp_path / "latin.yaml")
+        load_spec(tmp_path / "latin.yaml", CatalogSpec)
 
 
 def test_a_wrong_key_that_an_alias_brings_is_told(tmp_path: Path) -> None:
@@ -146,7 +148,7 @@ def test_two_files_of_one_name_are_both_refused(tmp_path: Path) -> None:
     both = [write(tmp_path, GOOD), write(tmp_path, GOOD, "stars.yml")]
     for path, other in (both, both[::-1]):
         with pytest.raises(SpecError, match=rf"{path}: {other.name} beside it has the same name"):
-            load_catalog_spec(path)
+            load_spec(path, CatalogSpec)
 
 
 def test_specs_of_a_folder_are_found_by_name_without_hidden_ones(tmp_path: Path) -> None:
@@ -157,7 +159,8 @@ def test_specs_of_a_folder_are_found_by_name_without_hidden_ones(tmp_path: Path)
 
 def test_shipped_specs_load() -> None:
     specs = {
-        path.stem: load_catalog_spec(path) for path in find_specs(PROJECT_ROOT / "include/specs/catalogs")
+        path.stem: load_spec(path, CatalogSpec)
+        for path in find_specs(PROJECT_ROOT / "include/specs/catalogs")
     }
     assert sorted(specs) == ["gaia_dr3", "hipparcos", "hipparcos_hats"]
     assert specs["gaia_dr3"].layout is Layout.HATS
@@ -179,7 +182,7 @@ def test_shipped_specs_load() -> None:
 
 def test_the_key_on_is_no_truth(tmp_path: Path) -> None:
     text = GOOD + "position_from: {catalog: objects, on: {object_id: id}}\n"
-    given = load_catalog_spec(write(tmp_path, text)).position_from
+    given = load_spec(write(tmp_path, text), CatalogSpec).position_from
     assert given is not None
     assert (given.column, given.key) == ("object_id", "id")
     joined = "position_from: {catalog: objects, on: {a: id, b: id}}\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
 from hipslake.steps.sink import request as sink_request
@@ -90,7 +91,7 @@ class Lake:
     @property
     def table(self) -> Table:
         """The table; there has to be one."""
-        spec = load_table_spec(self.spec)
+        spec = load_spec(self.spec, TableSpec)
         found = find_table(open_catalog(spec.iceberg, self.warehouse), spec.table)
         assert found is not None
         return found

@@ -144,10 +144,13 @@ def test_tables_of_a_catalog_that_does_not_answer_say_so_and_it_is_asked_once(
     tmp_path: Path, silent: SlowServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIPSLAKE_STATE", str(tmp_path))
+    (tmp_path / "tables").mkdir()
     for name, uri in (("one", silent.url), ("two", silent.url), ("zero", None)):
         at = f"{{type: rest, uri: '{uri}'}}" if uri else "{type: sql}"
         text = f"name: {name}\ntable: sky.{name}\niceberg: {at}\n"
-        (tmp_path / f"{name}.yaml").write_text(text + 'source: {catalog: stars}\npartition: ["healpix[1]"]\n')
+        (tmp_path / "tables" / f"{name}.yaml").write_text(
+            text + 'source: {catalog: stars}\npartition: ["healpix[1]"]\n'
+        )
     with within(Deadline(time.monotonic() + 10, 4, "HIPSLAKE_PAGE_SECONDS")):
         problems = {each.name: each.problem or "" for each in tables(tmp_path, str(tmp_path))}
     assert problems["one"] == problems["two"]

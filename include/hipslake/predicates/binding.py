@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hipslake.predicates.domains import Domain, UnfitError, comparable_domain, domain_of
+from hipslake.predicates.domains import Domain, UnfitError, comparable_domain, family_of
 from hipslake.predicates.predicate_tree import (
     And,
     ArrowExpression,
@@ -43,13 +43,6 @@ class Against:
     value: Any
 
 
-@dataclass(frozen=True)
-class Among:
-    """A comparison with several values of the column's domain."""
-
-    values: tuple[Any, ...]
-
-
 def bound_compare(node: Compare, kind: pa.DataType) -> tuple[Domain, Same | Against]:
     """A comparison in the terms of the column's domain, exactly as true as with the literal itself.
 
@@ -72,7 +65,7 @@ def bound_compare(node: Compare, kind: pa.DataType) -> tuple[Domain, Same | Agai
     return domain, Against(operator, place.value)
 
 
-def bound_list(node: InList, kind: pa.DataType) -> tuple[Domain, Among]:
+def bound_list(node: InList, kind: pa.DataType) -> tuple[Domain, tuple[Any, ...]]:
     """A list in the terms of the column's domain, without literals that no value equals.
 
     Raises
@@ -89,7 +82,7 @@ def bound_list(node: InList, kind: pa.DataType) -> tuple[Domain, Among]:
         )
         if place.exact and held:
             found.append(place.value)
-    return domain, Among(tuple(dict.fromkeys(found)))
+    return domain, tuple(dict.fromkeys(found))
 
 
 def check_predicate(node: Predicate, schema: pa.Schema, *, nan_is_null: bool = False) -> None:
@@ -125,8 +118,7 @@ def check_predicate(node: Predicate, schema: pa.Schema, *, nan_is_null: bool = F
         _check_nan(node, schema.field(node.column).type, nan_is_null)
     elif isinstance(node, IsTrue):
         kind = schema.field(node.column).type
-        domain = domain_of(kind)
-        if domain is None or domain.family != "bool":
+        if family_of(kind) != "bool":
             raise UnfitError(f"column {node.column!r} is of type {kind}, and no condition by itself")
     else:
         assert isinstance(node, IsNull | ArrowExpression), node
@@ -165,8 +157,7 @@ MOST_DIGITS = 76
 
 
 def _check_nan(node: IsNan, kind: pa.DataType, nan_is_null: bool) -> None:
-    domain = domain_of(kind)
-    if domain is None or domain.family != "float":
+    if family_of(kind) != "float":
         raise UnfitError(f"column {node.column!r} is of type {kind}, which has no NaN; ask for null")
     if nan_is_null:
         raise UnfitError(f"column {node.column!r}: NaN stands for null here; write 'is null' for 'is nan'")

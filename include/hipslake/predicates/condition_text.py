@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def parse_conditions(text: str, schema: pa.Schema) -> Conjunction:
-    """The conjunction that a text stands for, on some columns.
+    """Parse a text into a conjunction of conditions on the columns of a schema.
 
     Parameters
     ----------

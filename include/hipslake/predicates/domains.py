@@ -216,7 +216,7 @@ class Domain:
 
     def _of_python(self, column: str, value: Any) -> Place:
         try:
-            check_type(value, self.kind)
+            check_type(value, self.kind, self.family)
         except ValueError as error:
             raise UnfitError(f"column {column!r} is {self.kind}, {error}") from None
         if isinstance(value, datetime.date | np.datetime64):
@@ -270,6 +270,12 @@ def _of_time(kind: pa.DataType) -> Domain | None:
         family = "stamp" if kind.tz is None else "zoned"
         return Domain(family, kind, pa.int64(), -(2**63), 2**63 - 1, Fraction(_STEPS[kind.unit]))
     return None
+
+
+def family_of(kind: pa.DataType) -> str | None:
+    """The family of a type's domain; None where its values cannot be compared."""
+    domain = domain_of(kind)
+    return None if domain is None else domain.family
 
 
 def comparable_domain(column: str, kind: pa.DataType) -> Domain:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
-from hipslake.predicates.binding import Against, Among, Same, bound_compare, bound_list, check_columns
-from hipslake.predicates.domains import Domain, comparable_domain, domain_of, negative_zero_as_zero
+from hipslake.predicates.binding import Same, bound_compare, bound_list, check_columns
+from hipslake.predicates.domains import Domain, comparable_domain, family_of, negative_zero_as_zero
 from hipslake.predicates.predicate_tree import (
     TURNED,
     And,
@@ -30,6 +31,7 @@ from hipslake.predicates.predicate_tree import (
     IsNull,
     IsTrue,
     Not,
+    OfColumn,
     Or,
     Predicate,
 )
@@ -217,22 +219,20 @@ class _Rows:
     def truth(self, node: Predicate) -> pa.ChunkedArray:
         if isinstance(node, And | Or):
             kernel = pc.and_kleene if isinstance(node, And) else pc.or_kleene
-            found = None
-            for part in node.parts:
-                each = self.truth(part)
-                found = each if found is None else kernel(found, each)
-            return self._all(isinstance(node, And)) if found is None else found
+            if not node.parts:
+                return pa.chunked_array([pa.repeat(isinstance(node, And), self._rows.num_rows)])
+            return reduce(kernel, map(self.truth, node.parts))
         if isinstance(node, Not):
             return pc.invert(self.truth(node.of))
         if isinstance(node, ArrowExpression):
             return self._by_arrow(node)
         if isinstance(node, CompareColumns):
             domains = check_columns(node, self._rows.schema)
-            left = self._values(self._column(node.left), domains[0])
-            right = self._values(self._column(node.right), domains[1])
+            left = self._values(self._rows.column(node.left), domains[0])
+            right = self._values(self._rows.column(node.right), domains[1])
             return compared_columns(node.operator, left, right, domains)
-        assert isinstance(node, Compare | InList | InArray | IsNull | IsNan | IsTrue), node
-        column = self._column(node.column)
+        assert isinstance(node, OfColumn), node
+        column = self._rows.column(node.column)
         if isinstance(node, IsNull):
             return self._is_null(column)
         return self._of_values(node, column)
@@ -260,16 +260,14 @@ class _Rows:
             return self._among(self._values(column, domain), given.combine_chunks())
         if isinstance(node, InList):
             domain, listed = bound_list(node, kind)
-            return self._among(self._values(column, domain), _array(domain, listed))
+            values = pa.array([domain.scalar(value).as_py() for value in listed], domain.compared)
+            return self._among(self._values(column, domain), values)
         assert isinstance(node, Compare), node
         domain, test = bound_compare(node, kind)
         values = self._values(column, domain)
         if isinstance(test, Same):
-            return self._same(values, test)
-        return _against(test, values, domain)
-
-    def _same(self, values: pa.ChunkedArray, test: Same) -> pa.ChunkedArray:
-        return pc.if_else(pc.is_valid(values), pa.scalar(test.truth), _NOTHING)
+            return pc.if_else(pc.is_valid(values), pa.scalar(test.truth), _NOTHING)
+        return KERNELS[test.operator](values, domain.scalar(test.value))
 
     def _among(self, values: pa.ChunkedArray, listed: pa.Array) -> pa.ChunkedArray:
         found = pc.is_in(negative_zero_as_zero(values), value_set=negative_zero_as_zero(listed))
@@ -277,7 +275,7 @@ class _Rows:
 
     def _is_null(self, column: pa.ChunkedArray) -> pa.ChunkedArray:
         found = pc.is_null(column)
-        if self._nan_is_null and _may_be_nan(column.type):
+        if self._nan_is_null and family_of(column.type) == "float":
             found = pc.or_(found, self._of_values(IsNan(""), column))
         return found
 
@@ -289,31 +287,12 @@ class _Rows:
             return pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
         return values
 
-    def _column(self, name: str) -> pa.ChunkedArray:
-        return self._rows.column(name)
-
-    def _all(self, value: bool) -> pa.ChunkedArray:
-        return pa.chunked_array([pa.repeat(pa.scalar(value), self._rows.num_rows)])
-
     def _by_arrow(self, node: ArrowExpression) -> pa.ChunkedArray:
         rows = self._rows.select(sorted(node.columns))
         if not rows.num_columns:
             rows = self._rows
         found = ds.dataset(rows).to_table(columns={"truth": node.expression}).column("truth")
         return found.cast(pa.bool_())
-
-
-def _against(test: Against, values: pa.ChunkedArray, domain: Domain) -> pa.ChunkedArray:
-    return KERNELS[test.operator](values, domain.scalar(test.value))
-
-
-def _array(domain: Domain, listed: Among) -> pa.Array:
-    return pa.array([domain.scalar(value).as_py() for value in listed.values], domain.compared)
-
-
-def _may_be_nan(kind: pa.DataType) -> bool:
-    domain = domain_of(kind)
-    return domain is not None and domain.family == "float"
 
 
 def _filtered(rows: pa.Table, mask: Any) -> pa.Table:

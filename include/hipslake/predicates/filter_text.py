@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -50,7 +51,7 @@ _NAMES_IN_MESSAGE = 20
 
 
 def parse_filter(text: str, schema: pa.Schema) -> Predicate:
-    """The predicate that a text stands for.
+    """Parse a text into a predicate.
 
     Comparisons (`=`, `!=`, `<>`, `<`, `<=`, `>`, `>=`) of columns with numbers, `'texts'`, `true`, `false`
     and columns; dates and times are texts: `'2026-11'`, `'2026-11-01'`, `'2026-11-01T21:30:00Z'`;
@@ -154,16 +155,16 @@ class _Parser:
             raise self._error(repr(keyword))
 
     def _either(self) -> Predicate:
-        parts = [self._both()]
-        while self._took("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+        return self._joined("or", self._both, Or)
 
     def _both(self) -> Predicate:
-        parts = [self._condition()]
-        while self._took("and"):
-            parts.append(self._condition())
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+        return self._joined("and", self._condition, And)
+
+    def _joined(self, word: str, part: Callable[[], Predicate], kind: type[And | Or]) -> Predicate:
+        parts = [part()]
+        while self._took(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else kind(tuple(parts))
 
     def _condition(self) -> Predicate:
         self._depth += 1

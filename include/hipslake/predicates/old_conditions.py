@@ -33,7 +33,7 @@ _HOW = "write conditions such as ok = true, mag < 12, HIP in (1, 2) or HIP is no
 
 
 def parse_old_conditions(text: str) -> Conjunction:
-    """The conjunction that a text in the old form stands for.
+    """Parse a text in the old form into a conjunction.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def _compared(node: ast.Compare) -> list[Condition]:
 
 def _condition(node: ast.Compare, name: str, how: ast.cmpop, right: ast.expr) -> Condition:
     if isinstance(how, ast.Is | ast.IsNot):
-        if not (isinstance(right, ast.Name) and right.id in _NULLS) and not _is_none(right):
+        if ast.unparse(right) not in _NULLS:
             raise ConditionError(f"{ast.unparse(node)!r}: a column is null or not null; use == for values")
         return C(name).is_null() if isinstance(how, ast.Is) else C(name).not_null()
     if isinstance(how, ast.In):
@@ -168,7 +168,3 @@ def _value(node: ast.expr) -> Any:
             f"{ast.unparse(node)!r} is no value; write a number, a text between quotes, True, False, "
             'date("...") or datetime("...")'
         ) from None
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None

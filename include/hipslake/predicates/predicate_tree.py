@@ -86,17 +86,35 @@ class Predicate(ABC):
 
 
 @dataclass(frozen=True)
-class Compare(Predicate):
-    """A column compared with a literal by one of `OPERATORS`."""
+class OfColumn(Predicate):
+    """A test of the values of one column."""
 
     column: str
-    operator: str
-    literal: Literal
 
     @property
     def columns(self) -> frozenset[str]:
         """The column."""
         return frozenset([self.column])
+
+
+@dataclass(frozen=True)
+class OfParts(Predicate):
+    """Several predicates, joined by a word."""
+
+    parts: tuple[Predicate, ...] = ()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Those of all parts."""
+        return frozenset[str]().union(*(part.columns for part in self.parts))
+
+
+@dataclass(frozen=True)
+class Compare(OfColumn):
+    """A column compared with a literal by one of `OPERATORS`."""
+
+    operator: str
+    literal: Literal
 
     def __str__(self) -> str:
         return f"{quoted(self.column)} {self.operator} {self.literal}"
@@ -120,32 +138,20 @@ class CompareColumns(Predicate):
 
 
 @dataclass(frozen=True)
-class InList(Predicate):
+class InList(OfColumn):
     """The value of a column equals one of some literals."""
 
-    column: str
     literals: tuple[Literal, ...]
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset([self.column])
 
     def __str__(self) -> str:
         return f"{quoted(self.column)} in ({', '.join(map(str, self.literals))})"
 
 
 @dataclass(frozen=True, eq=False)
-class InArray(Predicate):
+class InArray(OfColumn):
     """The value of a column is one of many, an array of the column's type without nulls."""
 
-    column: str
     values: pa.Array
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset([self.column])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, InArray) and self.column == other.column and self.values.equals(other.values)
@@ -158,45 +164,24 @@ class InArray(Predicate):
 
 
 @dataclass(frozen=True)
-class IsNull(Predicate):
+class IsNull(OfColumn):
     """A column has no value."""
-
-    column: str
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset([self.column])
 
     def __str__(self) -> str:
         return f"{quoted(self.column)} is null"
 
 
 @dataclass(frozen=True)
-class IsNan(Predicate):
+class IsNan(OfColumn):
     """A value of a floating column is NaN; false for null."""
-
-    column: str
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset([self.column])
 
     def __str__(self) -> str:
         return f"{quoted(self.column)} is nan"
 
 
 @dataclass(frozen=True)
-class IsTrue(Predicate):
+class IsTrue(OfColumn):
     """A column of booleans, as a condition by itself."""
-
-    column: str
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The column."""
-        return frozenset([self.column])
 
     def __str__(self) -> str:
         return quoted(self.column)
@@ -222,30 +207,16 @@ class Not(Predicate):
 
 
 @dataclass(frozen=True)
-class And(Predicate):
+class And(OfParts):
     """All parts hold; without any, every row passes."""
-
-    parts: tuple[Predicate, ...] = ()
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """Those of all parts."""
-        return frozenset[str]().union(*(part.columns for part in self.parts))
 
     def __str__(self) -> str:
         return " and ".join(_enclosed(part) if isinstance(part, Or) else str(part) for part in self.parts)
 
 
 @dataclass(frozen=True)
-class Or(Predicate):
+class Or(OfParts):
     """At least one part holds; without any, no row passes."""
-
-    parts: tuple[Predicate, ...] = ()
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """Those of all parts."""
-        return frozenset[str]().union(*(part.columns for part in self.parts))
 
     def __str__(self) -> str:
         return " or ".join(str(part) for part in self.parts)

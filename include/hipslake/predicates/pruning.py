@@ -8,8 +8,10 @@ passes is then looked at row by row: see `hipslake.predicates.evaluation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.predicates.binding import Same, bound_compare, bound_list
-from hipslake.predicates.domains import Domain, domain_of
+from hipslake.predicates.domains import domain_of, family_of
 from hipslake.predicates.predicate_tree import (
     And,
     ArrowExpression,
@@ -33,6 +35,7 @@ from hipslake.predicates.predicate_tree import (
 )
 
 _FEW = 20  # values of a list that are compared one by one
+_TRUSTED = (pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.bool_())
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
@@ -123,7 +126,7 @@ def surely_passes(
     """Whether a predicate is true for all of some rows, as far as is known; parameters as for `may_pass`."""
     if any(known.get(name, KnownValues()).nulls != 0 for name in predicate.columns):
         return False
-    if nan_is_null and any(_may_be_nan(schema.field(name).type) for name in predicate.columns):
+    if nan_is_null and any(family_of(schema.field(name).type) == "float" for name in predicate.columns):
         return False  # statistics do not say whether a value is NaN
     return not _may_meet(_weaker(predicate, schema, nan_is_null, wanted=False), known)
 
@@ -164,14 +167,14 @@ def _weaker(node: Predicate, schema: pa.Schema, nan_is_null: bool, *, wanted: bo
     if isinstance(node, Compare):
         return _of_compare(node, schema.field(node.column).type, wanted)
     if isinstance(node, InList):
-        domain, listed = bound_list(node, schema.field(node.column).type)
-        return _of_values(node.column, domain, list(listed.values), wanted)
+        _, listed = bound_list(node, schema.field(node.column).type)
+        return _of_values(node.column, listed, wanted)
     if isinstance(node, InArray):
         return _of_array(node, schema.field(node.column).type, wanted)
     if isinstance(node, CompareColumns):
         return Every((Presence(node.left), Presence(node.right)))
     if isinstance(node, IsNull):
-        if wanted and nan_is_null and _may_be_nan(schema.field(node.column).type):
+        if wanted and nan_is_null and family_of(schema.field(node.column).type) == "float":
             return Anything()
         return Presence(node.column, not wanted)
     if isinstance(node, IsTrue):
@@ -179,11 +182,6 @@ def _weaker(node: Predicate, schema: pa.Schema, nan_is_null: bool, *, wanted: bo
     if isinstance(node, ArrowExpression):
         return Anything()
     return Presence(node.column) if wanted else Anything()  # type: ignore[attr-defined]  # is nan
-
-
-def _may_be_nan(kind: pa.DataType) -> bool:
-    domain = domain_of(kind)
-    return domain is not None and domain.family == "float"
 
 
 def _joined(parts: tuple[Implied, ...], *, every: bool) -> Implied:
@@ -215,7 +213,7 @@ def _of_compare(node: Compare, kind: pa.DataType, wanted: bool) -> Implied:
     )
 
 
-def _of_values(column: str, domain: Domain, values: list[Any], wanted: bool) -> Implied:
+def _of_values(column: str, values: Sequence[Any], wanted: bool) -> Implied:
     if not wanted:
         return Presence(column)
     if len(values) <= _FEW:
@@ -233,7 +231,7 @@ def _of_array(node: InArray, kind: pa.DataType, wanted: bool) -> Implied:
     if domain.family == "decimal":
         return Presence(node.column)
     if len(values) <= _FEW:
-        return _of_values(node.column, domain, values.to_pylist(), wanted)
+        return _of_values(node.column, values.to_pylist(), wanted)
     extremes = pc.min_max(values)
     return Within(node.column, extremes["min"].as_py(), extremes["max"].as_py())
 
@@ -272,12 +270,7 @@ def _as_expression(node: Implied, schema: pa.Schema, stored: pa.Schema) -> pc.Ex
         if (not every) in [each for each in found if isinstance(each, bool)]:
             return not every
         kept = [each for each in found if not isinstance(each, bool)]
-        if not kept:
-            return every
-        whole = kept[0]
-        for each in kept[1:]:
-            whole = whole & each if every else whole | each
-        return whole
+        return reduce(and_ if every else or_, kept) if kept else every
     if node.column not in stored.names:
         return isinstance(node, Presence) and not node.present
     kind = schema.field(node.column).type
@@ -311,14 +304,7 @@ def _scalars(kind: pa.DataType) -> Callable[[Any], pa.Scalar] | None:
         return lambda value: pa.scalar(value, pa.int64()).cast(kind)
     if types.is_date32(kind):
         return lambda value: pa.scalar(value, pa.int32()).cast(kind)
-    trusted = (
-        types.is_integer(kind)
-        or types.is_float32(kind)
-        or types.is_float64(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_boolean(kind)
-    )
+    trusted = types.is_integer(kind) or kind in _TRUSTED
     return (lambda value: pa.scalar(value, kind)) if trusted else None
 
 

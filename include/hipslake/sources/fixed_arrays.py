@@ -15,12 +15,12 @@ MOST_VALUES = 1 << 23
 
 
 def is_too_large(sizes: Iterable[int]) -> bool:
-    """Whether an array of such axes has more values than a cell may have."""
+    """Whether an array with these axes has more values than one cell may hold."""
     return math.prod(max(1, size) for size in sizes) > MOST_VALUES  # an axis of 0 hides no other
 
 
 def rows_at_once(kinds: Iterable[pa.DataType]) -> int:
-    """How many rows with columns of some types are decoded at once, so that nulls do not fill the memory.
+    """How many rows are decoded at once, so that nulls of fixed-size arrays do not fill the memory.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def rows_at_once(kinds: Iterable[pa.DataType]) -> int:
 
 
 def values_of(kind: pa.DataType) -> int:
-    """How many values a null, also one in a list, takes the memory of; 0 where no size is fixed."""
+    """How many values a null of a type takes memory for; 0 if the type has no fixed size."""
     if pa.types.is_list(kind):
         return values_of(kind.value_type)
     if not pa.types.is_fixed_size_list(kind):
@@ -86,5 +86,5 @@ def pieces(values: np.ndarray) -> Iterator[slice]:
 
 
 def _varies(kind: pa.DataType) -> bool:
-    """Whether an array has as many values as it pleases, on any axis."""
+    """Whether any axis of an array type has a variable length."""
     return pa.types.is_list(kind) or (pa.types.is_fixed_size_list(kind) and _varies(kind.value_type))

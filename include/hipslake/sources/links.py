@@ -19,7 +19,7 @@ INPUTS = "HIPSLAKE_INPUTS"
 
 
 def places_of(folder: Storage) -> tuple[str, ...]:
-    """The folders in one of which a file has to lie that is found below a folder, links resolved.
+    """Return the folders that files found below a folder may lie in, once links are resolved.
 
     That is the landing, whatever links lead to within it, or, of a folder elsewhere, that one; and what
     `HIPSLAKE_INPUTS` lists.
@@ -44,7 +44,7 @@ def places_of(folder: Storage) -> tuple[str, ...]:
 
 
 class LinkBounds:
-    """Folders in one of which local files have to lie, links resolved.
+    """Folders that local files have to lie in, once links are resolved.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class LinkBounds:
         self._folders: dict[str, str] = {}  # of one look at many files: links may change
 
     def place_of(self, path: str) -> str | None:
-        """The first folder in which a file lies; None if there are none to lie in.
+        """The first of the folders that holds a file; None if no folders are given.
 
         Raises
         ------
@@ -85,7 +85,7 @@ class LinkBounds:
 
 
 def refuse_links_out(folder: Storage, paths: Iterable[str]) -> None:
-    """Refuse links among the files of a folder which lead out of where these may lie.
+    """Raise `InputError` for links in a folder that lead out of the folders where files may lie.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def refuse_links_out(folder: Storage, paths: Iterable[str]) -> None:
 
 
 def _is_in(path: str, landing: str) -> bool:
-    """Whether a folder lies in the landing as its path is written, whatever links its last parts are."""
+    """Whether the landing folder is a path or one of its parents as written, before links are resolved."""
     if "://" in landing:
         return False
     return any(_is_same(above, landing) for above in _above(os.path.normpath(path)))

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 from hipslake.errors import CorruptFileError, HipslakeError, InputError, StorageError
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
-from hipslake.sources.file_listing import check_unchanged, located
+from hipslake.sources.file_listing import located
 from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion, most_bytes
-from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
 from hipslake.storage.int96 import Unit, check_int96, int96_columns, int96_unit, unit_for, with_int96_as
@@ -121,7 +121,7 @@ def _with_dictionaries(
 
 
 def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """The words of the dictionaries in an array, and the numbers that name them."""
+    """Yield the dictionaries in an array, nested ones too, and the indices into them."""
     if pa.types.is_dictionary(array.type):
         yield array.dictionary, array.indices.drop_null()
     elif pa.types.is_struct(array.type):
@@ -135,7 +135,7 @@ def _dictionaries(array: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 class ParquetHead(NamedTuple):
-    """What a file's footer says."""
+    """What is kept of a file's footer."""
 
     schema: pa.Schema
     rows: tuple[int, ...]  # per row group
@@ -158,16 +158,7 @@ class ParquetSource(DescribedSource[ParquetHead]):
                 found.append(Split(ordinal=len(found), file=file, unit="row_groups", start=start, stop=stop))
         return found
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
-        check_unchanged(split.file)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with _explained(split.file), _opened(split.file, wanted) as (file, parquet, unit):
             present = set(parquet.schema_arrow.names)
             names = [name for name in wanted.names if name in present]
@@ -202,8 +193,9 @@ class ParquetSource(DescribedSource[ParquetHead]):
             metadata = parquet.metadata
             unit = int96_unit(opened, metadata, rows=_ROWS_FOR_UNITS)
             groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+            schema = with_int96_as(parquet.schema_arrow, metadata, unit)
             return ParquetHead(
-                _without_field_ids(with_int96_as(parquet.schema_arrow, metadata, unit)),
+                pa.schema([_without_field_id(field) for field in schema]),
                 tuple(group.num_rows for group in groups),
                 tuple(group.total_byte_size for group in groups),
             )
@@ -236,10 +228,6 @@ def _opened(
 def _reopening(file: SourceFile) -> Iterator[Reopen]:
     with ExitStack() as stack:
         yield lambda columns: stack.enter_context(_opened(file, read_dictionary=columns))[1]
-
-
-def _without_field_ids(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([_without_field_id(field) for field in schema])
 
 
 def _without_field_id(field: pa.Field) -> pa.Field:

@@ -36,12 +36,12 @@ class Split(Frozen):
 
 
 def most_bytes(file: SourceFile, ratio: int) -> int:
-    """Return how many bytes a file may become."""
+    """Return the most bytes that a file may expand to."""
     return max(ALWAYS_FINE, ratio * file.size)
 
 
 def check_expansion(found: int, file: SourceFile, ratio: int, what: str) -> None:
-    """Refuse a file that becomes more than it may.
+    """Raise `InputError` for a file that expands beyond its limit.
 
     Raises
     ------

@@ -8,11 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
-from hipslake.sources.file_listing import FileListing, list_files
+from hipslake.sources.file_listing import FileListing, check_unchanged, list_files
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import SourceSpec
@@ -39,6 +39,7 @@ class Source(ABC):
 
     def __init__(self, spec: SourceSpec) -> None:
         self.spec = spec
+        self._options: Any = spec.options
 
     def listing(self) -> FileListing:
         """Return the files that match the spec's glob, sorted by URI, and what matches it and is not read.
@@ -95,7 +96,7 @@ class Source(ABC):
         Parameters
         ----------
         found
-            For every split its file's URI and what `infer` said of it, in the order of the splits.
+            For every split its file's URI and the schema from `infer`, in the order of the splits.
 
         Raises
         ------
@@ -104,7 +105,6 @@ class Source(ABC):
         """
         return unify(found, self.spec.missing_columns, source=self.spec.uri)
 
-    @abstractmethod
     def read(
         self,
         split: Split,
@@ -140,6 +140,13 @@ class Source(ABC):
         InputError
             When the file is not the one that was listed.
         """
+        wanted = selected(schema, columns)
+        check_unchanged(split.file)
+        yield from self.batches(split, wanted, batch_rows)
+
+    @abstractmethod
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split with the columns of `wanted`, as `read` does."""
 
 
 def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
@@ -153,7 +160,7 @@ def selected(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 class Described(Protocol):
-    """What a file says of itself, as small as tens of thousands of files need it."""
+    """The header of a file, reduced to what is needed: sources may have tens of thousands of files."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -161,7 +168,7 @@ class Described(Protocol):
 
 
 class Columns(NamedTuple):
-    """What a file says of itself where that is its columns and no more."""
+    """The header of a file where only the columns are needed."""
 
     schema: pa.Schema
 
@@ -170,7 +177,7 @@ HeadT = TypeVar("HeadT", bound=Described)
 
 
 class DescribedSource(Source, Generic[HeadT]):
-    """Files that describe themselves; each is asked once."""
+    """Files with a schema in their header; each header is read once."""
 
     def __init__(self, spec: SourceSpec) -> None:
         super().__init__(spec)
@@ -178,7 +185,7 @@ class DescribedSource(Source, Generic[HeadT]):
 
     @abstractmethod
     def read_head(self, file: SourceFile) -> HeadT:
-        """Read what a file says of itself.
+        """Read the header of a file.
 
         Raises
         ------
@@ -187,7 +194,7 @@ class DescribedSource(Source, Generic[HeadT]):
         """
 
     def heads(self, files: Sequence[SourceFile]) -> list[HeadT]:
-        """Return what each of the files says of itself."""
+        """Return the headers of the files."""
         unknown = [file for file in files if file not in self._known]
         if len(unknown) == 1:
             self._known[unknown[0]] = self.read_head(unknown[0])

@@ -68,7 +68,7 @@ FORMATS = (
 
 
 def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
-    """Look that a folder is no table, nor a part of one, nor has one in it.
+    """Check that a folder is no table of a table format, no part of one, and contains none.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
     found = _in_files(files) or next(_above(where), None)
     if found is not None:
         place, known = found
-        given = place if _is_uri(place) else f"{where.rstrip('/')}/{place}".rstrip("/")
+        is_uri = place.startswith("/") or "://" in place
+        given = place if is_uri else f"{where.rstrip('/')}/{place}".rstrip("/")
         raise SpecError(
             f"folder {where}: {given} is {known.name} (it has {known.folder}/), whose log says "
             f"which files are live; its files are not compacted as plain ones: {known.compact}"
@@ -93,7 +94,7 @@ def check_plain_folder(folder: Storage, files: Iterable[str]) -> None:
 
 
 def check_plain_files(uris: Iterable[str]) -> None:
-    """Look that no file lies in a table.
+    """Check that no file belongs to a table of a table format.
 
     Raises
     ------
@@ -131,7 +132,7 @@ def _above(uri: str) -> Iterator[tuple[str, TableFormat]]:
 
 
 def _lineage(uri: str) -> Iterator[str]:
-    """A folder and those above it, without such as are a partition's: no table begins there."""
+    """Yield a folder and its parents, without folders of partitions (`name=value`), where no table begins."""
     scheme, separator, path = uri.rpartition("://")
     parts = path.strip("/").split("/")
     lead = f"{scheme}{separator}" if separator else "/"
@@ -141,7 +142,7 @@ def _lineage(uri: str) -> Iterator[str]:
 
 
 def _format_at(place: str) -> TableFormat | None:
-    """The format of a table that begins in a folder; what may not be listed is taken for a plain one."""
+    """The format of a table whose root is a folder; None for other folders, also if it cannot be listed."""
     if place.startswith(("http://", "https://")):
         return None  # there are no listings
     storage = Storage.at(place)
@@ -157,7 +158,3 @@ def _format_at(place: str) -> TableFormat | None:
     except NotReadableError:
         pass
     return None
-
-
-def _is_uri(place: str) -> bool:
-    return place.startswith("/") or "://" in place

@@ -21,7 +21,7 @@ Join = Callable[[pa.Field, pa.Field], "pa.Field | None"]
 
 
 def check_unit(a: pa.Field, a_where: str, b: pa.Field, b_where: str) -> None:
-    """Hold the units of one column in two places against each other.
+    """Compare the units of a column in two files.
 
     Units that differ only in how they are written, such as `km/s` and `km s-1`, are the same. Nothing is said
     of units that astropy does not know, and of columns without one.
@@ -50,12 +50,18 @@ def check_unit(a: pa.Field, a_where: str, b: pa.Field, b_where: str) -> None:
 
 
 def _meaning(text: str) -> Any:
-    """Return the unit that a text means; None where it says that there is none, or astropy knows none."""
+    """Parse a unit; None if it is dimensionless or unknown to astropy."""
     from astropy.units import Unit, UnrecognizedUnit, dimensionless_unscaled
 
     units = (Unit(text, format=spelling, parse_strict="silent") for spelling in _SPELLINGS)
     known = next((unit for unit in units if not isinstance(unit, UnrecognizedUnit)), None)
     return None if known == dimensionless_unscaled else known
+
+
+def described_field(name: str, kind: pa.DataType, unit: str, description: str) -> pa.Field:
+    """Return a field with its unit and its description, each where it is not empty."""
+    metadata = {"unit": unit, "description": description}
+    return pa.field(name, kind, metadata={key: text for key, text in metadata.items() if text} or None)
 
 
 class _Column(NamedTuple):

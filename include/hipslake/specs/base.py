@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
@@ -23,7 +24,7 @@ from hipslake.errors import SpecError
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
-"""The same for JSON Schemas: Python's `$` is met before a last line end too."""
+"""The same for JSON Schemas: Python's `$` also matches before a final newline."""
 _OF_RUNS = frozenset({"deadline_minutes", "task_hours"})
 _MOST = 1 << 63
 
@@ -32,6 +33,18 @@ Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
 
 Hours = Annotated[float, Field(gt=0, le=8_784, allow_inf_nan=False)]
 """A time of up to a year."""
+
+
+Column = Annotated[str, Field(min_length=1)]
+"""The name of a column."""
+
+
+def _one_or_several(given: Any) -> Any:
+    return (given,) if isinstance(given, str) else given
+
+
+ColumnNames = Annotated[tuple[Column, ...], BeforeValidator(_one_or_several)]
+"""Names of columns; one may stand alone."""
 
 
 class Frozen(BaseModel):
@@ -83,19 +96,16 @@ class NamedSpec(Frozen):
         SpecError
             When a parameter is wrong; the message says what would be right.
         """
-        data = self.model_dump(mode="json")
-        return self._overridden(data | {name: value for name, value in given.items() if value is not None})
+        changed = {name: value for name, value in given.items() if value is not None}
+        try:
+            return self.model_validate(self.model_dump(mode="json") | changed)
+        except ValidationError as error:
+            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
     def fingerprint_text(self) -> str:
         """Return the canonical JSON of all that decides what is written."""
         data: dict[str, Any] = self.model_dump(mode="json", exclude={*_OF_RUNS, *self.of_no_outcome})
         return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-    def _overridden(self, data: dict[str, Any]) -> Self:
-        try:
-            return self.model_validate(data)
-        except ValidationError as error:
-            raise SpecError(f"{self.name}: {first_mistake(error, otherwise='parameters')}") from None
 
 
 def repeated(names: Iterable[str]) -> list[str]:

@@ -11,28 +11,10 @@ from pydantic import AfterValidator, Field, model_validator
 from hipslake.specs.base import NAME_PATTERN, Frozen, NamedSpec, repeated
 from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron, intervals_within
-from hipslake.specs.source_spec import CsvOptions, ParquetOptions, SourceSpec
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
-
-__all__ = [
-    "BadRowsSpec",
-    "CatalogSpec",
-    "ColumnGroupSpec",
-    "CsvOptions",
-    "Layout",
-    "MarginSpec",
-    "ParquetOptions",
-    "ParquetSpec",
-    "PositionFromSpec",
-    "PositionSpec",
-    "SourceSpec",
-    "Threshold",
-    "ThresholdUnit",
-    "Unmatched",
-    "VacuumSpec",
-]
 
 MAX_ORDER = 29
 # The histogram numbers its cells in 32 bits up to here; deeper leaves come from counting crowded cells again.

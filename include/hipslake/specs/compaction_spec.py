@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from hipslake.specs.base import Frozen, NamedSpec
+from hipslake.specs.base import ColumnNames, Frozen, NamedSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table_spec import IcebergSpec
-from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 
 COMPACTION = "compaction"
 """The key `type` of these specs: others in the same folder are of sinks."""
@@ -31,15 +31,6 @@ class FolderSpec(Frozen):
     output: str = Field(min_length=1)  # does not exist yet
 
 
-def _bytes(given: Threshold) -> Threshold:
-    if given.unit is not ThresholdUnit.BYTES:
-        raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
-    return given
-
-
-Bytes = Annotated[Threshold, AfterValidator(_bytes)]
-
-
 class CompactionSpec(NamedSpec):
     """One compaction, of an Iceberg table or of a folder of Parquet files."""
 
@@ -48,7 +39,7 @@ class CompactionSpec(NamedSpec):
     table: str | None = Field(default=None, min_length=1)  # namespace.table
     folder: FolderSpec | None = None
     mode: CompactionMode = CompactionMode.BINPACK
-    columns: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # to cluster by, the most significant first
+    columns: ColumnNames = ()  # to cluster by, the most significant first
     partitions: str | None = Field(default=None, min_length=1)  # a filter on partition values; None: all
     target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     min_file_size: Bytes | None = None  # files below it are small; None: three quarters of the target
@@ -59,11 +50,6 @@ class CompactionSpec(NamedSpec):
     sort_within_files: bool = True
     seed: int = 0
     schedule: Following = None  # None: after each sink into the table
-
-    @field_validator("columns", mode="before")
-    @classmethod
-    def _one_or_several(cls, given: Any) -> Any:
-        return (given,) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hipslake.specs.base import NAME_PATTERN, Frozen, Hours, Minutes, check_plain
+from hipslake.specs.base import NAME_PATTERN, Column, Frozen, NamedSpec, repeated
 from hipslake.specs.catalog_spec import Layout, ParquetSpec, PositionSpec
 from hipslake.specs.schedule import Following
 from hipslake.specs.table_spec import IcebergSpec
 from hipslake.specs.threshold import Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
-Column = Annotated[str, Field(min_length=1)]
 Order = Annotated[int, Field(ge=0, le=29)]
 TABLE_PATTERN = r"^[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+$"
 DatasetName = Annotated[str, Field(pattern=NAME_PATTERN)]
@@ -39,25 +37,21 @@ class CubeColumns(Frozen):
     def _roles_are_apart(self) -> CubeColumns:
         dimensions, partitions = self.dimension_columns, self.partition_columns
         for role in ("dimension_columns", "partition_columns", "index_columns", "suppress_index_on"):
-            twice = [name for name, count in Counter(getattr(self, role)).items() if count > 1]
-            if twice:
+            if twice := repeated(getattr(self, role)):
                 raise ValueError(f"{role}: {_listed(twice)} is named twice; name every column once")
         for role, other in (
             ("partition_columns", "dimension_columns"),
             ("index_columns", "dimension_columns"),
             ("index_columns", "partition_columns"),
         ):
-            both = set(getattr(self, role)) & set(getattr(self, other))
-            if both:
+            if both := set(getattr(self, role)) & set(getattr(self, other)):
                 raise ValueError(f"{role}: {_listed(both)} is one of {other} too; a column has one role")
-        beyond = set(self.suppress_index_on) - set(dimensions)
-        if beyond:
+        if beyond := set(self.suppress_index_on) - set(dimensions):
             raise ValueError(
                 f"suppress_index_on: {_listed(beyond)} is none of dimension_columns "
                 f"({', '.join(dimensions)}); only these are indexed unasked"
             )
-        strange = set(self.pixel_orders) - set(partitions)
-        if strange:
+        if strange := set(self.pixel_orders) - set(partitions):
             raise ValueError(
                 f"pixel_orders: {_listed(strange)} is none of partition_columns ({', '.join(partitions)})"
             )
@@ -125,24 +119,15 @@ class MaterialiseSpec(Frozen):
         return self
 
 
-class CubeSpec(CubeColumns):
+class CubeSpec(NamedSpec, CubeColumns):
     """One cube: its columns, its datasets, and how its files are cut."""
 
-    name: str = Field(pattern=NAME_PATTERN)
-    description: str = ""
     schedule: Following = None  # None: as its datasets have news
-    deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
-    task_hours: Hours | None = None  # how long a task may work, at most what the deployment says; None: that
     conditions: str | None = Field(default=None, min_length=1)  # which rows are aligned; None: all
     materialise: MaterialiseSpec | None = None  # None: the joined rows are not kept
     datasets: dict[DatasetName, CubeDatasetSpec] = Field(min_length=1)
     file_rows: int = Field(default=4_000_000, ge=1)  # the most rows of one file
     vacuum: VacuumSpec = VacuumSpec()
-
-    @model_validator(mode="after")
-    def _holds_plain_values(self) -> CubeSpec:
-        check_plain(self.model_dump(mode="json"))
-        return self
 
     @model_validator(mode="after")
     def _datasets_fit(self) -> CubeSpec:
@@ -154,8 +139,7 @@ class CubeSpec(CubeColumns):
         for name, dataset in self.datasets.items():
             if dataset.partition_columns is None:
                 continue
-            beyond = set(dataset.partition_columns) - set(self.partition_columns)
-            if beyond:
+            if beyond := set(dataset.partition_columns) - set(self.partition_columns):
                 raise ValueError(
                     f"datasets.{name}.partition_columns: {_listed(beyond)} is none of the cube's "
                     f"partition_columns ({', '.join(self.partition_columns)})"

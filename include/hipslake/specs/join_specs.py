@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from hipslake.errors import SpecError
-from hipslake.specs.base import Frozen, NamedSpec, first_mistake
-from hipslake.specs.catalog_spec import Layout, ParquetSpec, Threshold, ThresholdUnit, VacuumSpec
+from hipslake.specs.base import Column, Frozen, NamedSpec, first_mistake, repeated
+from hipslake.specs.catalog_spec import Layout, ParquetSpec
 from hipslake.specs.margin_spec import MarginSpec
 from hipslake.specs.schedule import Following
+from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.vacuum_spec import VacuumSpec
 
-Column = Annotated[str, Field(min_length=1)]
 Model = TypeVar("Model", bound=Frozen)
-Named = Annotated[str, Field(min_length=1)]
 
 MAX_RADIUS_ARCSEC = 3600.0
 MAX_NEIGHBOURS = 10_000
@@ -78,8 +78,8 @@ class JoinSpec(NamedSpec):
     @field_validator("index")
     @classmethod
     def _indexed_once(cls, index: tuple[str, ...]) -> tuple[str, ...]:
-        if repeated := sorted({name for name in index if index.count(name) > 1}):
-            raise ValueError(f"{', '.join(repeated)} stands twice")
+        if twice := repeated(index):
+            raise ValueError(f"{', '.join(twice)} stands twice")
         return index
 
     @property
@@ -134,7 +134,7 @@ class MatchOptions(Frozen):
     separation: str = Field(default="separation_arcsec", min_length=1)  # names of columns that are added
     position_angle: str = Field(default="position_angle_deg", min_length=1)
     rank: str | None = Field(default=None, min_length=1)  # 1 for the nearest; None: not stored
-    position: tuple[Named, Named] | None = None  # of an outer match; None: ra_match, dec_match
+    position: tuple[Column, Column] | None = None  # of an outer match; None: ra_match, dec_match
 
     @field_validator("neighbours", mode="before")
     @classmethod

@@ -78,7 +78,24 @@ class PartitionField(TextForm):
     @classmethod
     def fields_of(cls, text: str) -> dict[str, Any]:
         """Return the transform, its parameter and the source that a text names."""
-        return _parse(text)
+        text = text.strip()
+        if not text:
+            raise ValueError(f"is empty; write a column or a transform of one, such as {_EXAMPLES}")
+        if match := _ALONE.fullmatch(text):
+            return {"transform": "healpix", "parameter": int(match["parameter"]), "source": HEALPIX_SOURCE}
+        match = _FORM.fullmatch(text)
+        if match is None:
+            if "(" in text or "[" in text:
+                raise ValueError(f"{text!r} is no partition field; write {_EXAMPLES}")
+            return {"transform": "identity", "source": text}
+        name = match["name"].lower()
+        name = _PLURALS.get(name, name)
+        if name not in list(TransformName):
+            raise ValueError(
+                f"{text!r}: there is no transform {name!r}; there are {', '.join(TransformName)}"
+            )
+        parameter = None if match["parameter"] is None else int(match["parameter"])
+        return {"transform": name, "parameter": parameter, "source": match["source"]}
 
     @model_validator(mode="after")
     def _parameter_fits(self) -> PartitionField:
@@ -122,25 +139,6 @@ class PartitionField(TextForm):
         number = "" if self.parameter is None else f"[{self.parameter}]"
         alone = self.transform is TransformName.HEALPIX and self.source == HEALPIX_SOURCE
         return f"{self.transform}{number}" + ("" if alone else f"({self.source})")
-
-
-def _parse(text: str) -> dict[str, Any]:
-    text = text.strip()
-    if not text:
-        raise ValueError(f"is empty; write a column or a transform of one, such as {_EXAMPLES}")
-    if match := _ALONE.fullmatch(text):
-        return {"transform": "healpix", "parameter": int(match["parameter"]), "source": HEALPIX_SOURCE}
-    match = _FORM.fullmatch(text)
-    if match is None:
-        if "(" in text or "[" in text:
-            raise ValueError(f"{text!r} is no partition field; write {_EXAMPLES}")
-        return {"transform": "identity", "source": text}
-    name = match["name"].lower()
-    name = _PLURALS.get(name, name)
-    if name not in list(TransformName):
-        raise ValueError(f"{text!r}: there is no transform {name!r}; there are {', '.join(TransformName)}")
-    parameter = None if match["parameter"] is None else int(match["parameter"])
-    return {"transform": name, "parameter": parameter, "source": match["source"]}
 
 
 def _usual(name: TransformName) -> int:

@@ -37,7 +37,7 @@ class PlainLoader(SafeLoader):  # type: ignore[misc, valid-type]
 
 
 class Document:
-    """The YAML of a text: its nodes, which know their lines, and what they stand for.
+    """A YAML text: its nodes, with their line numbers, and its value.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Document:
             _check_size(self.node)
 
     def value(self) -> Any:
-        """What the text stands for.
+        """Return the value of the document.
 
         Raises
         ------
@@ -98,7 +98,7 @@ def _check_depth(text: str, loader: type[yaml.SafeLoader]) -> None:
 
 
 def _check_size(root: yaml.Node) -> None:
-    """Count the nodes as often as aliases stand for them, without going through them so often."""
+    """Raise `YamlError` if the document would be too large with all aliases expanded, without doing so."""
     sizes: dict[int, int] = {}
     heights: dict[int, int] = {}
     above: set[int] = set()

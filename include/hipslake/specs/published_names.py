@@ -7,23 +7,22 @@ but only through one Iceberg catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 from hipslake.errors import SpecError
+from hipslake.specs.base import NamedSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_model import load_yaml
 
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
 """The folders of specs, beside each other."""
 
 _KEPT = 1000
 
-Spec = TypeVar("Spec")
-Load = Callable[[Path], "Spec | None"]
-"""Reads a spec; None where it cannot be read, which its own DAG says."""
+Named = TypeVar("Named", bound=NamedSpec)
 
 
 def find_specs(folder: Path | str) -> list[Path]:
@@ -32,31 +31,24 @@ def find_specs(folder: Path | str) -> list[Path]:
     return sorted(path for path in paths if not path.name.startswith((".", "_")))
 
 
-def check_catalog_name(path: Path, load_cube: Load[CubeSpec]) -> None:
+def check_catalog_name(path: Path) -> None:
     """Refuse a catalog's or join's spec whose name that of another kind has, too.
 
     Parameters
     ----------
     path : Path
         Of the spec; it is looked at where it lies in one of the folders.
-    load_cube : callable
 
     Raises
     ------
     SpecError
     """
-    folder = path.parent.name
-    if folder not in (CATALOGS, JOINS):
-        return
-    other = _file_of(path.parent.parent / (JOINS if folder == CATALOGS else CATALOGS), path.stem)
-    if other is None:
-        cubes = _materialised(path.parent.parent / CUBES, load_cube)
-        other = next((cube for cube, name in cubes if name == path.stem), None)
+    other = _publisher_of(path.stem, path) if path.parent.name in (CATALOGS, JOINS) else None
     if other is not None:
         raise SpecError(f"{path}: {_shown(other)} publishes a catalog of the same name; rename one of them")
 
 
-def check_materialised_name(path: Path, spec: CubeSpec, load_cube: Load[CubeSpec]) -> None:
+def check_materialised_name(path: Path, spec: CubeSpec) -> None:
     """Refuse a cube's spec whose joined rows would become the catalog of another spec.
 
     Parameters
@@ -64,7 +56,6 @@ def check_materialised_name(path: Path, spec: CubeSpec, load_cube: Load[CubeSpec
     path : Path
     spec : CubeSpec
         What it holds.
-    load_cube : callable
 
     Raises
     ------
@@ -73,18 +64,14 @@ def check_materialised_name(path: Path, spec: CubeSpec, load_cube: Load[CubeSpec
     name = spec.materialise.name if spec.materialise is not None else None
     if name is None or path.parent.name != CUBES:
         return
-    root = path.parent.parent
-    other = _file_of(root / CATALOGS, name) or _file_of(root / JOINS, name)
-    if other is None:
-        cubes = _materialised(path.parent, load_cube)
-        other = next((cube for cube, its in cubes if its == name and cube != path), None)
+    other = _publisher_of(name, path)
     if other is not None:
         raise SpecError(
             f"{path}: materialise.name: {_shown(other)} publishes the catalog {name!r} already; take another"
         )
 
 
-def check_table_place(path: Path, spec: TableSpec, load_table: Load[TableSpec]) -> None:
+def check_table_place(path: Path, spec: TableSpec) -> None:
     """Refuse a sink whose table would lie in the folder of a table of another SQL catalog.
 
     Parameters
@@ -92,7 +79,6 @@ def check_table_place(path: Path, spec: TableSpec, load_table: Load[TableSpec]) 
     path : Path
     spec : TableSpec
         What it holds.
-    load_table : callable
 
     Raises
     ------
@@ -101,7 +87,7 @@ def check_table_place(path: Path, spec: TableSpec, load_table: Load[TableSpec]) 
     if path.parent.name != TABLES or spec.iceberg.type != "sql":
         return
     for other_path in find_specs(path.parent):
-        other = load_table(other_path) if other_path != path else None
+        other = _spec_of(other_path, TableSpec) if other_path != path else None
         if other is None or other.table != spec.table or other.iceberg.type != "sql":
             continue
         if other.iceberg.warehouse == spec.iceberg.warehouse and _catalog(other) != _catalog(spec):
@@ -112,41 +98,36 @@ def check_table_place(path: Path, spec: TableSpec, load_table: Load[TableSpec]) 
             )
 
 
-def remembering(load: Callable[[Path], Spec]) -> Load[Spec]:
-    """A `Load` that reads a file once for as long as it stays as it is.
-
-    Parameters
-    ----------
-    load : callable
-        Reads a spec; raises `SpecError`.
-    """
-
-    @lru_cache(_KEPT)
-    def read(path: Path, _stamp: tuple[int, int]) -> Spec | None:
-        try:
-            return load(path)
-        except SpecError:
-            return None
-
-    def found(path: Path) -> Spec | None:
-        try:
-            status = path.stat()
-        except OSError:
-            return None
-        return read(path, (status.st_mtime_ns, status.st_size))
-
-    return found
+def _publisher_of(name: str, path: Path) -> Path | None:
+    """The spec that publishes a catalog of a name, other than the one at `path`."""
+    root = path.parent.parent
+    for folder in (CATALOGS, JOINS):
+        for other in find_specs(root / folder):
+            if other.stem == name and other != path:
+                return other
+    for other in find_specs(root / CUBES):
+        cube = _spec_of(other, CubeSpec)
+        joined = cube.materialise if cube is not None else None
+        if other != path and joined is not None and joined.name == name:
+            return other
+    return None
 
 
-def _file_of(folder: Path, name: str) -> Path | None:
-    return next((path for path in find_specs(folder) if path.stem == name), None)
+def _spec_of(path: Path, model: type[Named]) -> Named | None:
+    """What a file holds, read once for as long as it stays as it is; None where its own DAG says why not."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _read(path, model, (status.st_mtime_ns, status.st_size))
 
 
-def _materialised(folder: Path, load_cube: Load[CubeSpec]) -> Iterator[tuple[Path, str]]:
-    for path in find_specs(folder):
-        cube = load_cube(path)
-        if cube is not None and cube.materialise is not None and cube.materialise.name is not None:
-            yield path, cube.materialise.name
+@lru_cache(_KEPT)
+def _read(path: Path, model: type[Named], _stamp: tuple[int, int]) -> Named | None:
+    try:
+        return load_yaml(path, model)[0]
+    except SpecError:
+        return None
 
 
 def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:

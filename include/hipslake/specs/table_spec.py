@@ -6,28 +6,20 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    Discriminator,
-    Field,
-    Tag,
-    field_validator,
-    model_validator,
-)
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from hipslake.specs.base import Frozen, NamedSpec, TextForm, repeated
+from hipslake.specs.base import Column, ColumnNames, Frozen, NamedSpec, TextForm, repeated
 from hipslake.specs.partition_fields import PartitionField, SortField
 from hipslake.specs.schedule import Following
 from hipslake.specs.secrets import is_secret_name, secret_in
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated
-from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.threshold import Bytes, Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 MIN_FILE_BYTES = 1 << 10
 _TABLE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)+")
 _LAST_BY = re.compile(r"last\s+by\s+(?P<column>.+)", re.IGNORECASE)
-
-Column = Annotated[str, Field(min_length=1)]
 
 
 class TableMode(StrEnum):
@@ -164,18 +156,13 @@ class TableSpec(NamedSpec):
     partition: tuple[PartitionField, ...] = ()
     sort: tuple[SortField, ...] = ()
     mode: TableMode = TableMode.APPEND
-    key: tuple[Column, ...] = ()  # mode upsert
+    key: ColumnNames = ()  # mode upsert
     duplicates: Duplicates = Duplicates()  # mode upsert
     interval: Column | None = None  # mode overwrite-interval: the column of the time
-    target_file_size: Threshold = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
+    target_file_size: Bytes = Threshold(value=128 << 20, unit=ThresholdUnit.BYTES)
     properties: dict[str, str] = Field(default_factory=dict)  # of a table that is created
     schedule: Following = None  # None: when the catalog that it is fed from is published
     vacuum: VacuumSpec = VacuumSpec()  # of its snapshots
-
-    @field_validator("key", mode="before")
-    @classmethod
-    def _one_or_several(cls, given: Any) -> Any:
-        return (given,) if isinstance(given, str) else given
 
     @field_validator("table")
     @classmethod
@@ -186,9 +173,7 @@ class TableSpec(NamedSpec):
 
     @field_validator("target_file_size")
     @classmethod
-    def _in_bytes(cls, given: Threshold) -> Threshold:
-        if given.unit is not ThresholdUnit.BYTES:
-            raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
+    def _large_enough(cls, given: Threshold) -> Threshold:
         if given.value < MIN_FILE_BYTES:
             raise ValueError(f"{given} is less than a file needs at least; take 1 KiB or more")
         return given

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from hipslake.specs.base import TextForm
 
@@ -67,7 +67,21 @@ class Threshold(TextForm):
     @classmethod
     def fields_of(cls, text: str) -> dict[str, Any]:
         """Return the number and the unit of a text."""
-        return _parse(text)
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is no threshold; write a number and a unit, such as {_EXAMPLES}")
+        number, multiple, byte_unit = match.groups()
+        if byte_unit is not None and byte_unit not in _BYTES:
+            raise ValueError(
+                f"{text!r}: {byte_unit!r} is no unit; use rows, B, {', '.join(_PRINTED_BYTES[:-1])}"
+            )
+        # Fraction, not float: 1.1 GB has to be 1_100_000_000 and nothing next to it.
+        factor = _ROWS[multiple] if byte_unit is None else _BYTES[byte_unit]
+        value = Fraction(number.replace("_", "")) * factor
+        unit = ThresholdUnit.ROWS if byte_unit is None else ThresholdUnit.BYTES
+        if value.denominator != 1 or value < 1:
+            raise ValueError(f"{text!r} is not a whole number of {unit}, at least 1")
+        return {"value": int(value), "unit": unit}
 
     def __str__(self) -> str:
         if self.unit is ThresholdUnit.ROWS:
@@ -77,16 +91,11 @@ class Threshold(TextForm):
         return f"{self.value // _BYTES[name]} {name}"
 
 
-def _parse(text: str) -> dict[str, Any]:
-    match = _TEXT.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is no threshold; write a number and a unit, such as {_EXAMPLES}")
-    number, multiple, byte_unit = match.groups()
-    if byte_unit is not None and byte_unit not in _BYTES:
-        raise ValueError(f"{text!r}: {byte_unit!r} is no unit; use rows, B, {', '.join(_PRINTED_BYTES[:-1])}")
-    # Fraction, not float: 1.1 GB has to be 1_100_000_000 and nothing next to it.
-    value = Fraction(number.replace("_", "")) * (_ROWS[multiple] if byte_unit is None else _BYTES[byte_unit])
-    unit = ThresholdUnit.ROWS if byte_unit is None else ThresholdUnit.BYTES
-    if value.denominator != 1 or value < 1:
-        raise ValueError(f"{text!r} is not a whole number of {unit}, at least 1")
-    return {"value": int(value), "unit": unit}
+def _check_bytes(given: Threshold) -> Threshold:
+    if given.unit is not ThresholdUnit.BYTES:
+        raise ValueError(f"{given} counts rows; write bytes, such as '128 MiB'")
+    return given
+
+
+Bytes = Annotated[Threshold, AfterValidator(_check_bytes)]
+"""A size in bytes."""

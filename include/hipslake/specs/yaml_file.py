@@ -1,90 +1,43 @@
-"""Spec files: YAML read into a model, every mistake reported with its file, line and key."""
+"""Spec files: each read into its model, and held against the other files of its deployment."""
 
 from __future__ import annotations
 
-import difflib
-import types
-import typing
 from pathlib import Path
-from typing import Any, TypeVar
-
-import yaml
-from pydantic import BaseModel, ValidationError
+from typing import TypeVar
 
 from hipslake.errors import SpecError
-from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.base import NamedSpec
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
-from hipslake.specs.plain_yaml import Document, YamlError
+from hipslake.specs.plain_yaml import Document
 from hipslake.specs.published_names import (
     check_catalog_name,
     check_materialised_name,
     check_table_place,
-    remembering,
+    find_specs,
 )
-from hipslake.specs.published_names import find_specs as find_specs
-from hipslake.specs.secrets import without
 from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_model import load_yaml, text_of
 
-MOST_BYTES = 256 << 10
-"""A spec file may have: Airflow reads all of them in one process, within a time."""
-
-Model = TypeVar("Model", bound=BaseModel)
-Named = TypeVar("Named", CatalogSpec, CompactionSpec, CrossmatchSpec, CubeSpec, EquijoinSpec, TableSpec)
-Place = tuple[str | int, ...]
+Named = TypeVar("Named", bound=NamedSpec)
 
 
-def load_catalog_spec(path: Path | str) -> CatalogSpec:
-    """Read `<name>.yaml`, whose key `name` must be the file's name.
+def load_spec(path: Path | str, model: type[Named]) -> Named:
+    """Read a spec file `<name>.yaml`, whose key `name` must be the file's name.
+
+    Parameters
+    ----------
+    path : Path or str
+    model : type
+        The kind of spec that the file holds.
 
     Raises
     ------
     SpecError
-        One line `file:line: key: what is wrong; what would be right` for every mistake in the file.
+        One line `file:line: key: what is wrong; what would be right` for every mistake in the file; or the
+        name of what it publishes is taken by another spec.
     """
-    return _load_named(Path(path), CatalogSpec)
-
-
-def load_crossmatch_spec(path: Path | str) -> CrossmatchSpec:
-    """Read the `<name>.yaml` of a cross-match; the same rules as for a catalog's."""
-    return _load_named(Path(path), CrossmatchSpec)
-
-
-def load_cube_spec(path: Path | str) -> CubeSpec:
-    """Read the `<name>.yaml` of a cube; the same rules as for a catalog's."""
-    return _load_named(Path(path), CubeSpec)
-
-
-def load_equijoin_spec(path: Path | str) -> EquijoinSpec:
-    """Read the `<name>.yaml` of an equi-join; the same rules as for a catalog's."""
-    return _load_named(Path(path), EquijoinSpec)
-
-
-def load_table_spec(path: Path | str) -> TableSpec:
-    """Read the `<name>.yaml` of a table; the same rules as for a catalog's."""
-    return _load_named(Path(path), TableSpec)
-
-
-def load_compaction_spec(path: Path | str) -> CompactionSpec:
-    """Read the `<name>.yaml` of a compaction; the same rules as for a catalog's."""
-    return _load_named(Path(path), CompactionSpec)
-
-
-def spec_type(path: Path) -> str | None:
-    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
-
-    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
-    """
-    try:
-        data = Document(_text_of(path)).value()
-    except (OSError, ValueError, SpecError):
-        return None
-    found = data.get("type") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def _load_named(path: Path, model: type[Named]) -> Named:
+    path = Path(path)
     for twin in find_specs(path.parent):
         if twin.stem == path.stem and twin != path:
             raise SpecError(f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one")
@@ -95,139 +48,22 @@ def _load_named(path: Path, model: type[Named]) -> Named:
             f"write 'name: {path.stem}' or rename the file to {spec.name}.yaml"
         )
     if isinstance(spec, CubeSpec):
-        check_materialised_name(path, spec, _cube_of)
+        check_materialised_name(path, spec)
     elif isinstance(spec, TableSpec):
-        check_table_place(path, spec, _table_of)
+        check_table_place(path, spec)
     elif not isinstance(spec, CompactionSpec):
-        check_catalog_name(path, _cube_of)
+        check_catalog_name(path)
     return spec
 
 
-_cube_of = remembering(lambda path: load_yaml(path, CubeSpec)[0])
-_table_of = remembering(lambda path: load_yaml(path, TableSpec)[0])
+def spec_type(path: Path) -> str | None:
+    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
 
-
-def load_yaml(path: Path, model: type[Model]) -> tuple[Model, dict[Place, int]]:
-    """Read a YAML file into a model, and return it with the line of every key, counted from 1."""
+    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
+    """
     try:
-        text = _text_of(path)
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8") from None
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
-    lines: dict[Place, int] = {}
-    data = _parse(path, text, lines)
-    try:
-        return model.model_validate(data), lines
-    except ValidationError as error:
-        messages = [_message(path, model, lines, details) for details in error.errors()]
-        raise SpecError("\n".join(text for _, text in sorted(set(messages)))) from None
-
-
-def _text_of(path: Path) -> str:
-    with path.open("rb") as file:
-        data = file.read(MOST_BYTES + 1)
-    if len(data) > MOST_BYTES:
-        raise SpecError(f"{path}: has more than {MOST_BYTES >> 10} KiB, which no spec needs; make it smaller")
-    return data.decode("utf-8-sig")
-
-
-def _parse(path: Path, text: str, lines: dict[Place, int]) -> Any:
-    try:
-        document = Document(text)
-        if document.node is None:
-            raise SpecError(f"{path}:1: the file is empty; a spec begins with 'name: {path.stem}'")
-        if not isinstance(document.node, yaml.MappingNode):
-            raise SpecError(f"{path}:1: a spec is keys with values, such as 'name: {path.stem}'")
-        _mark(path, document.node, (), lines)
-        return document.value()
-    except YamlError as error:
-        where = ":".join(str(number) for number in (error.line, error.column) if number) or "1"
-        raise SpecError(f"{path}:{where}: not YAML: {error}") from None
-
-
-def _mark(path: Path, node: yaml.Node, place: Place, lines: dict[Place, int]) -> None:
-    """Note the line of every key, and refuse what YAML reads in another way than it was meant."""
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            lines[(*place, index)] = item.start_mark.line + 1
-            _mark(path, item, (*place, index), lines)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: dict[str, int] = {}
-    for key, value in node.value:
-        line = key.start_mark.line + 1
-        if not isinstance(key, yaml.ScalarNode):  # often a template: {{ name }}
-            where = f"{_dotted(place)}: " if place else ""
-            raise SpecError(
-                f"{path}:{line}: {where}braces or brackets stand where a key should; put text that begins "
-                "with them in quotes"
-            )
-        if key.tag == "tag:yaml.org,2002:bool":  # YAML 1.1 takes the key `on` for a truth
-            key.tag = "tag:yaml.org,2002:str"
-        if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
-            name, first = _dotted((*place, key.value)), seen[key.value]
-            raise SpecError(f"{path}:{line}: {name}: stands twice, first in line {first}; keep one")
-        seen[key.value] = line
-        lines[(*place, key.value)] = line
-        _mark(path, value, (*place, key.value), lines)
-
-
-def _message(path: Path, model: type[BaseModel], lines: dict[Place, int], details: Any) -> tuple[int, str]:
-    place = _place(details["loc"], lines, missing=details["type"] == "missing")
-    text = details["msg"].removeprefix("Value error, ")
-    key = text.partition(": ")[0]
-    if (
-        details["type"] == "value_error" and (*place, key) in lines
-    ):  # a check of the whole model names the key
-        place, text = (*place, key), text.removeprefix(f"{key}: ")
-    line = max((lines[place[:depth]] for depth in range(len(place) + 1) if place[:depth] in lines), default=1)
-    if details["type"] == "extra_forbidden":
-        key = str(details["loc"][-1])
-        if place[-1:] != (key,):  # merged into the mapping from an alias, so it has no line of its own there
-            place = (*place, key)
-        known = _keys_of(model, place[:-1])
-        near = difflib.get_close_matches(key, known, n=1)
-        mend = f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(known)}"
-        text = f"unknown key; {mend}"
-    elif details["type"] == "missing":
-        text = "is missing; add it"
-    elif details["type"] == "string_pattern_mismatch":
-        text = f"{details['input']!r} is no name; use lower-case letters, digits and _, a letter first"
-    elif details["type"] != "value_error" and not isinstance(details["input"], dict | list):
-        text = f"{without(repr(details['input']), ())}: {text[:1].lower()}{text[1:]}"
-    where = f"{_dotted(place)}: " if place else ""
-    return line, f"{path}:{line}: {where}{text}"
-
-
-def _place(loc: tuple[str | int, ...], lines: dict[Place, int], *, missing: bool) -> Place:
-    """Drop from pydantic's location what no file holds: the names of union members."""
-    place: Place = ()
-    for index, part in enumerate(loc):
-        last_and_missing = missing and index == len(loc) - 1
-        if (*place, part) in lines or last_and_missing:
-            place = (*place, part)
-    return place
-
-
-def _dotted(place: Place) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
-    return text.removeprefix(".")
-
-
-def _keys_of(model: type[BaseModel], place: Place) -> list[str]:
-    """Return the keys that the model at this place knows, in the order that it declares them."""
-    models = [model]
-    for part in place:
-        if isinstance(part, int):
-            continue
-        fields = [each.model_fields[part] for each in models if part in each.model_fields]
-        models = [inner for field in fields for inner in _models_in(field.annotation)]
-    keys = (key for each in models for key, field in each.model_fields.items() if not field.exclude)
-    return list(dict.fromkeys(keys))
-
-
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
-        return [annotation] if issubclass(annotation, BaseModel) else []
-    return [model for argument in typing.get_args(annotation) for model in _models_in(argument)]
+        data = Document(text_of(path)).value()
+    except (OSError, ValueError, SpecError):
+        return None
+    found = data.get("type") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None

@@ -23,7 +23,7 @@ class CatalogsPageLink(BaseOperatorLink):
 
 
 def page_of(dag_id: str) -> str:
-    """Return the path of the page about what a DAG makes.
+    """Return the path of the page about the catalog that a DAG makes.
 
     Examples
     --------

@@ -34,9 +34,10 @@ class ResolveCubeOperator(ResolveOperator):
 
     def request_fields(self, context: Context) -> dict[str, Any]:
         from hipslake.cube.store.spec_changes import BuildMode
-        from hipslake.specs.yaml_file import load_cube_spec
+        from hipslake.specs.cube_spec import CubeSpec
+        from hipslake.specs.yaml_file import load_spec
 
-        _use_connections(load_cube_spec(self.spec_file))
+        _use_connections(load_spec(self.spec_file, CubeSpec))
         params = context["params"]
         return {
             "mode": BuildMode(params.get("mode") or BuildMode.ALIGN),

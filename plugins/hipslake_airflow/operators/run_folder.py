@@ -1,4 +1,4 @@
-"""The folder of a run: where it lies follows from the DAG run, whatever a task is handed."""
+"""The folder of a run. Its place is computed from the DAG run, not taken from what a task is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that a run stands for."""
+"""The time window of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def wait_of(params: Mapping[str, Any]) -> float:
 
 
 def window_of(context: Context) -> Window:
-    """Return the time that a run stands for, from whatever its context says about it.
+    """Return the time window of a run, from its context.
 
     Airflow gives a run that was triggered by hand the last interval that had ended, though nobody asked for
     it; so there, a window in the form goes before it.

@@ -8,7 +8,7 @@ from airflow.sdk import Param
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import switch_field, text_field, version_field
+from hipslake_airflow.params.fields import LONGEST_URI, switch_field, text_field, uri_field, version_field
 
 _MODES = {
     "align": "align: add what is missing, read again what has changed",
@@ -55,7 +55,6 @@ def align_params(spec: CubeSpec) -> dict[str, Param]:
     }
 
 
-_LONGEST_URI = 2000
 _NAME = {"type": "string", "minLength": 1, "maxLength": 200}
 _CONDITIONS = (
     "ok and mag between 9 and 12 and HIP in (1, 2) and period is not null; columns whose names are no words "
@@ -97,16 +96,11 @@ def cube_field(cubes: Sequence[str]) -> Param:
     return Param(
         type="string",
         minLength=1,
-        maxLength=_LONGEST_URI,
+        maxLength=LONGEST_URI,
         examples=list(cubes),
         title="Cube",
         description="The name of a cube of the warehouse, or the URI of one.",
     )
-
-
-def uri_field(title: str, help_text: str) -> Param:
-    """A path or URI that has to be given."""
-    return Param(type="string", minLength=1, maxLength=_LONGEST_URI, title=title, description=help_text)
 
 
 def names_field(title: str, help_text: str) -> Param:

@@ -8,7 +8,7 @@ from airflow.sdk import Param
 from hipslake.specs.base import FORM_NAME_PATTERN
 from hipslake.specs.export_formats import ExportFormat
 
-from hipslake_airflow.params.fields import region_field, switch_field, text_field, version_field
+from hipslake_airflow.params.fields import region_field, switch_field, text_field, uri_field, version_field
 
 
 def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
@@ -44,15 +44,9 @@ def export_params(catalogs: Sequence[str]) -> dict[str, Param]:
             title="Format",
             description="Empty: by the ending of the output.",
         ),
-        "output": Param(
-            type="string",
-            minLength=1,
-            maxLength=2000,
-            title="Output",
-            description=(
-                "Path or URI of the file. A relative path, bright.parquet, lies below exports/ of the "
-                "warehouse."
-            ),
+        "output": uri_field(
+            "Output",
+            "Path or URI of the file. A relative path, bright.parquet, lies below exports/ of the warehouse.",
         ),
         "overwrite": switch_field("Overwrite", "Replace what lies at the output."),
     }

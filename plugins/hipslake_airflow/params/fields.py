@@ -12,6 +12,7 @@ _REGION_HELP = (
     "file, pixels 2/5 3/100. Empty: all of it."
 )
 _MAX_WAIT_MINUTES = 7 * 24 * 60
+LONGEST_URI = 2000  # characters
 
 
 def threshold_field(otherwise: str) -> Param:
@@ -31,12 +32,7 @@ def threshold_field(otherwise: str) -> Param:
 
 def force_field(unchanged: str) -> Param:
     """Whether a version is published though nothing has changed; `unchanged` says what."""
-    return Param(
-        False,
-        type="boolean",
-        title="Force",
-        description=f"Publish a new version even if {unchanged}.",
-    )
+    return switch_field("Force", f"Publish a new version even if {unchanged}.")
 
 
 def wait_field(then: str = "") -> Param:
@@ -52,7 +48,7 @@ def wait_field(then: str = "") -> Param:
 
 
 def window_fields() -> dict[str, Param]:
-    """The time that a run is asked to stand for."""
+    """The start and end of the time window of a run."""
     return {
         "window_start": moment_field(
             "Window start", "The time that the run stands for. Empty: the last interval of the schedule."
@@ -89,6 +85,11 @@ def text_field(title: str, help_text: str, longest: int) -> Param:
         description=help_text,
         format="multiline",
     )
+
+
+def uri_field(title: str, help_text: str) -> Param:
+    """A path or URI that has to be given."""
+    return Param(type="string", minLength=1, maxLength=LONGEST_URI, title=title, description=help_text)
 
 
 def switch_field(title: str, help_text: str, *, on: bool = False) -> Param:

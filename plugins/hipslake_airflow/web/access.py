@@ -1,4 +1,4 @@
-"""Who may see what: the session and the rights are Airflow's own."""
+"""Access rights on the catalogs page, checked by Airflow's own session and auth manager."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reader:
         return any(self.may_read(dag_id) for dag_id in dag_ids)
 
     def require(self, *dag_ids: str) -> None:
-        """Refuse who may read none of the DAGs."""
+        """Raise HTTP 403 if the user may read none of the DAGs."""
         if not self.may_read_any(dag_ids):
             raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
 

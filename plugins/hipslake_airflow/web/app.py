@@ -15,11 +15,11 @@ from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.environment import expand
-from hipslake.specs.yaml_file import find_specs
+from hipslake.specs.published_names import find_specs
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from sqlalchemy.orm import Session
 
-from hipslake_airflow.spec_folders import SPECS
+from hipslake_airflow.spec_folders import specs_folder
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import SEES_PLUGINS, Reader, ReaderDep
 from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
@@ -52,15 +52,15 @@ Result = TypeVar("Result")
 Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 
 
-def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:
+def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
     """The app for one warehouse.
 
     Parameters
     ----------
     warehouse : str
         Path or URI; `${HIPSLAKE_WAREHOUSE}` is expanded.
-    specs : Path
-        Folder in which `catalogs/` and `tables/` hold the specs.
+    specs : Path, optional
+        Folder in which `catalogs/` and `tables/` hold the specs; by default that of the DAGs.
     """
     app = FastAPI(
         title="hipslake catalogs",
@@ -70,6 +70,7 @@ def make_app(warehouse: str, specs: FilePath = SPECS) -> FastAPI:
         dependencies=[SEES_PLUGINS],
     )
     catalogs = CatalogStore(expand(warehouse))
+    specs = specs or specs_folder()
     app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
@@ -90,7 +91,7 @@ def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: FilePath) -> None:
 
     @app.get("/api/tables")
     async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(tables(specs / "tables", catalogs.warehouse)))
+        found = await ask(lambda: list(tables(specs, catalogs.warehouse)))
         return await run_in_threadpool(_products, found, pipelines.MAKE_TABLE, reader)
 
     @app.get("/api/cubes")
@@ -181,7 +182,7 @@ def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
 
 
 def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
-    """Refuse who may not read the runs of a DAG, and a run that there is not."""
+    """Raise HTTP 403 if the user may not read the runs of a DAG, and 404 if there is no such run."""
     if not reader.may_read_runs(dag_id):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
     if not _queried(has_run, dag_id, run_id):
@@ -225,7 +226,7 @@ def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSu
 
 
 def _listed(catalogs: CatalogStore, folder: str, last_run: RunSummary | None) -> Listed:
-    """What there is to say of a catalog; what cannot be read is told, so that the list goes on."""
+    """An entry of the list of catalogs; for a catalog that cannot be read it holds the problem."""
     name = shown(folder)
     try:
         metadata = catalogs.metadata(folder)

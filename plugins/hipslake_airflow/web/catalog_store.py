@@ -159,9 +159,7 @@ class CatalogStore:
     def _read_footprint(self, name: str, version: int, layer: Layer) -> Footprint:
         storage, metadata = Storage.at(self.uri(name)), self.metadata(name, version)
         if layer.kind in ("added", "removed"):
-            if layer.since is None:
-                raise _no_layer(name, version, layer)
-            if layer.name not in {group.name for group in metadata.groups}:
+            if layer.since is None or layer.name not in {group.name for group in metadata.groups}:
                 raise _no_layer(name, version, layer)
             both = moved(storage, self.metadata(name, layer.since), metadata, layer.name)
             return both.added if layer.kind == "added" else both.removed

@@ -42,7 +42,7 @@ def known(dag_ids: Iterable[str], session: Session) -> tuple[str, ...]:
 
 
 def owners(pipelines: tuple[str, ...], name: str, session: Session) -> tuple[str, ...]:
-    """The DAGs that decide who may see a catalog, a table or a cube: whoever may read one of them.
+    """The DAGs of a catalog, table or cube; a user who may read one of them may see it.
 
     Where Airflow has none of them (the spec was taken away, what it made still lies there), it is the id that
     the first pipeline would give, so that taking a spec away opens nothing.

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from hipslake.errors import HipslakeError, StoreTimeoutError
 from hipslake.specs.base import Frozen
-from hipslake.specs.compaction_spec import COMPACTION
-from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.storage.folder import Storage
 
+from hipslake_airflow.spec_folders import spec_files
 from hipslake_airflow.web.shown import shown
 
 CUBES = "cubes"
@@ -38,13 +39,12 @@ def tables(specs: Path, warehouse: str) -> Iterator[Product]:
     Parameters
     ----------
     specs : Path
-        Folder of the table specs.
+        Folder in which `tables/` holds the specs.
     warehouse : str
     """
     silent: dict[str, str] = {}
-    for path in find_specs(specs):
-        if spec_type(path) != COMPACTION:
-            yield _table(path, warehouse, silent)
+    for path in spec_files(TableSpec, specs):
+        yield _table(path, warehouse, silent)
 
 
 def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
@@ -53,7 +53,7 @@ def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
 
     title = path.stem
     try:
-        spec = load_table_spec(path)
+        spec = load_spec(path, TableSpec)
         title = spec.table
         if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
             return Product(name=path.stem, title=title, problem=problem)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hipslake.errors import HipslakeError, PlanError, SchemaMismatchError, SpecError
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.template import is_templated
-from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.specs.yaml_file import load_spec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,4 +183,4 @@ def test_uris_and_modes_that_do_not_fit(tmp_path: Path, uri: str, mode: str, mes
     text = text.replace("mode: append", f"mode: {mode}").replace("x/night={{ night }}/*.parquet", f"'{uri}'")
     (tmp_path / "stars.yaml").write_text(text)
     with pytest.raises(SpecError, match=message):
-        load_catalog_spec(tmp_path / "stars.yaml")
+        load_spec(tmp_path / "stars.yaml", CatalogSpec)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from hipslake.errors import InputError, SpecError
-from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.append import run as append_run
 from hipslake.steps.run import RunFolder, Window
 
@@ -88,7 +89,7 @@ def test_a_schedule_that_is_finer_than_the_uri(
     text = SPEC.format(landing="x", threshold="1 rows", layout="hats", more=f"schedule: '{schedule}'")
     (tmp_path / "stars.yaml").write_text(text.replace("{{ night }}", field))
     if message is None:
-        load_catalog_spec(tmp_path / "stars.yaml")
+        load_spec(tmp_path / "stars.yaml", CatalogSpec)
         return
     with pytest.raises(SpecError, match=message):
-        load_catalog_spec(tmp_path / "stars.yaml")
+        load_spec(tmp_path / "stars.yaml", CatalogSpec)

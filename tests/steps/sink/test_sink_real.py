@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.specs.table_spec import IcebergSpec
-from hipslake.specs.yaml_file import find_specs, load_table_spec, spec_type
+from hipslake.specs.published_names import find_specs
+from hipslake.specs.table_spec import IcebergSpec, TableSpec
+from hipslake.specs.yaml_file import load_spec, spec_type
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
 from hipslake_demo.landing import write_landing
@@ -22,7 +23,7 @@ from tests.steps.sinks import Lake
 
 def test_the_specs_of_tables_that_ship_can_be_read() -> None:
     paths = [path for path in find_specs(SPECS / "tables") if spec_type(path) is None]
-    assert [load_table_spec(path).name for path in paths] == ["gaia_dr3"]
+    assert [load_spec(path, TableSpec).name for path in paths] == ["gaia_dr3"]
 
 
 def test_gaia_lies_by_sky_and_by_magnitude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -19,9 +19,9 @@ from hipslake.sources.csv.parsing import CsvParser
 from hipslake.sources.csv.text_blocks import TextBlock, TextSource
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile, Split
-from hipslake.sources.source_reader import BATCH_ROWS, HEADER_THREADS, selected
+from hipslake.sources.source_reader import HEADER_THREADS
 from hipslake.sources.unification import unify
-from hipslake.specs.source_spec import Compression, CsvOptions, SourceSpec
+from hipslake.specs.source_spec import CsvOptions, SourceSpec
 
 _TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
 _DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
@@ -48,15 +48,11 @@ class CsvSource(TextSource):
     """Reads CSV files."""
 
     format: ClassVar[str] = "csv"
+    _options: CsvOptions
 
     def __init__(self, spec: SourceSpec) -> None:
         super().__init__(spec)
-        self._options = cast("CsvOptions", spec.options)
         self._types = {name: arrow_type(text) for name, text in self._options.types.items()}
-
-    @property
-    def compression(self) -> Compression:
-        return self._options.compression
 
     @property
     def quote_of_lines(self) -> bytes | None:
@@ -104,16 +100,7 @@ class CsvSource(TextSource):
             )
         return pa.schema([field.remove_metadata() for field in unified])
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
-        check_unchanged(split.file)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with explained(split.file), self.opened(split.file) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:

@@ -13,7 +13,7 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, decompressed
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import SPLIT_BYTES, Source
-from hipslake.specs.source_spec import Compression
+from hipslake.specs.source_spec import CsvOptions, EcsvOptions
 
 BLOCK_BYTES = 8 << 20
 LONGEST_ROW = 64 << 20
@@ -118,10 +118,7 @@ class TextSource(Source):
     and one whose values hold line ends, is read by one task, as a stream.
     """
 
-    @property
-    @abstractmethod
-    def compression(self) -> Compression:
-        """How the files are compressed."""
+    _options: CsvOptions | EcsvOptions
 
     @property
     @abstractmethod
@@ -140,7 +137,7 @@ class TextSource(Source):
 
     def opened(self, file: SourceFile) -> AbstractContextManager[BinaryIO]:
         """Open the uncompressed text of a file."""
-        return decompressed(file, self.compression)
+        return decompressed(file, self._options.compression)
 
     def blocks(self, text: BinaryIO, split: Split, first: int) -> Iterator[TextBlock]:
         """Cut a split into blocks of whole rows; `first` is the byte where the file's first row starts."""
@@ -160,4 +157,4 @@ class TextSource(Source):
         return lines
 
     def _is_compressed(self, file: SourceFile) -> bool:
-        return compression_of(file, self.compression) != "none"
+        return compression_of(file, self._options.compression) != "none"

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hipslake.errors import CorruptFileError, InputError
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.fixed_arrays import is_too_large
+from hipslake.sources.unification import described_field
 from hipslake.specs.plain_yaml import Document, PlainLoader
 from hipslake.specs.source_spec import CsvOptions
 
@@ -133,12 +134,9 @@ def _header_document(lines: list[bytes], uri: str) -> dict[str, Any]:
 
 
 def _field(column: dict[str, Any], uri: str) -> pa.Field:
-    name, metadata = str(column["name"]), {}
-    for key in ("unit", "description"):
-        if column.get(key) not in (None, ""):
-            metadata[key] = str(column[key])
+    name, given = str(column["name"]), (column.get(key) for key in ("unit", "description"))
     kind = _type(str(column["datatype"]), column.get("subtype"), f"{uri}: column {name!r}")
-    return pa.field(name, kind, metadata=metadata or None)
+    return described_field(name, kind, *("" if text is None else str(text) for text in given))
 
 
 def _type(datatype: str, subtype: object, where: str) -> pa.DataType:

@@ -6,8 +6,8 @@ Columns whose values are arrays are written as JSON.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +18,10 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.parsing import CsvParser, Mends
 from hipslake.sources.csv.text_blocks import TextSource
 from hipslake.sources.ecsv.header import EcsvHeader, read_ecsv_header
-from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fixed_arrays import MOST_VALUES, pieces, values_in
 from hipslake.sources.source_file import SourceFile, Split
-from hipslake.sources.source_reader import BATCH_ROWS, Columns, DescribedSource, selected
-from hipslake.specs.source_spec import Compression, EcsvOptions, SourceSpec
+from hipslake.sources.source_reader import Columns, DescribedSource
+from hipslake.specs.source_spec import EcsvOptions
 
 _NO_ARRAYS = (ValueError, TypeError, OverflowError, RecursionError, pa.ArrowException)
 _MENDS = Mends(
@@ -116,14 +115,7 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
     """Reads ECSV files."""
 
     format: ClassVar[str] = "ecsv"
-
-    def __init__(self, spec: SourceSpec) -> None:
-        super().__init__(spec)
-        self._options = cast("EcsvOptions", spec.options)
-
-    @property
-    def compression(self) -> Compression:
-        return self._options.compression
+    _options: EcsvOptions
 
     @property
     def quote_of_lines(self) -> bytes | None:
@@ -134,17 +126,8 @@ class EcsvSource(TextSource, DescribedSource[Columns]):
             header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
         return Columns(pa.schema([]) if header is None else header.schema)
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         file = split.file
-        check_unchanged(file)
         with explained(file), self.opened(file) as text:
             header = read_ecsv_header(text, file.uri, newlines_in_values=self._options.newlines_in_values)
             if header is None:

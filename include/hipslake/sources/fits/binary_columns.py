@@ -14,6 +14,7 @@ import pyarrow as pa
 from astropy.io import fits
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
+from hipslake.sources.unification import described_field
 from hipslake.specs.plain_yaml import Document, PlainLoader
 
 _FORM = re.compile(r"(\d*)([LXBIJKAEDCM])(\d*)")
@@ -102,10 +103,7 @@ class FitsColumn(NamedTuple):
             kind = pa.list_(kind)
         for size in reversed(self.shape):
             kind = pa.list_(kind, size)
-        metadata = {"unit": self.unit, "description": self.description}
-        return pa.field(
-            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
-        )
+        return described_field(self.name, kind, self.unit, self.description)
 
     @property
     def decoded_width(self) -> int:
@@ -118,7 +116,7 @@ class FitsColumn(NamedTuple):
 
 
 def read_columns(header: fits.Header, where: str) -> tuple[FitsColumn, ...]:
-    """Return the columns that a table's header tells.
+    """Return the columns that a table's header describes.
 
     Parameters
     ----------
@@ -196,7 +194,7 @@ def _column(
 
 
 def _form(form: str, where: str) -> tuple[int, str, str, int]:
-    """Take a TFORM apart: count, code, P or Q, and the bytes of one text where it says so."""
+    """Parse a TFORM: repeat count, type code, P or Q for pointers, and the bytes of one text."""
     if match := _FORM.match(form):
         count, code, rest = match.groups()
         return int(count or 1), code, "", int(rest) if code == "A" and rest else 0

@@ -175,7 +175,7 @@ def _text_array(
 
 
 def _row_of(value: int, column: FitsColumn, reading: Reading) -> str:
-    """Say in which row of the table a value stands; rows of variable length are not told apart."""
+    """Describe the row of a value, for messages; with variable-length cells only the first row is known."""
     if column.pointer:
         return f", from row {reading.first_row + 1} on"
     return f", row {reading.first_row + value // column.repeat + 1}"

@@ -7,7 +7,7 @@ astropy reads the headers. The rows are decoded here with numpy, straight from t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import compression_of, explained
 from hipslake.sources.conforming import conform
-from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fits.binary_columns import FitsColumn
 from hipslake.sources.fits.binary_table import FitsTable, find_table
 from hipslake.sources.fits.bytes import FitsBytes, opened
 from hipslake.sources.fits.decoding import ArrayDescriptors, Reading, decode
 from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion
-from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource, selected
-from hipslake.specs.source_spec import FitsOptions, SourceSpec
+from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
+from hipslake.specs.source_spec import FitsOptions
 
 
 class Extent(NamedTuple):
@@ -42,10 +41,7 @@ class FitsSource(DescribedSource[Extent]):
     """
 
     format: ClassVar[str] = "fits"
-
-    def __init__(self, spec: SourceSpec) -> None:
-        super().__init__(spec)
-        self._options = cast("FitsOptions", spec.options)
+    _options: FitsOptions
 
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         found: list[Split] = []
@@ -58,16 +54,7 @@ class FitsSource(DescribedSource[Extent]):
                 found.append(Split(ordinal=len(found), file=file, unit="rows", start=start, stop=stop))
         return found
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
-        check_unchanged(split.file)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with explained(split.file), opened(split.file, self._options.compression) as data:
             table = find_table(data, self._options, split.file.uri)
             if table is None:

@@ -135,7 +135,7 @@ def _cell_bytes(field: VotableField, count: int) -> int:
 def _walk(
     data: bytes, fields: Sequence[VotableField], fixed: Sequence[int | None], head: int, where: str
 ) -> list[int]:
-    """Go through rows of which no one knows how long they are: begin, starts and counts, row after row."""
+    """Locate rows of variable length; per row: its begin, then the starts and the counts of its cells."""
     found: list[int] = []
     position = 0
     per_count = [field.values if not field.is_text else 1 for field in fields]
@@ -176,7 +176,7 @@ def _null(
 
 
 def _gathered(data: bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Take so many bytes from each place, one place after the other."""
+    """Concatenate `sizes` bytes from each of `starts`."""
     before = np.cumsum(sizes) - sizes
     index = np.repeat(starts - before, sizes) + np.arange(int(sizes.sum()))
     return np.frombuffer(data, np.uint8)[index]

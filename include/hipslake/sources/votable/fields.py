@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import CorruptFileError, InputError, SchemaMismatchError
 from hipslake.sources.fixed_arrays import is_too_large
+from hipslake.sources.unification import described_field
 
 _NUMBERS = {
     "unsignedByte": "u1",
@@ -99,10 +100,7 @@ class VotableField(NamedTuple):
             kind = pa.list_(kind, size)
         if self.varies and not self.is_text:
             kind = pa.list_(kind)
-        metadata = {"unit": self.unit, "description": self.description}
-        return pa.field(
-            self.name, kind, metadata={key: text for key, text in metadata.items() if text} or None
-        )
+        return described_field(self.name, kind, self.unit, self.description)
 
 
 def read_field(attributes: Mapping[str, str], null: str | None, description: str, uri: str) -> VotableField:
@@ -178,7 +176,7 @@ def _null(text: str | None, where: str) -> int | None:
 
 
 def with_nulls(values: pa.Array, field: VotableField, *, nan_is_null: bool) -> pa.Array:
-    """Make null what the field calls null, and NaN."""
+    """Return values with nulls for the field's null value, and for NaN if `nan_is_null`."""
     if field.is_complex:
         parts = [_without_nan(part, nan_is_null) for part in values.flatten()]
         return pa.StructArray.from_arrays(parts, fields=list(field.value_type))
@@ -240,7 +238,7 @@ def cells(
 
 
 def _places(counts: NDArray[np.int64], null: NDArray[np.bool_], size: int) -> pa.Array:
-    """Return where the values of every cell stand; nothing stands there for a cell that is null."""
+    """Return the index of each value of every cell; null for the values of cells that are null."""
     before = np.cumsum(counts) - counts
     places: NDArray[Any] = (before[:, None] + np.arange(size)).reshape(-1)
     return pa.array(places, mask=np.repeat(null, size))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import pyarrow as pa
 
@@ -11,15 +11,14 @@ from hipslake.errors import CorruptFileError
 from hipslake.sources.compression import decompressed, explained
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
-from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.fixed_arrays import rows_at_once
 from hipslake.sources.source_file import SourceFile, Split
-from hipslake.sources.source_reader import BATCH_ROWS, SPLIT_BYTES, Columns, DescribedSource, selected
+from hipslake.sources.source_reader import SPLIT_BYTES, Columns, DescribedSource
 from hipslake.sources.votable.binary import cut_rows, decode_binary
 from hipslake.sources.votable.fields import VotableField
 from hipslake.sources.votable.tabledata import decode_text
 from hipslake.sources.votable.xml import VotableParser
-from hipslake.specs.source_spec import SourceSpec, VotableOptions
+from hipslake.specs.source_spec import VotableOptions
 
 _HEADER_BYTES = 64 << 10
 _CHUNK_BYTES = 4 << 20
@@ -33,10 +32,7 @@ class VotableSource(DescribedSource[Columns]):
     """
 
     format: ClassVar[str] = "votable"
-
-    def __init__(self, spec: SourceSpec) -> None:
-        super().__init__(spec)
-        self._options = cast("VotableOptions", spec.options)
+    _options: VotableOptions
 
     def splits(self, files: Sequence[SourceFile], target_bytes: int = SPLIT_BYTES) -> list[Split]:
         filled = [file for file in files if file.size]
@@ -54,17 +50,8 @@ class VotableSource(DescribedSource[Columns]):
                 parser.close()
         return Columns(pa.schema([field.field for field in parser.fields or ()]))
 
-    def read(
-        self,
-        split: Split,
-        schema: pa.Schema,
-        columns: Sequence[str] | None = None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        wanted = selected(schema, columns)
+    def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         uri = split.file.uri
-        check_unchanged(split.file)
         parser = VotableParser(self._options.table, split.file)
         rows = _Rows(parser, wanted.names, uri, nan_is_null=self._options.nan_is_null)
         with explained(split.file), decompressed(split.file, self._options.compression) as text:
@@ -77,7 +64,7 @@ class VotableSource(DescribedSource[Columns]):
 
 
 class _Rows:
-    """The rows that a parser meets, as batches."""
+    """Converts the rows of a parser into record batches."""
 
     def __init__(self, parser: VotableParser, wanted: Sequence[str], uri: str, *, nan_is_null: bool) -> None:
         self._parser, self._wanted, self._uri = parser, wanted, uri
@@ -86,7 +73,7 @@ class _Rows:
         self._rest = b""  # the beginning of a row of which the end was not met yet
 
     def taken(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows met since the last call."""
+        """Yield the rows that were parsed since the last call."""
         fields = self._parser.fields
         if not fields:
             return

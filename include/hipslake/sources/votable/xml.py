@@ -25,7 +25,7 @@ _LONGEST_HEADER = 16 << 20
 
 
 class VotableParser:
-    """Takes the bytes of a file, and gives what it has met of the table.
+    """Incremental parser: takes the bytes of a file, and collects the fields and rows of one table.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class VotableParser:
         self._parser.CharacterDataHandler = self._text.append
 
     def feed(self, data: bytes) -> None:
-        """Read on.
+        """Parse the next bytes of the file.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class VotableParser:
             self._check_sizes()
 
     def close(self) -> None:
-        """Say that the file ends here.
+        """End the parsing; the file has no more bytes.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class VotableParser:
             )
 
     def take_bytes(self) -> bytes:
-        """Return the bytes met since the last call, of BINARY and BINARY2."""
+        """Return the decoded bytes of BINARY or BINARY2 that were parsed since the last call."""
         in_stream = self._within == "stream"
         if in_stream:
             self._base64 += self._text
@@ -135,7 +135,7 @@ class VotableParser:
             ) from None
 
     def _check_sizes(self) -> None:
-        """Refuse what no honest file has, before it is all in memory."""
+        """Refuse elements and texts beyond the limits, before they fill the memory."""
         if self._bytes - self._parser.CurrentByteIndex > _LONGEST_TOKEN:
             raise self._endless("a tag, an attribute or a comment", _LONGEST_TOKEN)
         if len(self._parser.intern) > _MOST_NAMES or len(self._passed) > _MOST_NAMES:

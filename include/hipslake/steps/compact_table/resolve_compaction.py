@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from hipslake.library_version import __version__
-from hipslake.specs.yaml_file import load_compaction_spec
+from hipslake.specs.compaction_spec import CompactionSpec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.compact_table.request import (
     FrozenCompaction,
     ResolveCompactionReport,
@@ -30,7 +29,7 @@ def run(request: ResolveCompactionRequest) -> ResolveCompactionReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_compaction_spec(Path(request.spec_file)).with_overrides(partitions=request.partitions)
+        spec = load_spec(request.spec_file, CompactionSpec).with_overrides(partitions=request.partitions)
     check_free_space(Storage.at(request.warehouse))
     frozen = FrozenCompaction(
         **request.model_dump(exclude={"partitions"}),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
 from hipslake.cube.store.cube_commit import newest
 from hipslake.cube.store.dataset_sources import CatalogSource, SourceNow, source_now
@@ -21,7 +20,7 @@ from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.yaml_file import load_cube_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest
 from hipslake.steps.first import check_free_space
@@ -52,7 +51,7 @@ def run(request: ResolveCubeRequest) -> ResolveCubeReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_cube_spec(Path(request.spec_file))
+        spec = load_spec(request.spec_file, CubeSpec)
         named = _named(spec, request.datasets)
         check_conditions(spec.conditions or "")
     place = Storage.at(cube_uri(request.warehouse, spec.name))

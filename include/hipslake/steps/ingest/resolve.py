@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import AwareDatetime
 
@@ -11,8 +10,8 @@ from hipslake.catalog.committing import newest_version
 from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
-from hipslake.specs.catalog_spec import Mode
-from hipslake.specs.yaml_file import load_catalog_spec
+from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest
@@ -38,7 +37,7 @@ def run(request: ResolveRequest) -> ResolveReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_catalog_spec(Path(request.spec_file)).with_overrides(
+        spec = load_spec(request.spec_file, CatalogSpec).with_overrides(
             threshold=request.threshold, layout=request.layout
         )
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))

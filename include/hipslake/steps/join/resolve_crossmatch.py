@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
@@ -11,7 +10,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import CrossmatchSpec
-from hipslake.specs.yaml_file import load_crossmatch_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
 from hipslake.steps.join.request import (
@@ -40,7 +39,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_crossmatch_spec(Path(request.spec_file)).with_overrides(
+        spec = load_spec(request.spec_file, CrossmatchSpec).with_overrides(
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
     check_region(request.region, request.warehouse)

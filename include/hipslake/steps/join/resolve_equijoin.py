@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.placement import icrs_position
 from hipslake.specs.join_specs import EquijoinSpec
-from hipslake.specs.yaml_file import load_equijoin_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.join.frozen_join import FrozenEquijoin, join_of
 from hipslake.steps.join.request import (
     FrozenSide,
@@ -35,7 +34,7 @@ def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_equijoin_spec(Path(request.spec_file)).with_overrides(threshold=request.threshold)
+        spec = load_spec(request.spec_file, EquijoinSpec).with_overrides(threshold=request.threshold)
     with phases("catalogs"):
         left, right = opened_sides(request, spec)
         columns = _with_place(spec.left.columns, left)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import datetime
-from pathlib import Path
 
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import CatalogMetadata, Increment
@@ -18,7 +17,7 @@ from hipslake.errors import SpecError
 from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import load_table_spec
+from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri, now_utc
@@ -57,7 +56,7 @@ def run(request: ResolveSinkRequest) -> ResolveSinkReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_table_spec(Path(request.spec_file))
+        spec = load_spec(request.spec_file, TableSpec)
     check_free_space(Storage.at(request.warehouse))
     frozen = FrozenSink(
         **dict(request),
