@@ -126,11 +126,7 @@ def _margins(
     if not radii:
         return {}
     order = MarginOrder(
-        write_id=attempt.write_id,
-        spec=spec,
-        radii=radii,
-        ordinal=attempt.ordinal,
-        replaces=attempt.replaces,
+        write_id=attempt.write_id, spec=spec, radii=radii, ordinal=attempt.ordinal, replaces=attempt.replaces
     )
     update = MarginUpdate(
         catalog=run.catalog,

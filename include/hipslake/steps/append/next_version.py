@@ -24,12 +24,7 @@ if TYPE_CHECKING:
 
 
 def describe_increment(
-    run: AppendRun,
-    base: CatalogMetadata | None,
-    *,
-    write_id: str,
-    ordinal: int,
-    max_inline: int = MAX_INLINE,
+    run: AppendRun, base: CatalogMetadata | None, *, write_id: str, ordinal: int, max_inline: int = MAX_INLINE
 ) -> Increment:
     """Describe the rows that a run adds; its sidecars are written.
 

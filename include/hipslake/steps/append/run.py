@@ -14,11 +14,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.checks.co_partition_checks import co_partition_problems
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError

@@ -13,11 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA

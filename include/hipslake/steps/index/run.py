@@ -192,11 +192,7 @@ def build_index(
 
 
 def _described(
-    storage: Storage,
-    metadata: CatalogMetadata,
-    column: str,
-    written: list[dict[str, Any]],
-    write_id: str,
+    storage: Storage, metadata: CatalogMetadata, column: str, written: list[dict[str, Any]], write_id: str
 ) -> Index:
     indexed = sum(file.pop("of_rows") for file in written)
     if indexed > metadata.total_rows:

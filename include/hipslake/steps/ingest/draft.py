@@ -73,11 +73,7 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
         If the steps of the run do not agree on how many rows there are.
     """
     return _drafted(
-        folder,
-        _margins_made(folder),
-        _indices_of(folder, folder.run().spec),
-        version=version,
-        parent=parent,
+        folder, _margins_made(folder), _indices_of(folder, folder.run().spec), version=version, parent=parent
     )
 
 

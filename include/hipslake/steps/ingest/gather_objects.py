@@ -92,11 +92,7 @@ def gather_object_pixels(
             task = GatherTask(folder.storage, kind, frozen, pieces, parts, small)
             with engine.progress("objects"):
                 found = engine.exchange(
-                    sources=len(parts),
-                    mapper=task.route,
-                    targets=pieces,
-                    reducer=task.store,
-                    result=_RESULT,
+                    sources=len(parts), mapper=task.route, targets=pieces, reducer=task.store, result=_RESULT
                 )
     except VersionNotFoundError as error:
         raise VersionNotFoundError(

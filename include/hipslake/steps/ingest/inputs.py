@@ -70,10 +70,7 @@ def run(request: InputsRequest) -> InputsReport:
 
 
 def run_fingerprint(
-    spec: CatalogSpec,
-    library_version: str,
-    files: Sequence[SourceFile],
-    objects: FrozenObjects | None = None,
+    spec: CatalogSpec, library_version: str, files: Sequence[SourceFile], objects: FrozenObjects | None = None
 ) -> str:
     """Return the digest of what a version is made of and with.
 

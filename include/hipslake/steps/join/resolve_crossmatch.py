@@ -14,11 +14,7 @@ from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
-from hipslake.steps.join.request import (
-    FrozenSide,
-    ResolveCrossmatchReport,
-    ResolveCrossmatchRequest,
-)
+from hipslake.steps.join.request import FrozenSide, ResolveCrossmatchReport, ResolveCrossmatchRequest
 from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
@@ -93,10 +89,7 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
     if spec.association is None:
         return None
     told, columns = spec.association, match.columns
-    for side, name, kept in (
-        (match.left, told.left, columns.left),
-        (match.right, told.right, columns.right),
-    ):
+    for side, name, kept in ((match.left, told.left, columns.left), (match.right, told.right, columns.right)):
         if name not in kept:
             raise SpecError(
                 f"association: the outcome keeps no column {name!r} of {side.metadata.catalog}; it keeps "

@@ -10,11 +10,7 @@ from hipslake.catalog.placement import icrs_position
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import load_equijoin_spec
 from hipslake.steps.join.frozen_join import FrozenEquijoin, join_of
-from hipslake.steps.join.request import (
-    FrozenSide,
-    ResolveEquijoinReport,
-    ResolveEquijoinRequest,
-)
+from hipslake.steps.join.request import FrozenSide, ResolveEquijoinReport, ResolveEquijoinRequest
 from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 

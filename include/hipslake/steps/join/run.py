@@ -77,10 +77,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         task = JoinTask(request.run_uri, attempt, engine.counter())
         left_rows = int(stretches.rows.sum())
         log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
-        with (
-            phases("match"),
-            engine.progress("match", rows=left_rows, done=task.done),
-        ):
+        with phases("match"), engine.progress("match", rows=left_rows, done=task.done):
             found = engine.run(task, tasks=len(stretches), result=MATCHED)
         with phases("plan"):
             rows = plan_outcome(folder, frozen, match, attempt, found)
@@ -89,10 +86,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         writing = WriteOutcomeTask(
             request.run_uri, attempt, request.target_bytes, engine.cores, engine.counter()
         )
-        with (
-            phases("write"),
-            engine.progress("write", rows=rows, done=writing.written),
-        ):
+        with phases("write"), engine.progress("write", rows=rows, done=writing.written):
             files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
         with phases("store"):
             catalog.delete_tree(exchange_root(frozen.write_id))

@@ -13,11 +13,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -229,11 +225,7 @@ def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -
 
 
 def _draft(
-    catalog: Storage,
-    base: CatalogMetadata,
-    margins: tuple[Margin, ...],
-    write_id: str,
-    library_version: str,
+    catalog: Storage, base: CatalogMetadata, margins: tuple[Margin, ...], write_id: str, library_version: str
 ) -> CatalogMetadata:
     """The newest version with further margins; the rows are what they are."""
     newest = newest_version(catalog)

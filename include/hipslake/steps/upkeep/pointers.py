@@ -44,11 +44,7 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unc
 
 
 def pointers_of(
-    catalog: Storage,
-    metadata: CatalogMetadata,
-    *,
-    hats_view: bool = True,
-    unchanged: Unchanged | None = None,
+    catalog: Storage, metadata: CatalogMetadata, *, hats_view: bool = True, unchanged: Unchanged | None = None
 ) -> RootPointers:
     """Return what should stand at a catalog's root beside metadata.json, as things are now.
 

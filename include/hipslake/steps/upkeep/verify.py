@@ -111,10 +111,7 @@ def problems_around(
     if not catalog.is_local:  # there a commit does not ask for trees: what it says comes with the step `view`
         not_judged = (*not_judged, WHERE_TO_LOOK)
     around = surrounding_problems(
-        catalog,
-        metadata,
-        lambda newest: pointers_of(catalog, newest),
-        not_judged=not_judged,
+        catalog, metadata, lambda newest: pointers_of(catalog, newest), not_judged=not_judged
     )
     return [*around, *views]
 
