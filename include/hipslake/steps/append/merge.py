@@ -126,7 +126,13 @@ def _margins(
     if not radii:
         return {}
     order = MarginOrder(
-        write_id=attempt.write_id, spec=spec, radii=radii, ordinal=attempt.ordinal, replaces=attempt.replaces
+        write_id=attempt.write_id,
+        spec=spec,
+        radii=radii,
+        ordinal=attempt.ordinal,
+        replaces=attempt.replaces,
+        task_bytes=run.request.target_bytes,
+        block_bytes=run.request.block_bytes,
     )
     update = MarginUpdate(
         catalog=run.catalog,
@@ -140,9 +146,7 @@ def _margins(
         anew=anew,
     )
     with run.phases("margins"):
-        made = update.run(
-            run.engine, task_bytes=run.request.target_bytes, block_bytes=run.request.block_bytes
-        )
+        made = update.run(run.engine)
     if not anew:
         return made
     old = {margin.radius_arcsec: margin.table(run.catalog) for margin in margins}

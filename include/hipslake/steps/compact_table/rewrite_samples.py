@@ -16,6 +16,7 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
+from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Share
 
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
@@ -65,7 +66,7 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
     tables: list[list[pa.Table]] = [[empty.replace_schema_metadata(None)] for _ in plan.groups]
     for part in (part for task in parts for part in task):
         if part.number in by_part:
-            tables[part.group].append(_from_ipc(by_part[part.number]))
+            tables[part.group].append(from_ipc(by_part[part.number]))
     return [pa.concat_tables(parts, promote_options="permissive") for parts in tables]
 
 
@@ -105,19 +106,8 @@ class SampleRowsTask:
             chosen = pa.array(drawn(numbers, self.shares[part.group], self.seed))
             sampled.setdefault(part.number, []).append(batch.filter(chosen))
             self.done.add(batch.num_rows)
-        yield pa.record_batch([list(sampled), [_to_ipc(each) for each in sampled.values()]], schema=_RESULT)
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
-
-
-def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+        samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
+        yield pa.record_batch([list(sampled), samples], schema=_RESULT)
 
 
 _SHARE_BYTES = 32 << 20

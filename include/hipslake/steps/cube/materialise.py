@@ -26,12 +26,10 @@ from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import MaterialiseReport, MaterialiseRequest
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
-from hipslake.steps.published import version_made_of
+from hipslake.steps.first import freeze_derived
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
+from hipslake.steps.run import FrozenInputs
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"
 """In the run folder of the cube: that of the catalog's run."""
@@ -55,21 +53,12 @@ def run(request: MaterialiseRequest) -> MaterialiseReport:
         raise StepError(f"{cube.cube}: its spec asks for no catalog of joined rows; write materialise.name")
     if version is None or version.joined is None:
         return MaterialiseReport(catalog=asked.name)
-    catalog = Storage.at(catalog_uri(request.warehouse, asked.name))
     with phases("catalog"):
         spec = catalog_spec(cube, version, asked)
         check_columns(spec, version.joined.to_arrow())
-        catalog.check_writable()
-        check_free_space(catalog)
-        frozen = freeze_run(request, spec, catalog, Owner(kind="cube", name=cube.cube))
-    inputs = _inputs(cube.place, version, spec)
-    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
-    request.folder.write(RunFolder.RUN, frozen)
-    request.folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
-    with phases("sweep"):
-        swept_orphans(catalog, frozen.write_id)
-    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        abandon(catalog, frozen.write_id)
+        inputs = _inputs(cube.place, version, spec)
+    owner = Owner(kind="cube", name=cube.cube)
+    frozen, unchanged = freeze_derived(request, spec, owner, inputs, phases)
     return MaterialiseReport(
         rows_in=version.joined.rows,
         rows_out=version.joined.rows,

@@ -159,14 +159,12 @@ class PartitionFates(Frozen):
     partitions: int
 
 
-class CubeQueryRequest(Request):
+class CubeQueryRequest(CubeRequest):
     """Query a cube."""
 
     step: ClassVar[str] = "cube_query"
-    depends_on: ClassVar[str] = "request"
+    reusable: ClassVar[bool] = True
 
-    warehouse: str
-    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
     version: int | None = Field(default=None, ge=1)  # None: the newest
     columns: tuple[str, ...] | None = None
     conditions: str = Field(default="", max_length=MAX_LENGTH)
@@ -176,11 +174,6 @@ class CubeQueryRequest(Request):
     format: ExportFormat = ExportFormat.PARQUET
     output: str = Field(min_length=1, max_length=2000)  # a folder; a relative path lies below `exports/`
     task_bytes: int = Field(default=256 << 20, ge=1)  # of the cube's files that one task reads
-    created: AwareDatetime = Field(default_factory=now_utc)
-
-    def fingerprint(self) -> str:
-        """Return the digest of what is asked for, whenever that was."""
-        return self.digest(without={"created"})
 
     @property
     def cube_uri(self) -> str:
@@ -191,7 +184,7 @@ class CubeQueryRequest(Request):
         SpecError
             It is neither a name nor a URI.
         """
-        return cube_root(self.warehouse, self.cube).uri()
+        return self.root.uri()
 
     @property
     def output_uri(self) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from hipslake.catalog.joining.crossmatch import Crossmatch
@@ -14,8 +13,8 @@ from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import load_crossmatch_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
-from hipslake.steps.join.request import FrozenSide, ResolveCrossmatchReport, ResolveCrossmatchRequest
-from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
+from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest
+from hipslake.steps.join.resolve_join import freeze, frozen_side, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
 
@@ -60,18 +59,18 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
         (left, right),
         outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
         match.columns.schema,
-        partial(_frozen, spec, match, told),
+        FrozenCrossmatch(
+            spec=spec,
+            left=frozen_side(left),
+            right=frozen_side(right),
+            region=told,
+            shift_arcsec=match.shift_arcsec,
+        ),
         phases,
         association=_association(spec, match),
         region=told,
     )
     return ResolveCrossmatchReport(**report.model_dump(), reach_arcsec=match.reach_arcsec)
-
-
-def _frozen(
-    spec: CrossmatchSpec, match: Crossmatch, region: str | None, left: FrozenSide, right: FrozenSide
-) -> FrozenCrossmatch:
-    return FrozenCrossmatch(spec=spec, left=left, right=right, region=region, shift_arcsec=match.shift_arcsec)
 
 
 def _place(match: Crossmatch) -> PositionSpec:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
 
 import pyarrow as pa
 
@@ -18,14 +17,12 @@ from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.join_specs import JoinSpec, SideSpec
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
+from hipslake.steps.first import freeze_derived
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest
-from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
+from hipslake.steps.run import FrozenInputs, catalog_uri
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import abandon
 from hipslake.versions.log_files import version_path
 
 
@@ -34,6 +31,11 @@ def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogRe
     outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
     left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
     return left, right
+
+
+def frozen_side(side: CatalogReader) -> FrozenSide:
+    """Return what a run remembers of a side."""
+    return FrozenSide(uri=side.uri, version=side.version)
 
 
 def outcome_spec(
@@ -72,7 +74,7 @@ def freeze(
     sides: tuple[CatalogReader, CatalogReader],
     outcome: CatalogSpec,
     schema: pa.Schema,
-    frozen_join: Callable[[FrozenSide, FrozenSide], FrozenCrossmatch | FrozenEquijoin],
+    join: FrozenCrossmatch | FrozenEquijoin,
     phases: Phases,
     *,
     association: Association | None = None,
@@ -90,8 +92,8 @@ def freeze(
         As `outcome_spec` gives it.
     schema : pyarrow.Schema
         The columns of the outcome, without those that a catalog adds.
-    frozen_join : callable
-        Gives what the run remembers of the join, from the versions of both sides.
+    join : FrozenCrossmatch or FrozenEquijoin
+        What the run remembers of the join.
     phases : Phases
         Of the step; those of this function are added.
     association : Association, optional
@@ -106,28 +108,16 @@ def freeze(
     NotWritableError, NoSpaceError
         If the warehouse cannot take it.
     """
-    folder, catalog = request.folder, Storage.at(catalog_uri(request.warehouse, spec.name))
     check_columns(outcome, schema)
-    with phases("warehouse"):
-        catalog.check_writable()
-        check_free_space(catalog)
-    owner = Owner(kind="join", name=spec.name)
-    frozen = freeze_run(request, outcome, catalog, owner).model_copy(update={"association": association})
+    request.folder.write(FROZEN, join)
     inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
-    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
-    folder.write(RunFolder.RUN, frozen)
-    folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
-    left, right = (FrozenSide(uri=side.uri, version=side.version) for side in sides)
-    folder.write(FROZEN, frozen_join(left, right))
-    with phases("sweep"):
-        swept_orphans(catalog, frozen.write_id)
-    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        abandon(catalog, frozen.write_id)
+    owner = Owner(kind="join", name=spec.name)
+    frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
     return ResolveJoinReport(
         catalog=spec.name,
         write_id=frozen.write_id,
-        left_version=left.version,
-        right_version=right.version,
+        left_version=join.left.version,
+        right_version=join.right.version,
         unchanged_version=unchanged,
         seconds=phases.seconds,
     )

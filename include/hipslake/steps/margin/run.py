@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
-from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import stored_position
@@ -62,7 +61,13 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
     folder = request.folder
     frozen = folder.run()
     spec, catalog = frozen.spec, Storage.at(frozen.catalog_uri)
-    order = MarginOrder(write_id=frozen.write_id, spec=spec, radii=spec.margin.arcsec)
+    order = MarginOrder(
+        write_id=frozen.write_id,
+        spec=spec,
+        radii=spec.margin.arcsec,
+        task_bytes=request.task_bytes,
+        block_bytes=request.block_bytes,
+    )
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     leaves = files.filter(pc.equal(files["group"], order.group)).select(PARTITION_SCHEMA.names)
     rows = pc.sum(leaves["rows"]).as_py() or 0
@@ -71,15 +76,7 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
         return report
     with phases("margin"), Heartbeat(catalog, frozen.write_id):
         schema = check_columns(spec, folder.schema())[order.group]
-        made = build_margins(
-            engine,
-            catalog,
-            order,
-            schema,
-            leaves.cast(PARTITION_SCHEMA),
-            task_bytes=request.task_bytes,
-            block_bytes=request.block_bytes,
-        )
+        made = build_margins(engine, catalog, order, schema, leaves.cast(PARTITION_SCHEMA))
     write_table(folder.storage, MARGIN_FILES, made)
     return _told(report, order, made)
 
@@ -185,19 +182,12 @@ def add_margins(
             with writing(catalog) as write:
                 began(write.id)
                 write.pin.hold(base.version)
-                order = _order_for(base, radii, write.id)
-                leaves = base.groups[0].table(catalog)
-                files = build_margins(
-                    engine,
-                    catalog,
-                    order,
-                    base.schema_of(),
-                    leaves,
-                    task_bytes=task_bytes,
-                    block_bytes=block_bytes,
+                order = _order_for(base, radii, write.id).model_copy(
+                    update={"task_bytes": task_bytes, "block_bytes": block_bytes}
                 )
-                named = dict(zip(order.names, order.radii, strict=True))
-                margins = describe_margins(named, order.group, files, storage=catalog, write_id=write.id)
+                leaves = base.groups[0].table(catalog)
+                files = build_margins(engine, catalog, order, base.schema_of(), leaves)
+                margins = order.described(files, catalog)
                 draft = partial(_draft, catalog, base, margins, write.id, library_version)
                 if (committed := commit_where_it_fits(catalog, write, draft)) is not None:
                     return committed

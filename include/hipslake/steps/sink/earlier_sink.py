@@ -303,8 +303,4 @@ class ChangedRowsTask:
             alike = here & (kind == _NEW) & ~null & (lost[value] > 0)
             found[each] = (twice, int(alike.sum()))
         told = [(each, *of) for each, of in found.items()]
-        columns = [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*told, strict=True), _RESULT.types, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+        yield pa.record_batch(list(zip(*told, strict=True)), schema=_RESULT)

@@ -199,11 +199,7 @@ class FollowTask:
             for kind, are in ((_MINE, here.mine), (_NEW, here.new), (_LOST, here.lost)):
                 if (kind == _LOST or number in self.descent.live) and len(some := at[are[at]]):
                     told.append((kind, number, here.position[some].tobytes(), 0, b""))
-        columns = [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*told, strict=True), _RESULT.types, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+        yield pa.record_batch(list(zip(*told, strict=True)), schema=_RESULT)
 
 
 class _Away(NamedTuple):

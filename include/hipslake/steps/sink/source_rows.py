@@ -194,8 +194,6 @@ class _RowsOfCatalog:
             ordinal = increment.ordinal
             table = increment.cells(catalog.storage)
             inside = Intervals.of(zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True))
-        elif ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
-            schema = schema.remove(schema.get_field_index(ROW_COLUMN))
         if order.columns is not None:
             select(catalog.metadata, order.columns, order.filters)  # tells what is wrong with them
         selection = select(catalog.metadata, None, order.filters)
@@ -204,7 +202,7 @@ class _RowsOfCatalog:
         first = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
         last = [*[at - 1 for at in first[1:]], len(found) - 1] if found else []
         stretches = tuple((found[a].start, found[b].stop) for a, b in zip(first, last, strict=True))
-        if ordinal is not None and ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
+        if ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
             schema = schema.remove(schema.get_field_index(ROW_COLUMN))
         return cls(schema, len(stretches), order, stretches, ordinal)
 

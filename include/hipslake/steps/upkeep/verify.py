@@ -137,9 +137,7 @@ def _view_problems(catalog: Storage, shown: CatalogMetadata) -> list[Problem]:
 def subject(request: VerifyRequest) -> tuple[Storage, CatalogMetadata]:
     """Return the root of the catalog to verify, and the metadata to hold its files against."""
     if request.catalog_uri is None:
-        return Storage.at(request.folder.run().catalog_uri), draft_version(
-            request.folder, version=1, parent=None
-        )
+        return Storage.at(request.folder.run().catalog_uri), draft_version(request.folder)
     catalog = Storage.at(request.catalog_uri)
     data = VersionLog(catalog).read(request.version)
     return catalog, CatalogMetadata.from_json(data, where=catalog.uri())
