@@ -50,13 +50,20 @@ class FrozenObjects(Frozen):
     writes: tuple[str, ...]  # of its increments
 
 
-class FrozenRun(Frozen):
-    """Everything that a run depends on, resolved once by its first step and read by all the others."""
+class FrozenStart(Frozen):
+    """What the run of any spec freezes at its start."""
 
     dag_id: str
     run_id: str
     run_uri: str
     warehouse: str
+    created: AwareDatetime
+    library_version: str
+
+
+class FrozenRun(FrozenStart):
+    """Everything that a run depends on, resolved once by its first step and read by all the others."""
+
     catalog: str
     spec: CatalogSpec  # with the overrides of the params
     spec_file: str | None = None
@@ -67,8 +74,6 @@ class FrozenRun(Frozen):
     wait_minutes: float = 60.0  # how long the sensor waits for the files
     association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
-    created: AwareDatetime
-    library_version: str
 
     @property
     def source(self) -> SourceSpec:

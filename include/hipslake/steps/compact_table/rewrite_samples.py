@@ -16,6 +16,7 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
+from hipslake.steps.row_routing import runs_of
 from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Share
 
@@ -151,10 +152,7 @@ def parts_of(groups: Sequence[RewriteGroup], cores: int) -> Parts:
                 sizes.append(file.bytes / shares)
     task_bytes = min(_TASK_BYTES, max(1, int(sum(sizes)) // (_TASKS_PER_CORE * cores)))
     tasks = assign_targets(np.array(sizes, np.int64), task_bytes)
-    cuts = np.flatnonzero(np.diff(tasks, append=-1)) + 1
-    return tuple(
-        tuple(parts[first:last]) for first, last in zip([0, *cuts[:-1].tolist()], cuts.tolist(), strict=True)
-    )
+    return tuple(tuple(parts[first:last]) for first, last in runs_of(tasks))
 
 
 class PartRows(NamedTuple):

@@ -25,6 +25,7 @@ from hipslake.steps.export.outputs import refuse_published
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.given_files import check_region
 from hipslake.steps.report import Phases
+from hipslake.steps.row_routing import runs_of
 from hipslake.steps.run import catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
@@ -77,12 +78,8 @@ def _read_by_tasks(
 def _stretches(export: Export, task_bytes: int) -> tuple[tuple[int, int], ...]:
     """The stretch of the curve of each task, as order-29 pixels [start, stop)."""
     parts = export.parts()
-    if not parts:
-        return ()
     numbers = assign_targets(np.array([part.bytes for part in parts], np.int64), task_bytes)
-    first = np.flatnonzero(np.diff(numbers, prepend=-1))
-    last = np.append(first[1:], len(parts)) - 1
-    return tuple((parts[a].start, parts[b].stop) for a, b in zip(first, last, strict=True))
+    return tuple((parts[a].start, parts[b - 1].stop) for a, b in runs_of(numbers))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.specs.partition_fields import PartitionField
+from hipslake.steps.row_routing import to_targets
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.source_rows import (
     NewRows,
@@ -32,7 +33,6 @@ from hipslake.steps.sink.source_rows import (
     SinkTry,
     rows_of,
     standing_version,
-    to_targets,
     without,
 )
 from hipslake.tables.marks import PREFIX, SinkMark

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
-from hipslake.steps.sink.source_rows import NewRows, SinkTry, to_targets
+from hipslake.steps.row_routing import to_targets
+from hipslake.steps.sink.source_rows import NewRows, SinkTry
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import Descent
 from hipslake.tables.stored_files import StoredFile, read_data_file

@@ -18,7 +18,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.report import FirstRequest, Report, Request
-from hipslake.steps.run import RunFolder, Window
+from hipslake.steps.run import FrozenStart, RunFolder, Window
 from hipslake.tables.sink_order import SinkOrder, VersionRows
 
 if TYPE_CHECKING:
@@ -28,13 +28,9 @@ ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
 
 
-class FrozenSink(Frozen):
+class FrozenSink(FrozenStart):
     """Everything that a run of a table spec depends on, resolved once; what it sinks is in `FrozenOrders`."""
 
-    dag_id: str
-    run_id: str
-    run_uri: str
-    warehouse: str
     table: str  # name of the spec
     spec: TableSpec
     spec_file: str
@@ -43,8 +39,6 @@ class FrozenSink(Frozen):
     wait_minutes: float = 60.0
     allow_empty: bool = False  # an interval may have no files: it is then empty
     force: bool = False
-    created: AwareDatetime
-    library_version: str
 
     @property
     def source(self) -> SourceSpec:
