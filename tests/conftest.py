@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import uuid
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HI
     os.environ.pop(_key, None)
 
 
+DRAW_SKY_MAPS = ("demo", "spark", "system")
 LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
 
 
@@ -45,24 +47,21 @@ def _package(path: Path) -> str:
     return path.relative_to(Path(__file__).parent).parts[0]
 
 
+BLANK_PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="
+)
+
+
 @pytest.fixture(scope="module", autouse=True)
-def small_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Draw sky maps a tenth as wide in modules that publish many versions and look at none of their pictures.
+def blank_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave a picture of one pixel in place of each sky map, but in packages of whole runs.
 
-    A picture of the true size costs more than all else that is done for a version of some thousand rows. What
-    it has to be is held by `test_skymap.py`; the whole runs of `tests/system` draw it at its true size too.
+    A picture costs more than all else that is done for a version of some thousand rows, and tests publish
+    thousands. What it has to be is held by `test_skymap.py`.
     """
-    if (
-        _package(request.path) not in ("catalog", "dags", "docs", "readers", "steps", "upgrade")
-        or request.path.name == "test_skymap.py"
-    ):
-        yield
-        return
-    from hipslake.catalog.hats import skymap
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skymap, "_PAINTED", skymap._PAINTED // 10)
-        patch.setattr(skymap, "_DPI", skymap._DPI // 10)
+        if _package(request.path) not in DRAW_SKY_MAPS and request.path.name != "test_skymap.py":
+            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", lambda *drawn: BLANK_PNG)
         yield
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from hipslake.catalog import reading
 from hipslake.catalog.checks.findings import ProblemKind
 from hipslake.errors import IndexMissingError, SchemaMismatchError, VerificationError
 
-from tests.airflow_home import PROJECT
+from tests.peers.running import run_peer
 from tests.steps.append.test_sources_grow import night
 from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
 
@@ -211,10 +210,9 @@ def test_rows_of_later_nights_are_found_before_and_after_the_index_is_built_anew
 def test_lsdb_finds_the_same_rows(catalog: Catalog, peers_python: str) -> None:
     objects = catalog.read(["object_id"])["object_id"].unique()[:3].to_pylist()
     for column, values in (("source_id", [3, 77, 9999]), ("object_id", objects)):
-        command = [peers_python, "tests/catalog/find_by_peers.py", catalog.uri, column, *map(str, values)]
-        answer = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300)
-        assert answer.returncode == 0, answer.stderr[-3000:]
-        told = json.loads(answer.stdout.splitlines()[-1])
+        script = Path(__file__).with_name("find_by_peers.py")
+        printed = run_peer(peers_python, script, catalog.uri, column, *map(str, values))
+        told = json.loads(printed.splitlines()[-1])
         assert told["valid"]
         assert told["index_valid"]
         assert told["properties"] == column

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.little import WRITE, point_map, sky, write_little
+from tests.peers.running import run_peer
 
 ROWS = 4000
 DEGREES = sky(ROWS, cap=50.0)
@@ -220,11 +220,9 @@ def test_map_sums_cells_of_mixed_orders(order: list[int], seed: int, top: int) -
 @pytest.fixture(scope="module")
 def peers(hats_python: str, storage: Storage, little: CatalogMetadata) -> dict[str, Any]:
     """What the peers' own libraries say of the catalog."""
-    script = str(Path(__file__).with_name("peers_read.py"))
-    command = [hats_python, script, storage.root, storage.uri(WRITE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    script = Path(__file__).with_name("peers_read.py")
+    printed = run_peer(hats_python, script, storage.root, storage.uri(WRITE))
+    said: dict[str, Any] = json.loads(printed.splitlines()[-1])
     return said
 
 

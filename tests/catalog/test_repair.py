@@ -84,7 +84,7 @@ def test_what_can_be_derived_is_mended(history: Survey, first: int) -> None:
     can = set(derivable(history))
     for number, names in enumerate(kinds_of_files(history.root).values()):
         names = [name for name in names if name in can]
-        if names and (len(names) > 1 or number % 6 == first):
+        if names and (len(names) > 1 or number % 12 == first):
             check_repair(history, rotated(names, first + number))
 
 

@@ -91,3 +91,24 @@ def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path
     south = picture[int(0.7 * height), int(0.52 * width), :3]
     assert np.ptp(north) > 0.2  # coloured
     assert np.ptp(south) < 0.1  # the grey of empty sky
+
+
+@pytest.mark.parametrize("rows", [1, 300])
+@pytest.mark.parametrize("threshold", ["1 rows", "1 GiB"])
+@pytest.mark.parametrize("layout", ["hats", "hipscat"])
+def test_maps_of_one_leaf_and_of_very_many_are_drawn(
+    tmp_path: Path, rows: int, threshold: str, layout: str
+) -> None:
+    ra, dec = sky(rows, cap=180.0)
+    storage = Storage.at(str(tmp_path))
+    metadata = write_little(
+        storage,
+        pa.table({"ra": ra, "dec": dec}),
+        (ra, dec),
+        position={"ra": "ra", "dec": "dec"},
+        layout=layout,
+        threshold=threshold,
+    )
+    picture = matplotlib.image.imread(io.BytesIO(storage.read(write_skymap(storage, metadata))))
+    assert picture.shape[:2] == (1125, 1800)
+    assert np.ptp(picture[..., :3], axis=2).max() > 0.2  # some of it is coloured

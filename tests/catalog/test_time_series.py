@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import CoPartitionError, SpecError
 
-from tests.airflow_home import PROJECT
+from tests.peers.running import run_peer
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
 ON = ("id", "object_id")
@@ -149,10 +148,7 @@ def test_sources_without_a_time_come_last(tmp_path: Path) -> None:
 def test_nested_pandas_reads_light_curves(lake: Lake, tmp_path: Path, peers_python: str) -> None:
     found = lake.open("objects").time_series(lake.open("sources"), ON, "time")
     pq.write_table(found, tmp_path / "curves.parquet")
-    command = [peers_python, "-c", PEER, str(tmp_path / "curves.parquet")]
-    answer = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=300)
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    told = json.loads(answer.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, tmp_path / "curves.parquet").splitlines()[-1])
     assert told["nested"] == ["sources"]
     assert told["rows"] == 10_000
     assert told["sum"] == pytest.approx(pc.sum(lake.open("sources").read(["flux"])["flux"]).as_py())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
 from pyiceberg.table import Table
 
+from tests.peers.running import run_peer
 from tests.steps.nights import FIRST, Survey, night_rows
 
 Load = Callable[[], dict[str, Any]]
@@ -205,7 +205,7 @@ def test_the_tables_of_the_rfc_have_exactly_the_files_that_the_plan_promised(
         assert table.scan().to_arrow().sort_by("id").equals(rows.sort_by("id"))
         (tmp_path / f"case{case}").mkdir()
         asked += [table.metadata_location, str(tmp_path / f"case{case}")]
-    subprocess.run([peers_python, str(PEERS), *asked], check=True)
+    run_peer(peers_python, PEERS, *asked)
     for case, *_ in CASES:
         for peer in ("polars", "duckdb"):
             found = pq.read_table(tmp_path / f"case{case}" / f"{peer}.parquet").sort_by("id")

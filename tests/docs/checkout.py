@@ -103,12 +103,12 @@ class Checkout:
         perform(resolve, request, ResolveReport)
         folder = request.folder
         in_process.freeze(folder)
-        in_process.count_by_tasks(folder)
+        in_process.count(folder)
         if folder.run().spec.mode is Mode.APPEND:
             in_process.append(folder)
         else:
             in_process.make_plan(folder)
-            in_process.write_by_tasks(folder)
+            in_process.write_leaves(folder)
             if folder.run().spec.index:
                 _index(folder)
             in_process.make_margins(folder)

@@ -17,11 +17,11 @@ from pyiceberg.typedef import Record
 from tests.steps.in_process import (
     check,
     commit,
-    count_by_tasks,
+    count,
     freeze,
     make_plan,
     start,
-    write_by_tasks,
+    write_leaves,
     write_spec,
 )
 from tests.tables.compaction import compacting, iceberg
@@ -50,7 +50,7 @@ def ingest(folder: Path, root: Path) -> pa.Table:
     root.mkdir(exist_ok=True)
     spec = write_spec(root / "stars.yaml", f"{folder}/*.parquet", threshold="8 rows")
     run = start(root / "warehouse", spec)
-    for step in (freeze, count_by_tasks, make_plan, write_by_tasks, check, commit):
+    for step in (freeze, count, make_plan, write_leaves, check, commit):
         step(run)
     return Catalog.open(f"{root}/warehouse/catalogs/stars").read()
 

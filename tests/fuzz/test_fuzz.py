@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hipslake.sources.formats import READERS
 
 from tests.fuzz.deadly import DEADLY, FATES
 from tests.fuzz.running import fuzz
@@ -22,6 +23,10 @@ def test_hostile_inputs_are_read_or_refused_with_an_error_of_ours(name: str, tmp
         folder = tmp_path / str(number)
         folder.mkdir()
         target.verdict(target.case(0, number), folder)
+
+
+def test_every_format_of_sources_is_fuzzed() -> None:
+    assert set(READERS) <= set(TARGETS)
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:

@@ -60,7 +60,7 @@ def _append(lake: Lake, number: int, night: pa.Table, spec: dict[str, Any]) -> N
     window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
     folder = lake.start("stars", window=window, source=source, mode="append", **spec)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     in_process.append(folder)
 
 

@@ -63,9 +63,9 @@ def ingest(survey: Survey) -> None:
     folder = survey.begin()
     for step in (
         in_process.freeze,
-        in_process.count_by_tasks,
+        in_process.count,
         in_process.make_plan,
-        in_process.write_by_tasks,
+        in_process.write_leaves,
         in_process.make_margins,
         in_process.make_indices,
         in_process.check,

@@ -230,7 +230,7 @@ def test_wrong_rows_are_told_alike(
     assert here.model_dump(exclude={"seconds"}) == there.model_dump(exclude={"seconds"})
 
 
-@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_kind_of_damage_of_all_versions_is_told_alike(
     spark: SparkSession, history: Survey, tmp_path: Path, first: int
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import healpy
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.peers.running import run_peer
 from tests.sphere.boundaries import distances
 
 ARCSEC = np.pi / 180 / 3600
@@ -263,9 +263,7 @@ def test_the_complement_is_the_negative_tree_of_hats(peers_python: str, tmp_path
     tree = tree_around(sky, rng.integers(0, 9, 60).tolist())
     script = Path(__file__).with_name("hats_negative.py")
     pixels = json.dumps([[pixel.order, pixel.npix] for pixel in tree])
-    told = subprocess.run(
-        [peers_python, str(script)], input=pixels, capture_output=True, text=True, check=True
-    ).stdout
+    told = run_peer(peers_python, script, stdin=pixels)
     assert {tuple(pixel) for pixel in json.loads(told)} == set(tree.complement())
 
 

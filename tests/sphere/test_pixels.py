@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import healpy
@@ -11,6 +10,8 @@ import pytest
 from hipslake.sphere.pixels import MAX_ORDER, Pixel, coarsen, order29, starts, stops
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.peers.running import run_peer
 
 LONGITUDES = st.floats(-360, 720) | st.sampled_from([-360.0, -1e-300, -0.0, 0.0, 45.0, 90.0, 360.0, 720.0])
 LATITUDES = st.floats(-90, 90) | st.sampled_from([-90.0, -0.0, 0.0, np.degrees(np.arcsin(2 / 3)), 90.0])
@@ -81,9 +82,7 @@ def test_index_is_that_of_hats(peers_python: str, tmp_path: Path) -> None:
     positions = np.concatenate([positions, borders], axis=1)
     np.save(tmp_path / "positions.npy", positions)
     script = Path(__file__).with_name("hats_index.py")
-    subprocess.run(
-        [peers_python, str(script), str(tmp_path / "positions.npy"), str(tmp_path / "index.npy")], check=True
-    )
+    run_peer(peers_python, script, tmp_path / "positions.npy", tmp_path / "index.npy")
     hats, ours = np.load(tmp_path / "index.npy"), order29(*positions)
     assert np.array_equal(ours[:rows], hats[:rows])
     # On an exact border hats (by cdshealpix) and healpy may name different ones of the pixels that meet.

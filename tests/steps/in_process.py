@@ -1,29 +1,20 @@
-"""A whole run without Spark: the two Spark steps done in the plainest way, leaving what the jobs leave."""
+"""The steps of a run by the engine of this process, without Spark."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hipslake.catalog.layouts import layout_paths
-from hipslake.catalog.leaf import encode_leaf, write_options
-from hipslake.catalog.placement import in_curve_order, place
-from hipslake.catalog.schema import check_columns
 from hipslake.engine.this_process import ThisProcess
-from hipslake.planning.pixel_histogram import Histogram, coarser_orders, count_pixels
-from hipslake.sources import open_source
-from hipslake.sphere.pixels import Pixel
 from hipslake.steps.append import request as append_step
 from hipslake.steps.append import run as append_run
 from hipslake.steps.compact import request as compact_step
 from hipslake.steps.compact import run as compact_run
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
-from hipslake.steps.ingest import histogram as histogram_work
-from hipslake.steps.ingest import inputs, plan, publish, resolve, write
+from hipslake.steps.ingest import histogram, inputs, plan, publish, resolve, write
 from hipslake.steps.ingest.request import (
     HistogramReport,
     HistogramRequest,
@@ -35,11 +26,9 @@ from hipslake.steps.ingest.request import (
     PublishRequest,
     ResolveReport,
     ResolveRequest,
-    RowBytes,
     WriteReport,
     WriteRequest,
 )
-from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.join import resolve_crossmatch
 from hipslake.steps.join import run as crossmatch_work
 from hipslake.steps.join.request import (
@@ -52,10 +41,8 @@ from hipslake.steps.margin import request as margin_step
 from hipslake.steps.margin import run as margin_work
 from hipslake.steps.report import Report, perform
 from hipslake.steps.run import RunFolder, run_uri
-from hipslake.steps.tables import read_table, write_table
 from hipslake.steps.upkeep import hats_view, verify
 from hipslake.steps.upkeep.request import HatsViewReport, HatsViewRequest, VerifyReport, VerifyRequest
-from hipslake.storage.folder import Storage
 
 SPEC = """\
 name: stars
@@ -114,8 +101,9 @@ def freeze(folder: RunFolder) -> InputsReport:
 
 
 def count(folder: RunFolder) -> HistogramReport:
-    """Leave what the histogram job leaves."""
-    return perform(_count, HistogramRequest(run_uri=folder.uri), HistogramReport)
+    """Count, by the engine that needs no Spark."""
+    request = HistogramRequest(run_uri=folder.uri)
+    return perform(lambda asked: histogram.run(asked, ThisProcess()), request, HistogramReport)
 
 
 def make_plan(folder: RunFolder) -> PlanReport:
@@ -124,12 +112,7 @@ def make_plan(folder: RunFolder) -> PlanReport:
 
 
 def write_leaves(folder: RunFolder) -> WriteReport:
-    """Leave what the write job leaves."""
-    return perform(_write, WriteRequest(run_uri=folder.uri), WriteReport)
-
-
-def write_by_tasks(folder: RunFolder) -> WriteReport:
-    """The write step itself, by the engine that needs no Spark."""
+    """Write the planned leaves, by the engine that needs no Spark."""
     request = WriteRequest(run_uri=folder.uri)
     return perform(lambda asked: write.run(asked, ThisProcess()), request, WriteReport)
 
@@ -197,85 +180,6 @@ def ingest(folder: RunFolder) -> list[Report]:
     return [
         step(folder) for step in (freeze, count, make_plan, write_leaves, make_margins, check, commit, show)
     ]
-
-
-def _rows(folder: RunFolder) -> tuple[pa.RecordBatch, SplitTable]:
-    source, files = open_source(folder.run().spec.source), folder.inputs().files
-    splits = tuple(source.splits(files))
-    schema = source.schema(files)
-    batches = [[*source.read(split, schema)] for split in splits]
-    rows = np.array([sum(batch.num_rows for batch in found) for found in batches], np.int64)
-    table = pa.Table.from_batches([batch for found in batches for batch in found], schema=schema)
-    return table.combine_chunks().to_batches()[0], SplitTable(splits, rows, np.zeros_like(rows))
-
-
-def _count(request: HistogramRequest) -> HistogramReport:
-    folder, spec = request.folder, request.folder.run().spec
-    rows, splits = _rows(folder)
-    schemas = check_columns(spec, rows.schema)
-    keys, groups = in_curve_order(
-        rows, place(rows, spec.position), position=spec.position, schemas=schemas, row_start=0
-    )
-    weights = {}
-    for group, batch in groups.items():
-        options = write_options(spec.parquet, batch.schema)
-        whole = encode_leaf([pa.Table.from_batches([batch])], batch.schema, options).size
-        one = encode_leaf([pa.Table.from_batches([batch.slice(0, 1)])], batch.schema, options).size
-        weights[group] = RowBytes(
-            rows=len(keys), disk=(whole - one) / len(keys), memory=batch.nbytes / len(keys), footer=one
-        )
-    npix, counts = count_pixels(keys, spec.mapping_order)
-    row_bytes = {group: weight.disk for group, weight in weights.items()}
-    cells = Histogram.from_counts(spec.mapping_order, npix, counts)
-    splits.write(folder.storage, RunFolder.SPLITS)
-    folder.storage.write(RunFolder.SCHEMA, rows.schema.serialize().to_pybytes())
-    write_table(folder.storage, RunFolder.HISTOGRAM, cells.to_table(row_bytes))
-    write_table(folder.storage, RunFolder.PER_ORDER, coarser_orders(cells, row_bytes))
-    return HistogramReport(rows_in=rows.num_rows, rows_out=len(keys), row_bytes=weights)
-
-
-def _write(request: WriteRequest) -> WriteReport:
-    folder, run = request.folder, request.folder.run()
-    spec, catalog = run.spec, Storage.at(run.catalog_uri)
-    rows, _ = _rows(folder)
-    schemas = check_columns(spec, rows.schema)
-    keys, groups = in_curve_order(
-        rows, place(rows, spec.position), position=spec.position, schemas=schemas, row_start=0
-    )
-    files = []
-    for leaf in read_table(folder.storage, RunFolder.PLAN).to_pylist():
-        group, pixel = leaf["group"], Pixel(leaf["order"], leaf["npix"])
-        first, last = np.searchsorted(keys, pixel.interval)
-        table = pa.Table.from_batches([groups[group].slice(first, last - first)])
-        data = bytes(
-            encode_leaf([table], table.schema, write_options(spec.parquet, table.schema)).to_pybytes()
-        )
-        path = layout_paths(spec.layout).partition_path(run.write_id, group, pixel)
-        catalog.write(path, data)
-        files.append(
-            {
-                "group": group,
-                "order": pixel.order,
-                "npix": pixel.npix,
-                "path": path,
-                "rows": table.num_rows,
-                "bytes": len(data),
-                "sha256": hashlib.sha256(data).hexdigest(),
-            }
-        )
-    write_table(folder.storage, RunFolder.PARTITIONS, pa.Table.from_pylist(files))
-    return WriteReport(
-        rows_in=rows.num_rows,
-        rows_out=len(keys),
-        bytes=sum(file["bytes"] for file in files),
-        files=len(files),
-    )
-
-
-def count_by_tasks(folder: RunFolder) -> HistogramReport:
-    """The histogram step itself, by the engine that needs no Spark."""
-    request = HistogramRequest(run_uri=folder.uri)
-    return perform(lambda asked: histogram_work.run(asked, ThisProcess()), request, HistogramReport)
 
 
 def append(folder: RunFolder, cores: int | None = None) -> append_step.AppendReport:

@@ -108,7 +108,7 @@ class Survey:
             self.warehouse, self.spec, f"run-{self.runs}", window=window, wait_minutes=0
         )
         in_process.freeze(folder)
-        in_process.count_by_tasks(folder)
+        in_process.count(folder)
         return folder
 
     def append(self, number: int) -> AppendReport:

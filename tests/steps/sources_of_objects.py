@@ -104,7 +104,7 @@ class Lake:
     def write(self, folder: RunFolder) -> None:
         """The steps up to the leaf files."""
         in_process.freeze(folder)
-        in_process.count_by_tasks(folder)
+        in_process.count(folder)
         in_process.make_plan(folder)
         request = WriteRequest(run_uri=folder.uri)
         perform(lambda asked: write.run(asked, ThisProcess()), request, WriteReport)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from hipslake.versions.log import VersionLog
 from pyiceberg.catalog import load_catalog
 
 from tests.airflow_home import PROJECT
+from tests.peers.running import run_peer
 from tests.system.standalone import Standalone
 
 DEMO = "include/setup/setup.sh database && python -m hipslake_demo.demo"
@@ -55,8 +55,8 @@ def test_the_demo_publishes_gaia_twice_and_each_version_takes_the_place_of_the_l
     assert current is not None
     assert current.summary is not None
     assert current.summary.operation.value == "replace"  # the compaction has the last word
-    script = str(PROJECT / "tests" / "tables" / "read_by_peers.py")
-    subprocess.run([peers_python, script, table.metadata_location, str(tmp_path)], check=True)
+    script = PROJECT / "tests" / "tables" / "read_by_peers.py"
+    run_peer(peers_python, script, table.metadata_location, tmp_path)
     for peer in ("polars", "duckdb"):
         rows = pq.read_table(tmp_path / f"{peer}.parquet").sort_by("source_id")
         assert rows["source_id"].cast(pa.int64()).equals(stars["source_id"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import healpy
@@ -14,6 +13,7 @@ from hipslake import Catalog
 from hipslake.catalog.metadata import Margin
 
 from tests.airflow_home import PROJECT
+from tests.peers.running import run_peer
 from tests.sphere.boundaries import rows_near
 from tests.steps import in_process
 from tests.steps.margins import stored_margin
@@ -31,9 +31,9 @@ def gaia(landing: Path, tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     spec.write_text(text.replace("${HIPSLAKE_LANDING}", str(landing)) + "\nmargin: {arcsec: [10, 600]}\n")
     folder = in_process.start(place / "warehouse", spec)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     in_process.make_plan(folder)
-    in_process.write_by_tasks(folder)
+    in_process.write_leaves(folder)
     in_process.make_margins(folder)
     in_process.check(folder)
     in_process.commit(folder)
@@ -72,15 +72,7 @@ def test_margins_of_gaia_are_those_of_brute_force(gaia: Catalog, arcsec: float) 
 def test_lsdb_takes_the_margins_and_finds_with_them_what_lies_across_borders(
     gaia: Catalog, peers_python: str
 ) -> None:
-    done = subprocess.run(
-        [peers_python, str(HERE / "lsdb_margins.py"), gaia.uri],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, HERE / "lsdb_margins.py", gaia.uri).splitlines()[-1])
     for margin in gaia.metadata.margins:
         assert told["rows"][margin.name] == margin.rows
         assert told["valid"][margin.name]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import s3fs
 from hipslake import Catalog
 from hipslake.storage.folder import Storage
 
+from tests.peers.running import run_peer
 from tests.stores.s3_server import S3Server, running_s3
 from tests.system.agreeing import difference, source
 from tests.system.environment import environment
@@ -100,10 +100,8 @@ def test_it_is_the_catalog_that_a_local_warehouse_gets(ingest: Ingest, plain_gai
 
 def test_lsdb_reads_it(ingest: Ingest, server: S3Server, peers_python: str, landing: Path) -> None:
     variables = {**environment(), **server.environment, "PYTHONPATH": ""}
-    command = [peers_python, "-c", PEER, ingest.root]
-    found = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    rows, pixels, unique = map(int, found.stdout.split())
+    printed = run_peer(peers_python, "-c", PEER, ingest.root, env=variables)
+    rows, pixels, unique = map(int, printed.split())
     assert rows == unique == source(landing, CATALOG).num_rows
     assert pixels == len(Catalog.open(ingest.root).pixels)
 

@@ -14,6 +14,7 @@ import pytest
 from hipslake import Catalog
 
 from tests.airflow_home import PROJECT
+from tests.peers.running import run_peer
 from tests.system.dag_runs import Lake
 from tests.system.environment import environment
 
@@ -22,26 +23,24 @@ ROWS = {"gaia_dr3": 482_176, "hipparcos": 117_955, "hipparcos_hats": 117_955}
 KIB = 1024
 
 
-def told_by(python: str, script: str, lake: Lake, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """Run a script on the landing folder and the catalogs; what it prints."""
-    command = [python, str(HERE / script), str(lake.landing), str(lake.warehouse / "catalogs")]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+def program(script: str, lake: Lake) -> list[str]:
+    """A script on the landing folder and the catalogs."""
+    return [str(HERE / script), str(lake.landing), str(lake.warehouse / "catalogs")]
 
 
-def assert_agree(told: list[dict[str, Any]]) -> None:
+def assert_agree(printed: str) -> list[dict[str, Any]]:
+    """What was read, as such a script prints it."""
+    told: list[dict[str, Any]] = json.loads(printed.splitlines()[-1])
     for reading in told:
         assert reading["difference"] == "", reading
         assert reading["rows"] == ROWS[reading["catalog"]], reading
         assert reading["valid"], reading
         assert reading["columns"][0] == "_healpix_29", reading
+    return told
 
 
 def test_lsdb_hats_duckdb_and_pyarrow_read_the_rows_of_the_source(lake: Lake, peers_python: str) -> None:
-    told = told_by(peers_python, "peers_agree.py", lake)
-    assert_agree(told)
+    told = assert_agree(run_peer(peers_python, *program("peers_agree.py", lake)))
     readers = [(reading["reader"], reading["catalog"]) for reading in told]
     assert ("lsdb", "gaia_dr3") in readers
     assert ("lsdb", "hipparcos_hats") in readers
@@ -49,9 +48,12 @@ def test_lsdb_hats_duckdb_and_pyarrow_read_the_rows_of_the_source(lake: Lake, pe
 
 
 def test_spark_reads_the_rows_of_the_source(lake: Lake) -> None:
-    told = told_by(sys.executable, "spark_agrees.py", lake, environment())
-    assert_agree(told)
-    assert len(told) == 4
+    command = [sys.executable, *program("spark_agrees.py", lake)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(assert_agree(done.stdout)) == 4
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))

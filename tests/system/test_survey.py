@@ -94,7 +94,7 @@ def one_ingest(survey: Survey, place: Path) -> pa.Table:
     spec = in_process.write_spec(place / "stars.yaml", f"{landing}/*.parquet", threshold="150 rows")
     folder = in_process.start(place / "warehouse", spec)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)  # crowded fields are counted deeper
+    in_process.count(folder)  # crowded fields are counted deeper
     for step in (in_process.make_plan, in_process.write_leaves, in_process.check, in_process.commit):
         step(folder)
     return in_order(Catalog.open(place / "warehouse" / "catalogs" / "stars").read())

@@ -125,7 +125,7 @@ def most_at_work(proxy: Proxy) -> int:
 @pytest.mark.parametrize(
     ("nights", "lost"),
     [
-        pytest.param(2, True, id="sixteen, answers of commits are lost"),
+        pytest.param(1, True, id="eight, answers of commits are lost"),
         pytest.param(NIGHTS, False, id="eighty", marks=pytest.mark.slow),
         pytest.param(NIGHTS, True, id="eighty, answers of commits are lost", marks=pytest.mark.slow),
     ],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import subprocess
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.peers.running import run_peer
 from tests.tables.compaction.compacting import compact, request
 from tests.tables.sinking import Lake
 from tests.tables.test_sink import RFC, sample
@@ -80,8 +80,7 @@ def test_polars_and_duckdb_read_what_pyiceberg_reads(tmp_path: Path, peers_pytho
         folder = tmp_path / spec.table
         folder.mkdir()
         arguments += [lake.table(spec).metadata_location, str(folder)]
-    script = str(Path(__file__).with_name("read_by_peers.py"))
-    subprocess.run([peers_python, script, *arguments], check=True)
+    run_peer(peers_python, Path(__file__).with_name("read_by_peers.py"), *arguments)
     for spec in specs:
         ours = lake.rows(spec)
         assert ours.num_rows == {"rfc.types": 2, "rfc.case3": 350, "rfc.case4": 350, "rfc.void": 350}.get(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from hipslake.specs.catalog_spec import Unchanged
 from hipslake.steps.upkeep.hats_view import show_newest
 
 from tests.catalog.leftovers import missing, orphans
+from tests.peers.running import run_peer
 from tests.readers.outside import assert_current_is_newest, assert_current_is_whole
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey
@@ -200,7 +200,5 @@ def read_by_lsdb(python: str, *roots: Path) -> list[list[int]]:
         "import sys, lsdb; "
         "print([sorted(lsdb.open_catalog(root).compute()['id'].tolist()) for root in sys.argv[1:]])"
     )
-    command = [python, "-c", script, *map(str, roots)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: list[list[int]] = json.loads(done.stdout.splitlines()[-1])
+    found: list[list[int]] = json.loads(run_peer(python, "-c", script, *roots).splitlines()[-1])
     return found

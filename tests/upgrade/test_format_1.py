@@ -241,7 +241,7 @@ def test_damage_of_the_shape_without_increments_is_told(tmp_path: Path, damage: 
 
 def test_an_ingest_that_had_planned_is_finished(begun: Path) -> None:
     folder, lake = run_of(begun, "catalog_ingest__late"), Lake(begun)
-    for step in (in_process.write_by_tasks, in_process.make_margins):
+    for step in (in_process.write_leaves, in_process.make_margins):
         step(folder)
     lake.finish(folder)
     found = lake.open("late")

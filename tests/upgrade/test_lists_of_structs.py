@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from hipslake.cube.store.operations import append, build
 from hipslake.specs.cube_spec import CubeColumns
 from hipslake.storage.folder import Storage
 
+from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.join.test_equijoin import publish
 from tests.steps.margins import expected_margin, stored_margin
@@ -225,10 +225,7 @@ def test_lsdb_loads_some_lists_of_the_new_form_and_all_of_either(
     lake = Lake(place, runs=100)
     before = Catalog.open(unpacked("lists_of_structs", tmp_path / "before") / "warehouse/catalogs/joined")
     new = publish(lake, nested={"time": "time"}, threshold="60 rows")
-    command = [hats_python, "-c", PEER, new.uri, before.uri]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    told = json.loads(answer.stdout.splitlines()[-1])
+    told = json.loads(run_peer(hats_python, "-c", PEER, new.uri, before.uri).splitlines()[-1])
     rows = new.read()
     expected = dict(zip(map(str, rows["id"].to_pylist()), plain(rows["sources"]), strict=True))
     found = {which: {key: _peers(curve) for key, curve in each.items()} for which, each in told.items()}

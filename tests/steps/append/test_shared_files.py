@@ -22,7 +22,7 @@ def start(survey: Survey, moment: datetime) -> RunFolder:
     window = Window(start=moment, end=moment + timedelta(days=1), origin="params")
     folder = in_process.start(survey.warehouse, survey.spec, f"run-{survey.runs}", window=window)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     return folder
 
 

@@ -32,7 +32,7 @@ def night(lake: Lake, name: str, number: int, table: pa.Table, **spec: object) -
     window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
     folder = lake.start(name, window=window, source=source, mode="append", **spec)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     in_process.append(folder)
     return lake.open(name)
 

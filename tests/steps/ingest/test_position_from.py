@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from hipslake.errors import (
 from hipslake.sphere.pixels import order29
 from hipslake.steps.ingest import gather_objects as gathering
 
+from tests.peers.running import run_peer
 from tests.steps.sources_of_objects import KINDS, Lake, by_objects, objects_table, sources_table
 
 PEER = """\
@@ -118,10 +118,7 @@ def test_lsdb_takes_whole_light_curves_by_the_place_of_the_object(lake: Lake, pe
     objects = objects_table()
     lake.ingest_objects(objects)
     catalog = lake.ingest_sources(sources_table(objects))
-    command = [peers_python, "-c", PEER, catalog.uri]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    told = json.loads(answer.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, catalog.uri).splitlines()[-1])
     assert told["valid"]
     rows = catalog.read()
     ra, dec = (np.radians(rows[name].to_numpy()) for name in ("ra_object", "dec_object"))

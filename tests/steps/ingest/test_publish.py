@@ -25,7 +25,6 @@ from tests.steps.in_process import (
     make_plan,
     show,
     start,
-    write_by_tasks,
     write_leaves,
     write_spec,
 )
@@ -171,7 +170,7 @@ def test_a_run_with_nothing_to_do_leaves_no_folder_that_waits_for_its_next_step(
     ingest(start(warehouse, spec_file))
     idle, waiting = start(warehouse, spec_file, "second"), start(warehouse, spec_file, "third", force=True)
     freeze(idle)
-    for step in (freeze, count, make_plan, write_by_tasks):
+    for step in (freeze, count, make_plan, write_leaves):
         step(waiting)
     monkeypatch.setenv("HIPSLAKE_STALE_SECONDS", "0")
     start(warehouse, spec_file, "fourth")

@@ -18,7 +18,7 @@ from tests.steps.in_process import (
     ingest,
     make_plan,
     start,
-    write_by_tasks,
+    write_leaves,
     write_spec,
 )
 
@@ -84,7 +84,7 @@ def test_the_folder_of_a_dead_run_is_swept_and_those_of_live_and_own_writes_stay
     own, other = start(warehouse, spec_file), start(warehouse, spec_file, "other")
     assert not dead.exists()
     for folder in (own, other):
-        for step in (freeze, count, make_plan, write_by_tasks):
+        for step in (freeze, count, make_plan, write_leaves):
             step(folder)
     start(warehouse, spec_file)
     assert (catalog / own.run().write_id).exists()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from hipslake.storage.folder import Storage
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
+from tests.peers.running import run_peer
 from tests.steps import in_process
 
 SPEC = """\
@@ -304,11 +304,8 @@ def test_lsdb_joins_through_an_association(warehouse: Path, peers_python: str) -
     in_process.publish_match(start(warehouse, "neighbours: all\nassociation: {left: id, right: id}\n"))
     found = outcome(warehouse)
     sides = [str(warehouse / "catalogs" / name) for name in "ab"]
-    script = str(Path(__file__).with_name("peers_join.py"))
-    command = [peers_python, script, *sides, found.path("main")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
+    script = Path(__file__).with_name("peers_join.py")
+    told = json.loads(run_peer(peers_python, script, *sides, found.path("main")))
     assert told["type"] == "AssociationCatalog"
     assert {(one, other) for one, other in told["pairs"]} == set(pairs_of(found.read()))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import astropy.units as u
@@ -15,6 +14,7 @@ from astropy.coordinates import Distance, SkyCoord
 from astropy.time import Time
 from hipslake import Catalog
 
+from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.real_skies import SPECS, publish_real_catalog, publish_real_catalogs
 
@@ -133,10 +133,8 @@ def lsdb_pairs(warehouse: Path, peers_python: str) -> dict[str, list[tuple[int, 
     script = Path(__file__).with_name("peers_match.py")
     sides = [str(warehouse / "catalogs" / name) for name in ("gaia_dr3", "hipparcos_hats")]
     asked = [f"{radius}:{neighbours}" for radius, neighbours in ASKED]
-    command = [peers_python, str(script), *sides, *asked]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, list[tuple[int, int, float]]] = json.loads(done.stdout)
+    printed = run_peer(peers_python, script, *sides, *asked)
+    found: dict[str, list[tuple[int, int, float]]] = json.loads(printed)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from hipslake.errors import SchemaMismatchError, SpecError
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
+from tests.peers.running import run_peer
 from tests.steps import in_process
 
 GROUPS: list[dict[str, Any]] = [
@@ -184,10 +184,7 @@ def test_keys_of_an_outcome_are_checked_before_anything_is_read(lake: Path) -> N
 @pytest.mark.peers
 def test_lsdb_reads_an_outer_match_with_its_margin(lake: Path, peers_python: str) -> None:
     found = publish(lake, "how: outer\nmargin: {arcsec: 60}\n", force=True)
-    command = [peers_python, "-c", PEER, found.uri]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    told = json.loads(answer.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, found.uri).splitlines()[-1])
     assert {tuple(pair) for pair in told["pairs"]} == by_hand(lake)
     assert len(told["pairs"]) == found.metadata.total_rows
     assert told["cone"] == found.read(["id"], region="cone 0 10 20deg").num_rows > 0

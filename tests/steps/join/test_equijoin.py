@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from hipslake.steps.join.request import (
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, run_uri
 
+from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
@@ -154,11 +154,7 @@ def test_light_curves_are_published_and_read_by_lsdb(lake: Lake, peers_python: s
     found = publish(lake, nested={"time": "time"}, threshold="100 rows")
     objects, sources = lake.open("objects"), lake.open("sources")
     assert found.read().equals(objects.time_series(sources, ON, "time"))
-    answer = subprocess.run(
-        [peers_python, "-c", PEER, found.uri], capture_output=True, text=True, timeout=300
-    )
-    assert answer.returncode == 0, answer.stderr[-3000:]
-    told = json.loads(answer.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, found.uri).splitlines()[-1])
     assert told["nested"] == ["sources"]
     assert told["flux"] == pytest.approx(sources.to_pandas().flux.sum())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from hipslake.steps.margin import state as margin_state
 from hipslake.steps.run import RunFolder
 from hipslake.storage.folder import Storage
 
+from tests.peers.running import run_peer
 from tests.steps import in_process
 from tests.steps.append.test_sources_grow import night
 from tests.steps.margins import assert_margins_are_exact, stored_margin
@@ -71,9 +71,7 @@ def test_lsdb_finds_both_in_the_collection(lake: Lake, peers_python: str) -> Non
     pointer = Path(catalog.uri, "collection.properties").read_text()
     assert "default_margin=" in pointer
     assert "default_index=source_id\n" in pointer
-    out = subprocess.run([peers_python, "-c", PEER, catalog.uri], capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
-    told = json.loads(out.stdout.splitlines()[-1])
+    told = json.loads(run_peer(peers_python, "-c", PEER, catalog.uri).splitlines()[-1])
     assert told == {"margin": catalog.metadata.margins[0].rows, "threshold": 7200.0, "found": [77]}
 
 
@@ -81,9 +79,9 @@ def test_the_index_is_built_before_there_are_margins_and_the_version_waits_for_b
     lake.land("sources", sources_table(objects_table()))
     folder = lake.start("sources", **BOTH)
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     in_process.make_plan(folder)
-    in_process.write_by_tasks(folder)
+    in_process.write_leaves(folder)
     lake.build_index(folder)
     with pytest.raises(StepError, match="run the margin step first"):
         draft_version(folder)

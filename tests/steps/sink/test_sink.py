@@ -78,7 +78,7 @@ class TestIntervals:
         window = Window(start=FIRST, origin="params")
         folder = in_process.start(survey.warehouse, survey.spec, "open", window=window)
         in_process.freeze(folder)
-        in_process.count_by_tasks(folder)
+        in_process.count(folder)
         in_process.append(folder)
         with pytest.raises(SpecError, match="does not know where the one from 2026-10-01"):
             lake.resolve()

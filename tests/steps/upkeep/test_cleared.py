@@ -33,7 +33,7 @@ def start(survey: Survey, number: int, **fields: object) -> RunFolder:
 def go_on(folder: RunFolder) -> AppendReport:
     """Its other tasks."""
     in_process.freeze(folder)
-    in_process.count_by_tasks(folder)
+    in_process.count(folder)
     return in_process.append(folder)
 
 

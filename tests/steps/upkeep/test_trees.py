@@ -94,10 +94,8 @@ HISTORIES = {
     if more or kind.unchanged == "link"
 }
 QUICK = {  # each layout, mode, and way of appending; all crossed by `make test-slow`
-    "hats-link-rewrite-groups",
     "hats-copy-add_file-groups",
     "hats-reference-rewrite-groups",
-    "hipscat-link-add_file-groups",
     "hipscat-link-rewrite-one",
 }
 

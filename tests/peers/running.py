@@ -1,0 +1,51 @@
+"""Runs programs in the environments that hold LSDB, hats and DuckDB, which are imported once."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+SERVER = Path(__file__).with_name("fork_server.py")
+
+
+def run_peer(
+    python: str,
+    *argv: str | Path,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Run a program, given as the interpreter takes it, and return what it prints; fails as it does."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: str(Path(folder, name)) for name in ("stdin", "stdout", "stderr")}
+        for path in files.values():
+            Path(path).write_text(stdin if path == files["stdin"] else "")
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        asked = {
+            "argv": [str(argument) for argument in argv],
+            "env": dict(environment if env is None else env),
+            **files,
+        }
+        server = _server(python)
+        assert server.stdin
+        assert server.stdout
+        print(json.dumps(asked), file=server.stdin, flush=True)
+        code = server.stdout.readline().strip()
+        assert code == "0", f"exit code {code}: {Path(files['stderr']).read_text()[-4000:]}"
+        return Path(files["stdout"]).read_text()
+
+
+@cache
+def _server(python: str) -> subprocess.Popen[str]:
+    """The process that forks, one per interpreter; it ends with this one."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    process = subprocess.Popen(
+        [python, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    )
+    atexit.register(process.kill)
+    return process
