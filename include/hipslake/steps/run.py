@@ -7,7 +7,9 @@ between them. `RunFolder` is the only home of its paths.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -286,6 +288,11 @@ def _segment(text: str) -> str:
     if safe == text:
         return safe
     return f"{safe}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def fingerprint_of(parts: Sequence[object]) -> str:
+    """Return the digest of what a run depends on, given as JSON values: SHA-256 in hexadecimal."""
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
 
 def now_utc() -> datetime:

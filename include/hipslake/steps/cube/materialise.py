@@ -6,9 +6,6 @@ the cube keeps, so that the catalog is of that version, whichever it is by then.
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
@@ -28,7 +25,7 @@ from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import MaterialiseReport, MaterialiseRequest
 from hipslake.steps.first import freeze_derived
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs
+from hipslake.steps.run import FrozenInputs, fingerprint_of
 from hipslake.storage.folder import Storage
 
 FOLDER = "materialise"
@@ -116,5 +113,5 @@ def _inputs(cube: Storage, version: CubeMetadata, spec: CatalogSpec) -> FrozenIn
         for at, row in enumerate(read_files(cube, version.joined).to_pylist())
     )
     sums = read_files(cube, version.joined)[SHA256].to_pylist()
-    text = json.dumps([spec.fingerprint_text(), __version__, sums], separators=(",", ":"))
-    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
+    fingerprint = fingerprint_of([spec.fingerprint_text(), __version__, sums])
+    return FrozenInputs(files=files, fingerprint=fingerprint)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import AwareDatetime, Field
 
 from hipslake.cube.store.dataset_metadata import DatasetDifference
+from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.cube.store.spec_changes import BuildMode
 from hipslake.cube.store.upkeep import DatasetStats
 from hipslake.errors import SpecError
@@ -26,6 +28,13 @@ from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion, Origin
+
+
+def totals_of(datasets: Iterable[DatasetStats | CubeDatasetMetadata]) -> dict[str, Any]:
+    """The rows, files and bytes of some datasets together, as fields of a report."""
+    each = list(datasets)
+    rows, files, size = (sum(getattr(one, name) for one in each) for name in ("rows", "files", "bytes"))
+    return {"rows_in": rows, "rows_out": rows, "files": files, "bytes": size}
 
 
 class CubeRequest(Request):
@@ -269,14 +278,10 @@ class DeleteCubeRequest(RemovalRequest):
     confirm: str  # the name of the cube once more
 
 
-class Gone(Frozen):
+class Gone(DatasetStats):
     """What goes of one dataset."""
 
     dataset: str
-    partitions: int
-    files: int
-    rows: int
-    bytes: int
 
 
 class RemovalReport(CubeReport):

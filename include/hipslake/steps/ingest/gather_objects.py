@@ -139,7 +139,10 @@ class GatherTask:
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send every piece its objects."""
-        wanted = _read_column(self.folder, _WANTED).to_numpy() if self.only_wanted else None
+        wanted = None
+        if self.only_wanted:
+            with self.folder.open(_WANTED) as file:
+                wanted = pa.ipc.open_file(file).get_batch(0).column(0).to_numpy()
         for batch in self.files[number].batches():
             found = coded(batch, self.kind)
             if wanted is not None:
@@ -216,11 +219,6 @@ def _store_wanted(
     with folder.open(_WANTED, "wb", durable=False) as file, pa.ipc.new_file(file, _CODES) as writer:
         writer.write_batch(pa.record_batch([codes], schema=_CODES))
     return len(codes)
-
-
-def _read_column(folder: Storage, path: str) -> pa.Array:
-    with folder.open(path) as file:
-        return pa.ipc.open_file(file).get_batch(0).column(0)
 
 
 def coded(batch: pa.RecordBatch, kind: KeyKind) -> pa.RecordBatch:

@@ -6,8 +6,6 @@ output is taken over only where all of it is the same.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Sequence
 
@@ -20,7 +18,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 
@@ -107,5 +105,4 @@ def run_fingerprint(
     parts = [spec.fingerprint_text(), library_version, listing]
     if objects is not None:
         parts.append([objects.catalog, *objects.writes])
-    text = json.dumps(parts, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return fingerprint_of(parts)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
@@ -21,7 +18,7 @@ from hipslake.steps.first import freeze_derived
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, catalog_uri
+from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
 from hipslake.versions.log_files import version_path
 
@@ -143,5 +140,4 @@ def _inputs(spec_text: str, sides: tuple[CatalogReader, CatalogReader]) -> Froze
         for at, side in enumerate(sides)
     )
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
-    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
+    return FrozenInputs(files=files, fingerprint=fingerprint_of([spec_text, __version__, listing]))

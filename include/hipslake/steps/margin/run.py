@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
@@ -78,7 +77,11 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
         schema = check_columns(spec, folder.schema())[order.group]
         made = build_margins(engine, catalog, order, schema, leaves.cast(PARTITION_SCHEMA))
     write_table(folder.storage, MARGIN_FILES, made)
-    return _told(report, order, made)
+    rows_of = {
+        name: pc.sum(made.filter(pc.equal(made["margin"], name))["rows"]).as_py() or 0 for name in order.names
+    }
+    size = pc.sum(made["bytes"]).as_py() or 0
+    return report.model_copy(update={"margin_rows": rows_of, "files": made.num_rows, "bytes": size})
 
 
 def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
@@ -115,15 +118,6 @@ def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> Mar
             "parent": committed.parent,
         }
     )
-
-
-def _told(report: MarginReport, order: MarginOrder, files: pa.Table) -> MarginReport:
-    rows = {
-        name: pc.sum(files.filter(pc.equal(files["margin"], name))["rows"]).as_py() or 0
-        for name in order.names
-    }
-    size = pc.sum(files["bytes"]).as_py() or 0
-    return report.model_copy(update={"margin_rows": rows, "files": files.num_rows, "bytes": size})
 
 
 def add_margins(
