@@ -21,7 +21,7 @@ from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.steps.row_routing import to_targets
-from hipslake.steps.sink.source_rows import NewRows, SinkTry
+from hipslake.steps.sink.source_rows import NewRows, SinkTry, positions_by_number
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import Descent
 from hipslake.tables.stored_files import StoredFile, read_data_file
@@ -106,18 +106,14 @@ def follow_rows(
             scratch=blocks_in_folder(tried.write.work, f"exchange-{name}", _ROW_BYTES * rows),
         )
     found, lost_by = 0, np.zeros(len(descent.rewritings), np.int64)
-    parts: dict[int, dict[int, list[NDArray[np.int64]]]] = {_MINE: {}, _LOST: {}, _NEW: {}}
+    positions: dict[int, list[tuple[int, bytes]]] = {_MINE: [], _LOST: [], _NEW: []}
     for row in told.to_pylist():
         if row["kind"] == _SUMS:
             found += row["found"]
             lost_by = lost_by + np.frombuffer(row["lost"], np.int64)
         else:
-            at = np.frombuffer(row["positions"], np.int64)
-            parts[row["kind"]].setdefault(row["number"], []).append(at)
-    mine, lost, new = (
-        {number: np.sort(np.concatenate(some)) for number, some in of_kind.items()}
-        for of_kind in parts.values()
-    )
+            positions[row["kind"]].append((row["number"], row["positions"]))
+    mine, lost, new = map(positions_by_number, positions.values())
     return Followed(mine, lost, new, found, lost_by)
 
 

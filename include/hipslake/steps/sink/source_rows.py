@@ -6,7 +6,7 @@ Tasks read them in the columns of the table (`NewRows`), without some (`RowPosit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -325,6 +325,14 @@ class RowPositions:
 
 
 NO_POSITIONS = RowPositions()
+
+
+def positions_by_number(found: Iterable[tuple[int, bytes]]) -> dict[int, NDArray[np.int64]]:
+    """Ascending positions of rows by the number of their file or part, as tasks gave them: int64 in bytes."""
+    parts: dict[int, list[NDArray[np.int64]]] = {}
+    for number, positions in found:
+        parts.setdefault(number, []).append(np.frombuffer(positions, np.int64))
+    return {number: np.sort(np.concatenate(some)) for number, some in parts.items()}
 
 
 def _name(number: int) -> str:
