@@ -198,7 +198,7 @@ class RunFolder:
             If nothing lies there (the step that writes it has not run) or it is not such a model.
         """
         found = parse(model, self.document(path), where=self.uri_of(path))
-        if path == self.RUN:
+        if path == self.RUN and isinstance(found, FrozenStart):
             self._check_own(found)
         return found
 
@@ -226,18 +226,17 @@ class RunFolder:
         self.storage.write(path, (document + "\n").encode())
         return self.uri_of(path)
 
-    def _check_own(self, frozen: Frozen) -> None:
+    def _check_own(self, frozen: FrozenStart) -> None:
         """Refuse what another run froze: it says where it lies, and in which warehouse."""
-        place, warehouse = getattr(frozen, "run_uri", None), getattr(frozen, "warehouse", None)
-        if isinstance(place, str) and not is_same_address(place, self.uri):
+        if not is_same_address(frozen.run_uri, self.uri):
             raise StepError(
-                f"{self.uri_of(self.RUN)} is of the run in {place}; clear the run from its first task to "
-                "write it again, and look who can write there"
+                f"{self.uri_of(self.RUN)} is of the run in {frozen.run_uri}; clear the run from its first "
+                "task to write it again, and look who can write there"
             )
-        if isinstance(warehouse, str) and not is_below(self.uri, f"{warehouse.rstrip('/')}/{RUNS}"):
+        if not is_below(self.uri, f"{frozen.warehouse.rstrip('/')}/{RUNS}"):
             raise StepError(
-                f"{self.uri_of(self.RUN)} names the warehouse {warehouse}, and does not lie in it; clear "
-                "the run from its first task to write it again, and look who can write there"
+                f"{self.uri_of(self.RUN)} names the warehouse {frozen.warehouse}, and does not lie in it; "
+                "clear the run from its first task to write it again, and look who can write there"
             )
 
 

@@ -58,7 +58,9 @@ def sample_placements(spec: CompactionSpec, engine: Engine, table: CompactedTabl
 def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: Plan) -> list[pa.Table]:
     """Rows of each group."""
     parts = parts_of(plan.groups, engine.cores)
-    shares = tuple(_share(spec, group) for group in plan.groups)
+    shares = tuple(
+        min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1)) for group in plan.groups
+    )
     task = SampleRowsTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
     with engine.progress("sample", done=task.done):
         found = engine.run(task, tasks=len(parts), result=_RESULT)
@@ -69,11 +71,6 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
         if part.number in by_part:
             tables[part.group].append(from_ipc(by_part[part.number]))
     return [pa.concat_tables(parts, promote_options="permissive") for parts in tables]
-
-
-def _share(spec: CompactionSpec, group: RewriteGroup) -> float:
-    """The share of a group's rows that is drawn."""
-    return min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1))
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,6 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     told = None if region is None else str(region)  # a MOC file may change
     report = freeze(
         request,
-        spec,
         (left, right),
         outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
         match.columns.schema,

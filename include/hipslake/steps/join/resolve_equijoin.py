@@ -39,7 +39,6 @@ def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
     place = place.model_copy(update={"ra": kept[place.ra], "dec": kept[place.dec]})
     report = freeze(
         request,
-        spec,
         (left, right),
         outcome_spec(spec, (left, right), place, _described(spec, left, right)),
         join.columns.schema,

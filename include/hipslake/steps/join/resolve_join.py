@@ -67,7 +67,6 @@ def outcome_spec(
 
 def freeze(
     request: ResolveJoinRequest,
-    spec: JoinSpec,
     sides: tuple[CatalogReader, CatalogReader],
     outcome: CatalogSpec,
     schema: pa.Schema,
@@ -82,8 +81,6 @@ def freeze(
     Parameters
     ----------
     request : ResolveJoinRequest
-    spec : JoinSpec
-        With the overrides of the request.
     sides : (CatalogReader, CatalogReader)
     outcome : CatalogSpec
         As `outcome_spec` gives it.
@@ -107,11 +104,11 @@ def freeze(
     """
     check_columns(outcome, schema)
     request.folder.write(FROZEN, join)
-    inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
-    owner = Owner(kind="join", name=spec.name)
+    inputs = _inputs(f"{join.spec.fingerprint_text()} {region}", sides)
+    owner = Owner(kind="join", name=outcome.name)
     frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
     return ResolveJoinReport(
-        catalog=spec.name,
+        catalog=outcome.name,
         write_id=frozen.write_id,
         left_version=join.left.version,
         right_version=join.right.version,

@@ -12,15 +12,14 @@ import secrets
 from contextlib import ExitStack, suppress
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Engine
 from hipslake.errors import NotWritableError, StepError, VerificationError
-from hipslake.sphere.pixels import starts
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
+from hipslake.steps.ingest.write import along_the_curve
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.outcome_plan import plan_outcome
@@ -119,12 +118,11 @@ def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Ta
             f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if "
             "it happens twice, report it as a bug"
         )
-    along = np.argsort(starts(files["order"].to_numpy(), files["npix"].to_numpy()))
-    files = files.take(pa.array(along))
+    group = only_group(frozen.spec)
+    files = along_the_curve(files, [group])
     write_table(folder.storage, RunFolder.PARTITIONS, files)
     catalog = Storage.at(frozen.catalog_uri)
     delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of task attempts that were killed
-    group = only_group(frozen.spec)
     size = pc.sum(files["bytes"]).as_py()
     report = WriteReport(
         rows_in=rows,
