@@ -116,7 +116,7 @@ def _margins(
     came: PixelTree,
     went: PixelTree,
 ) -> dict[float, MarginChange]:
-    """Let the margins follow: those of the version, or, if there is none, those of the spec.
+    """Update the margins of the version; for the first version, make those of the spec.
 
     Where all leaves are written anew, as their rows get their `_row`, so are all margins.
     """

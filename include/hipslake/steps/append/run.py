@@ -91,7 +91,7 @@ class _Job:
         return committed
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
-        """Mend the pointers, and say what became of the run."""
+        """Update the pointers, and report what the run did."""
         with self.run.phases("pointers"):
             newest = point_at_newest(self.catalog)
         log.info(

@@ -1,4 +1,4 @@
-"""What the tasks of an append know: worked out by the job, loaded from the run folder once per process."""
+"""State of the tasks of an append: computed by the job, loaded from the run folder once per process."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def store_attempt(
     standing: dict[str, pa.Table],
     coverage: PixelTree,
 ) -> None:
-    """Leave in the run folder what `load_append_state` loads."""
+    """Store in the run folder what `load_append_state` loads."""
     folder.write(attempt_path(attempt.write_id, "schema.arrow"), schema.serialize().to_pybytes())
     columns = {"order": pa.int32(), "npix": pa.int64(), "rows": pa.int64()}
     tables = [

@@ -250,7 +250,7 @@ def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) ->
 
 
 def bytes_to_compact(request: CompactRequest) -> int:
-    """Return how many bytes of leaf files a compaction reads; who asks decides where it runs."""
+    """Return how many bytes of leaf files a compaction reads; that decides whether Spark runs the step."""
     catalog = Storage.at(request.folder.run().catalog_uri)
     base = newest_version(catalog)
     work = {} if base is None else files_to_compact(base, catalog, request.min_files)

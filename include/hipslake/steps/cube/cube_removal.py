@@ -1,6 +1,6 @@
-"""What takes away from a cube: some of its partitions, some datasets, or all of it.
+"""Removal from a cube: some of its partitions, some datasets, or the whole cube.
 
-Runs of their own in one step each, so their requests hold all that they depend on.
+Each is a run of one step, so the request holds everything that the step depends on.
 """
 
 from __future__ import annotations

@@ -251,7 +251,7 @@ class CopyCubeReport(CubeReport):
 
 
 class RemovalRequest(CubeRequest):
-    """What requests to take something away share."""
+    """Base of the requests that remove something from a cube."""
 
     datasets: tuple[str, ...] | None = None
     dry_run: bool = True

@@ -1,4 +1,4 @@
-"""Where what leaves the warehouse goes to: outputs that are given as a path or a URI."""
+"""Locations of outputs, which users give as a path or a URI."""
 
 from __future__ import annotations
 

@@ -218,6 +218,6 @@ def report_of(export: Export, exported: Exported, phases: Phases) -> ExportRepor
 
 
 def bytes_to_export(request: ExportRequest) -> int:
-    """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
+    """Return how many bytes of leaf files an export reads; that decides whether Spark runs the step."""
     root = catalog_uri(request.warehouse, request.catalog)
     return sum(part.bytes for part in export_of(request, CatalogReader.open(root, request.version)).parts())

@@ -220,7 +220,7 @@ def _bounds(sample: pa.Table, targets: int) -> pa.Table:
 
 
 def bytes_to_index(request: BuildIndexRequest) -> int:
-    """Return how many bytes of leaf files there are to index; who asks decides where it runs."""
+    """Return how many bytes of leaf files there are to index; that decides whether Spark runs the step."""
     if not request.published:
         return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
     newest = newest_version(Storage.at(request.folder.run().catalog_uri))

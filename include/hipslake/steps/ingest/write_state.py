@@ -1,4 +1,4 @@
-"""What the tasks of the write step know: loaded from the run folder once per worker process."""
+"""State of the tasks of the write step: loaded from the run folder once per worker process."""
 
 from __future__ import annotations
 

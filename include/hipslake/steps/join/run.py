@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def run(request: JoinRequest, engine: Engine) -> Any:
-    """Join as the run has frozen it, a cross-match or an equi-join; gives the report of the request's kind.
+    """Run the cross-match or equi-join that the run has frozen; return the report of the request's kind.
 
     The leaves of the outcome are written into the write folder of the run, which starts empty.
 

@@ -1,4 +1,4 @@
-"""What the tasks of a join know: worked out by the job, loaded from the run folder once per process."""
+"""State of the tasks of a join: computed by the job, loaded from the run folder once per process."""
 
 from __future__ import annotations
 

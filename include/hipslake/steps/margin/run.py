@@ -227,7 +227,7 @@ def missing_margins(base: CatalogMetadata, arcsec: tuple[float, ...]) -> tuple[f
 
 
 def bytes_to_read(request: MarginRequest) -> int:
-    """Return how many bytes of leaf files are read at most; who asks decides where the step runs."""
+    """Return how many bytes of leaf files are read at most; that decides whether Spark runs the step."""
     folder = request.folder
     if request.arcsec:
         base = newest_version(Storage.at(folder.run().catalog_uri))

@@ -1,4 +1,4 @@
-"""What the tasks that make margins know: worked out by the job, loaded once per process.
+"""State of the tasks that make margins: computed by the job, loaded once per process.
 
 It lies in the folder of the write that the margins are made in, so that it does not matter who makes them:
 a run that builds a version, one that appends to it, or somebody who wants a margin of a published one.
@@ -148,7 +148,7 @@ def store_work(
     standing: list[pa.Table],
     cores: int,
 ) -> None:
-    """Leave in the write what `load_work` loads.
+    """Store in the folder of the write what `load_work` loads.
 
     Parameters
     ----------

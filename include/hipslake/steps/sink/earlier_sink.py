@@ -1,4 +1,4 @@
-"""The rows of an earlier sink are taken out of the files in which they lie with others.
+"""Remove the rows of an earlier sink from data files that hold other rows too.
 
 What stays of a file is written again on its own, in the order in which it lay, beside the new rows and apart
 from them: so the files of a write hold its rows only, and are found by their names when it is replaced.

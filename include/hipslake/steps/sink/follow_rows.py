@@ -200,7 +200,7 @@ class FollowTask:
 
 
 class _Away(NamedTuple):
-    """What one change by others has removed: rows that were followed, and of other rows how many by value."""
+    """What one change by others has removed: the followed rows, and the counts of other rows by value."""
 
     rows: NDArray[np.int64]
     values: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What goes from a table when rows are sunk: by key, in an interval, or of an earlier sink of these."""
+"""Which rows a sink replaces in its table: by key, in an interval, or those of an earlier sink."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
 
 @dataclass(frozen=True)
 class Replaced:
-    """What goes: whole files, files of which rows stay, and new rows that others replace.
+    """What is replaced: whole files, files of which rows stay, and new rows that later ones replace.
 
     Attributes
     ----------

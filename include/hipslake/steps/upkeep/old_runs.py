@@ -118,14 +118,14 @@ def _began_before(described: dict[str, Any], moment: datetime) -> bool:
 
 
 def _described(storage: Storage, folder: str) -> dict[str, Any]:
-    """What a run says of itself: what it froze, or, where a single step is all of it, what that was told."""
+    """What a run has frozen; of a run of a single step, the request of that step."""
     requests = ("vacuum", "vacuum_table", "export")
     names = (RunFolder.RUN, *map(RunFolder.request_path, requests))
     return next(_documents(storage, [storage.join(folder, name) for name in names]), {})
 
 
 def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
-    """What the steps of a run were told."""
+    """The requests of the steps of a run."""
     requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
     return _documents(storage, [entry.path for entry in storage.list(requests)])
 

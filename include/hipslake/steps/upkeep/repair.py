@@ -1,4 +1,4 @@
-"""Repair: what other files of a catalog say is written anew; data and versions are never touched.
+"""Repair: rewrite files that can be derived from others of a catalog; data and versions never change.
 
 That is: pointers and the list of checksums, the view of readers that go by folders, coverages of increments,
 the HATS files of indices, the note of tombstones, and the newest version's file where `metadata.json` is a

@@ -185,7 +185,7 @@ def conclude(
 
 
 def bytes_to_read(request: VerifyRequest) -> int:
-    """Return how many bytes a verification reads; who asks decides where it runs."""
+    """Return how many bytes a verification reads; that decides whether Spark runs the step."""
     if request.catalog_uri is None:
         return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
     return subject(request)[1].total_bytes
