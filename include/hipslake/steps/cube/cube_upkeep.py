@@ -51,17 +51,13 @@ def cube_stats(request: CubeStatsRequest) -> CubeStatsReport:
     with phases("read"):
         metadata = read_version(root, request.version)
         found = stats(root, metadata.version)
+    lines = [f"  {name}: {found[name]}" for name in sorted(found)]
     return CubeStatsReport(
         **totals_of(found.values()),
         cube=metadata.cube,
         cube_uri=root.uri(),
         version=metadata.version,
         datasets=tuple(NamedStats(dataset=name, weight=found[name]) for name in sorted(found)),
-        text="\n".join(
-            [
-                f"Version {metadata.version} of {metadata.cube}:",
-                *(f"  {name}: {each}" for name, each in sorted(found.items())),
-            ]
-        ),
+        text="\n".join([f"Version {metadata.version} of {metadata.cube}:", *lines]),
         seconds=phases.seconds,
     )

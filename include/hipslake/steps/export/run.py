@@ -57,7 +57,16 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
         with phases("write"):
             exported = written(request, export, rows)
         request.folder.storage.delete_tree(PIECES)
-        return report_of(export, exported, phases)
+    return ExportReport(
+        rows_in=exported.rows,
+        rows_out=exported.rows,
+        bytes=exported.bytes,
+        files=1,
+        version=export.catalog.version,
+        catalog_uri=export.catalog.uri,
+        output=exported.uri,
+        seconds=phases.seconds,
+    )
 
 
 def _read_by_tasks(
@@ -200,20 +209,6 @@ def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
         columns=request.columns,
         filters=request.filters,
         format=request.format,
-    )
-
-
-def report_of(export: Export, exported: Exported, phases: Phases) -> ExportReport:
-    """Return the report of an export that was written."""
-    return ExportReport(
-        rows_in=exported.rows,
-        rows_out=exported.rows,
-        bytes=exported.bytes,
-        files=1,
-        version=export.catalog.version,
-        catalog_uri=export.catalog.uri,
-        output=exported.uri,
-        seconds=phases.seconds,
     )
 
 

@@ -54,9 +54,7 @@ class GroupPlan:
 
     def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The reduce tasks, and the order-29 pixel at which the first leaf of each starts."""
-        if not len(self.target):
-            return self.target, self.start
-        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0))
+        first = np.flatnonzero(np.diff(self.target, prepend=-1))
         return self.target[first], self.start[first]
 
 
