@@ -103,10 +103,10 @@ def freeze(
         If the warehouse cannot take it.
     """
     check_columns(outcome, schema)
-    request.folder.write(FROZEN, join)
     inputs = _inputs(f"{join.spec.fingerprint_text()} {region}", sides)
     owner = Owner(kind="join", name=outcome.name)
     frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
+    request.folder.write(FROZEN, join)
     return ResolveJoinReport(
         catalog=outcome.name,
         write_id=frozen.write_id,
