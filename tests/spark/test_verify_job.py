@@ -165,7 +165,7 @@ def test_every_problem_is_found_not_only_the_first(written: Run) -> None:
 def test_a_published_version_is_verified_by_its_uri(written: Run) -> None:
     run = written.folder.run()
     catalog = Storage.at(run.catalog_uri)
-    metadata = draft_version(written.folder, version=1, parent=None)
+    metadata = draft_version(written.folder)
     VersionLog(catalog).commit(1, metadata.to_json(), run.write_id)
     point_at_newest(catalog)
     asked = VerifyRequest(run_uri=f"{written.folder.uri}-check", catalog_uri=run.catalog_uri)

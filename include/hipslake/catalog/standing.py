@@ -46,6 +46,14 @@ class Standing:
         """How many rows lie before a leaf, given by its place in the tree."""
         return int(self.table["rows"].to_numpy()[: int(self.first[leaf])].sum())
 
+    def rows_within(self, start: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many rows the leaves hold that each stretch of order-29 pixels, [start, stop), touches."""
+        first = np.searchsorted(self.tree.stop, start, side="right")
+        last = np.searchsorted(self.tree.start, stop, side="left")
+        before = np.append(0, np.cumsum(self.table["rows"].to_numpy()))
+        found: NDArray[np.int64] = before[self.first[last]] - before[self.first[first]]
+        return found
+
     def files(self, leaf: int) -> pa.Table:
         """The files of a leaf, given by its place in the tree."""
         return self.table.slice(int(self.first[leaf]), int(self.first[leaf + 1] - self.first[leaf]))

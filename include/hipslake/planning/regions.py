@@ -41,13 +41,6 @@ class Regions:
     def __len__(self) -> int:
         return len(self.npix)
 
-    def leaves_in(self, tree: PixelTree) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places, [first, last), of the leaves that each region touches."""
-        return (
-            np.searchsorted(tree.stop, self.start, side="right"),
-            np.searchsorted(tree.start, self.stop, side="left"),
-        )
-
 
 def plan_regions(
     cells: Histogram,

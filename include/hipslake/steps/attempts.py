@@ -25,12 +25,12 @@ class FrozenState(Frozen):
 
     @classmethod
     def of(cls, run: FrozenRun, inputs: FrozenInputs | None = None) -> FrozenState:
-        """Take it from what the run folder holds."""
+        """The state of a frozen run, and of its inputs if it reads any."""
         return cls(write_id=run.write_id, fingerprint=inputs.fingerprint if inputs else None)
 
 
 def note_attempt(folder: RunFolder, place: str, write_id: str, now: FrozenState) -> None:
-    """Say that an attempt begins; to be called before anything can be committed under its write id.
+    """Record that an attempt begins; call it before anything can be committed under its write id.
 
     Parameters
     ----------

@@ -8,16 +8,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from hipslake.catalog.committing import check_owner
-from hipslake.catalog.metadata import Owner
+from hipslake.catalog.metadata import Association, Owner
 from hipslake.errors import CatalogFormatError, NoSpaceError, StepError
 from hipslake.library_version import __version__
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.attempts import has_committed
 from hipslake.steps.ingest.request import CatalogRunRequest
-from hipslake.steps.published import names_write
-from hipslake.steps.run import FrozenRun, RunFolder, now_utc
+from hipslake.steps.published import names_write, version_made_of
+from hipslake.steps.report import Phases
+from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder, catalog_uri, now_utc
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import is_marked
+from hipslake.versions.heartbeat import abandon, is_marked
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id
 
@@ -59,6 +60,58 @@ def freeze_run(request: CatalogRunRequest, spec: CatalogSpec, catalog: Storage, 
         created=now_utc(),
         library_version=__version__,
     )
+
+
+def freeze_derived(
+    request: CatalogRunRequest,
+    spec: CatalogSpec,
+    owner: Owner,
+    inputs: FrozenInputs,
+    phases: Phases,
+    association: Association | None = None,
+) -> tuple[FrozenRun, int | None]:
+    """Freeze the run of a catalog that is made of other catalogs, or of a cube, in the run folder.
+
+    Parameters
+    ----------
+    request : CatalogRunRequest
+    spec : CatalogSpec
+        Of the catalog that is made.
+    owner : Owner
+        The spec of the run.
+    inputs : FrozenInputs
+        What it is made of.
+    phases : Phases
+        Of the step; those of this function are added.
+    association : Association, optional
+        Published with the catalog.
+
+    Returns
+    -------
+    FrozenRun
+    int or None
+        The newest version, if it was made of the same inputs: then there is nothing to do.
+
+    Raises
+    ------
+    SpecError
+        If another spec publishes the catalog.
+    NotWritableError, NoSpaceError
+        If the warehouse cannot take it.
+    """
+    folder, catalog = request.folder, Storage.at(catalog_uri(request.warehouse, spec.name))
+    with phases("warehouse"):
+        catalog.check_writable()
+        check_free_space(catalog)
+    frozen = freeze_run(request, spec, catalog, owner).model_copy(update={"association": association})
+    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
+    folder.write(RunFolder.RUN, frozen)
+    folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
+    with phases("sweep"):
+        swept_orphans(catalog, frozen.write_id)
+    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
+        abandon(catalog, frozen.write_id)
+    return frozen, unchanged
 
 
 def choose_write_id(folder: RunFolder, spec: CatalogSpec, catalog: Storage) -> str:

@@ -120,26 +120,12 @@ STEPS = {
         _step("write", "ingest:Write", "ingest.write:run", "write_partitions"),
         _step("publish", "ingest:Publish", "ingest.publish:run"),
         _step("append", "append:Append", "append.run:run", "append_increment", 128 * _MIB),
-        _step(
-            "margin",
-            "margin:Margin",
-            "margin.run:run",
-            "build_margin",
-            _GIB,
-            "bytes_to_read",
-        ),
+        _step("margin", "margin:Margin", "margin.run:run", "build_margin", _GIB, "bytes_to_read"),
         _step("index", "index:BuildIndex", "index.run:run", "build_index", 256 * _MIB, "bytes_to_index"),
         _step(
             "compact", "compact:Compact", "compact.run:run", "compact_catalog", 256 * _MIB, "bytes_to_compact"
         ),
-        _step(
-            "verify",
-            "upkeep:Verify",
-            "upkeep.verify:run",
-            "verify_catalog",
-            4 * _GIB,
-            "bytes_to_read",
-        ),
+        _step("verify", "upkeep:Verify", "upkeep.verify:run", "verify_catalog", 4 * _GIB, "bytes_to_read"),
         _step("view", "upkeep:HatsView", "upkeep.hats_view:run"),
         _step("repair", "upkeep:Repair", "upkeep.repair:run"),
         _step("rollback", "upkeep:Rollback", "upkeep.rollback_catalog:run"),
@@ -176,14 +162,7 @@ STEPS = {
         _step("cube_copy", "cube:CopyCube", "cube.cube_copy:run"),
         _step("cube_cleanup", "cube:CleanUpCube", "cube.cube_upkeep:clean_up"),
         _step("cube_stats", "cube:CubeStats", "cube.cube_upkeep:cube_stats"),
-        _step(
-            "export",
-            "export:Export",
-            "export.run:run",
-            "export_catalog",
-            2 * _GIB,
-            "bytes_to_export",
-        ),
+        _step("export", "export:Export", "export.run:run", "export_catalog", 2 * _GIB, "bytes_to_export"),
     )
 }
 """Every step, by name."""

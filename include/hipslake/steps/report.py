@@ -7,7 +7,7 @@ import hashlib
 import logging
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -58,15 +58,9 @@ class Request(Frozen):
         )
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def digest(self, *, without: Collection[str] = ()) -> str:
-        """Return the digest of the request alone.
-
-        Parameters
-        ----------
-        without : collection of str
-            Fields that do not count.
-        """
-        return hashlib.sha256(self.model_dump_json(exclude=set(without)).encode()).hexdigest()
+    def digest(self) -> str:
+        """Return the digest of the request alone; when it was made (`created`) does not count."""
+        return hashlib.sha256(self.model_dump_json(exclude={"created"}).encode()).hexdigest()
 
 
 class FirstRequest(Request):
@@ -306,7 +300,8 @@ def execute_step(
     """
     request = None
     try:
-        request = parse(request_type, _read(request_uri), where=request_uri)
+        folder, name = Storage.of_file(request_uri)
+        request = parse(request_type, folder.read(name), where=request_uri)
         if is_finished(request):
             log.info("Step %s is done already, by another attempt.", request_type.step)
             return 0
@@ -319,7 +314,8 @@ def execute_step(
             if request is not None and is_finished(request):
                 return 1
         report = Report(step=request_type.step, ok=False, error=failure_of(error))
-    _write(report_uri, (report.model_dump_json(indent=1) + "\n").encode())
+    folder, name = Storage.of_file(report_uri)
+    folder.write(name, (report.model_dump_json(indent=1) + "\n").encode())
     return 0 if report.ok else 1
 
 
@@ -330,13 +326,3 @@ def job_arguments(arguments: Sequence[str] | None = None) -> tuple[str, str]:
     parser.add_argument("--report", required=True, help="URI that the report is written to (JSON)")
     parsed = parser.parse_args(arguments)
     return parsed.request, parsed.report
-
-
-def _read(uri: str) -> bytes:
-    folder, name = uri.rsplit("/", 1)
-    return Storage.at(folder).read(name)
-
-
-def _write(uri: str, data: bytes) -> None:
-    folder, name = uri.rsplit("/", 1)
-    Storage.at(folder).write(name, data)

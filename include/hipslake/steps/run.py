@@ -7,7 +7,9 @@ between them. `RunFolder` is the only home of its paths.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
@@ -50,13 +52,20 @@ class FrozenObjects(Frozen):
     writes: tuple[str, ...]  # of its increments
 
 
-class FrozenRun(Frozen):
-    """Everything that a run depends on, resolved once by its first step and read by all the others."""
+class FrozenStart(Frozen):
+    """What the run of any spec freezes at its start."""
 
     dag_id: str
     run_id: str
     run_uri: str
     warehouse: str
+    created: AwareDatetime
+    library_version: str
+
+
+class FrozenRun(FrozenStart):
+    """Everything that a run depends on, resolved once by its first step and read by all the others."""
+
     catalog: str
     spec: CatalogSpec  # with the overrides of the params
     spec_file: str | None = None
@@ -67,8 +76,6 @@ class FrozenRun(Frozen):
     wait_minutes: float = 60.0  # how long the sensor waits for the files
     association: Association | None = None  # of a cross-match that is to be one
     force: bool = False  # build a version even if the input is what the newest version was made of
-    created: AwareDatetime
-    library_version: str
 
     @property
     def source(self) -> SourceSpec:
@@ -191,7 +198,7 @@ class RunFolder:
             If nothing lies there (the step that writes it has not run) or it is not such a model.
         """
         found = parse(model, self.document(path), where=self.uri_of(path))
-        if path == self.RUN:
+        if path == self.RUN and isinstance(found, FrozenStart):
             self._check_own(found)
         return found
 
@@ -219,18 +226,17 @@ class RunFolder:
         self.storage.write(path, (document + "\n").encode())
         return self.uri_of(path)
 
-    def _check_own(self, frozen: Frozen) -> None:
+    def _check_own(self, frozen: FrozenStart) -> None:
         """Refuse what another run froze: it says where it lies, and in which warehouse."""
-        place, warehouse = getattr(frozen, "run_uri", None), getattr(frozen, "warehouse", None)
-        if isinstance(place, str) and not is_same_address(place, self.uri):
+        if not is_same_address(frozen.run_uri, self.uri):
             raise StepError(
-                f"{self.uri_of(self.RUN)} is of the run in {place}; clear the run from its first task to "
-                "write it again, and look who can write there"
+                f"{self.uri_of(self.RUN)} is of the run in {frozen.run_uri}; clear the run from its first "
+                "task to write it again, and look who can write there"
             )
-        if isinstance(warehouse, str) and not is_below(self.uri, f"{warehouse.rstrip('/')}/{RUNS}"):
+        if not is_below(self.uri, f"{frozen.warehouse.rstrip('/')}/{RUNS}"):
             raise StepError(
-                f"{self.uri_of(self.RUN)} names the warehouse {warehouse}, and does not lie in it; clear "
-                "the run from its first task to write it again, and look who can write there"
+                f"{self.uri_of(self.RUN)} names the warehouse {frozen.warehouse}, and does not lie in it; "
+                "clear the run from its first task to write it again, and look who can write there"
             )
 
 
@@ -281,6 +287,11 @@ def _segment(text: str) -> str:
     if safe == text:
         return safe
     return f"{safe}~{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def fingerprint_of(parts: Sequence[object]) -> str:
+    """Return the digest of what a run depends on, given as JSON values: SHA-256 in hexadecimal."""
+    return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
 
 def now_utc() -> datetime:

@@ -1,4 +1,4 @@
-"""Tables in the run folder: Parquet, read and written whole."""
+"""Tables in the run folder: Parquet, read and written whole; and those that tasks give as bytes."""
 
 from __future__ import annotations
 
@@ -33,3 +33,17 @@ def read_table(
     data = storage.read(path)
     with damage_as_error(storage.uri(path)):
         return pq.read_table(pa.BufferReader(data), columns=columns, filters=filters)
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream: engines do not know all types, but they carry bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def from_ipc(data: bytes) -> pa.Table:
+    """The table that `to_ipc` gave as bytes."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_all()

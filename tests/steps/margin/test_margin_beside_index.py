@@ -85,7 +85,7 @@ def test_the_index_is_built_before_there_are_margins_and_the_version_waits_for_b
     in_process.write_leaves(folder)
     lake.build_index(folder)
     with pytest.raises(StepError, match="run the margin step first"):
-        draft_version(folder, version=1, parent=None)
+        draft_version(folder)
     in_process.make_margins(folder)
     lake.finish(folder)
     assert_has_both(lake.open("sources"))

@@ -116,7 +116,7 @@ def _margins(
     came: PixelTree,
     went: PixelTree,
 ) -> dict[float, MarginChange]:
-    """Let the margins follow: those of the version, or, if there is none, those of the spec.
+    """Update the margins of the version; for the first version, make those of the spec.
 
     Where all leaves are written anew, as their rows get their `_row`, so are all margins.
     """
@@ -131,6 +131,8 @@ def _margins(
         radii=radii,
         ordinal=attempt.ordinal,
         replaces=attempt.replaces,
+        task_bytes=run.request.target_bytes,
+        block_bytes=run.request.block_bytes,
     )
     update = MarginUpdate(
         catalog=run.catalog,
@@ -144,9 +146,7 @@ def _margins(
         anew=anew,
     )
     with run.phases("margins"):
-        made = update.run(
-            run.engine, task_bytes=run.request.target_bytes, block_bytes=run.request.block_bytes
-        )
+        made = update.run(run.engine)
     if not anew:
         return made
     old = {margin.radius_arcsec: margin.table(run.catalog) for margin in margins}

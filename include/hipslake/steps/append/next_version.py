@@ -9,14 +9,13 @@ import pyarrow as pa
 from hipslake.catalog.change import changed_group, changed_margin
 from hipslake.catalog.committing import newest_version
 from hipslake.catalog.describe import MAX_INLINE
-from hipslake.catalog.layouts import rejects_root
-from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin, Rejects
+from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Increment, Margin
 from hipslake.catalog.schema import check_columns
 from hipslake.errors import ConflictError
 from hipslake.specs.margin_spec import margin_name
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.steps.append.append_run import AppendRun
-from hipslake.steps.ingest.draft import assembled, check_total, increment_of, marks_of_run
+from hipslake.steps.ingest.draft import assembled, check_total, increment_of
 from hipslake.steps.run import now_utc
 
 if TYPE_CHECKING:
@@ -24,12 +23,7 @@ if TYPE_CHECKING:
 
 
 def describe_increment(
-    run: AppendRun,
-    base: CatalogMetadata | None,
-    *,
-    write_id: str,
-    ordinal: int,
-    max_inline: int = MAX_INLINE,
+    run: AppendRun, base: CatalogMetadata | None, *, write_id: str, ordinal: int, max_inline: int = MAX_INLINE
 ) -> Increment:
     """Describe the rows that a run adds; its sidecars are written.
 
@@ -50,21 +44,16 @@ def describe_increment(
     """
     others = [other for other in base.increments if other.key != run.key] if base else []
     listed = sum(len(other.sources.entries or ()) for other in others)
-    counted, end = run.counted, run.frozen.window.end
+    end = run.frozen.window.end
     return increment_of(
         run.folder,
         run.frozen,
         run.inputs,
+        run.counted,
         key=run.key,
         end=end.isoformat() if end is not None else None,
         write_id=write_id,
         ordinal=ordinal,
-        rows=counted.rows_out,
-        rejects=Rejects(
-            rows=counted.rows_rejected,
-            path=rejects_root(write_id) if counted.rows_rejected else None,
-            reasons=counted.rejected,
-        ),
         max_inline=max_inline - listed,
     )
 
@@ -132,9 +121,8 @@ def version_after(base: CatalogMetadata | None, merged: Merged, schema: pa.Schem
         _margins_after(base, merged, groups[0]),
         merged.increment,
         base,
-        marks=marks_of_run(run.frozen, run.counted),
+        counted=run.counted,
         indices=base.indices if base else (),
-        version=base.version + 1 if base else 1,
         parent=base.version if base else None,
         created=now_utc(),
     )

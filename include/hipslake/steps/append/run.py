@@ -14,11 +14,7 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange
 from hipslake.catalog.checks.co_partition_checks import co_partition_problems
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.engine.model import Engine
 from hipslake.errors import ConflictError, VerificationError, VersionNotFoundError
@@ -56,8 +52,8 @@ def run(request: AppendRequest, engine: Engine) -> AppendReport:
         If the store does not say whether the commit stands.
     """
     job = _Job(request, engine)
-    committed = job.committed()
-    if committed is None and job.has_nothing():
+    committed = committed_before(job.catalog, attempts_of(job.run.folder, ATTEMPTS, job.run.state))
+    if committed is None and job.run.counted.rows_in == 0 and job.versions.newest() is None:
         log.info("No row has come, and nothing is published yet: there is nothing to do.")
         return AppendReport(catalog_uri=job.catalog.uri(), key=job.key)
     merges = 0
@@ -81,14 +77,6 @@ class _Job:
         self.versions = VersionLog(self.catalog)
         self.changes: dict[str, GroupChange] = {}  # of the last merge
 
-    def committed(self) -> CatalogMetadata | None:
-        """The version that an earlier attempt has committed."""
-        return committed_before(self.catalog, attempts_of(self.run.folder, ATTEMPTS, self.run.state))
-
-    def has_nothing(self) -> bool:
-        """Whether not even a schema is known for the first version."""
-        return self.run.counted.rows_in == 0 and self.versions.newest() is None
-
     def merge_and_commit(self) -> CatalogMetadata | None:
         """Merge into the newest version and commit; None if others were first and touched the same leaves."""
         with writing(self.catalog) as write:
@@ -103,7 +91,7 @@ class _Job:
         return committed
 
     def conclude(self, metadata: CatalogMetadata, merges: int) -> AppendReport:
-        """Mend the pointers, and say what became of the run."""
+        """Update the pointers, and report what the run did."""
         with self.run.phases("pointers"):
             newest = point_at_newest(self.catalog)
         log.info(

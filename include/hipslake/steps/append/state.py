@@ -1,4 +1,4 @@
-"""What the tasks of an append know: worked out by the job, loaded from the run folder once per process."""
+"""State of the tasks of an append: computed by the job, loaded from the run folder once per process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hipslake.catalog.schema import check_columns
 from hipslake.catalog.standing import Standing
 from hipslake.planning.pixel_histogram import Histogram
 from hipslake.planning.regions import Regions, plan_regions
-from hipslake.planning.splits import assign_targets
 from hipslake.sources import open_source
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec
@@ -26,7 +25,7 @@ from hipslake.sphere.pixels import starts, stops
 from hipslake.steps.append.request import ATTEMPTS
 from hipslake.steps.ingest.frozen_objects import load_object_pixels
 from hipslake.steps.ingest.split_table import SplitTable
-from hipslake.steps.ingest.write_state import GroupPlan, WriteState
+from hipslake.steps.ingest.write_state import WriteState, plans_of_groups
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
@@ -116,7 +115,7 @@ def store_attempt(
     standing: dict[str, pa.Table],
     coverage: PixelTree,
 ) -> None:
-    """Leave in the run folder what `load_append_state` loads."""
+    """Store in the run folder what `load_append_state` loads."""
     folder.write(attempt_path(attempt.write_id, "schema.arrow"), schema.serialize().to_pybytes())
     columns = {"order": pa.int32(), "npix": pa.int64(), "rows": pa.int64()}
     tables = [
@@ -154,18 +153,11 @@ def load_append_state(
     schema = pa.ipc.read_schema(pa.BufferReader(storage.read(attempt_path(write_id, "schema.arrow"))))
     regions = read_table(storage, attempt_path(write_id, "regions.parquet"))
     table = read_table(storage, attempt_path(write_id, "standing.parquet"))
-    weights = dict(row_bytes)
-    plans, standing, first_target = [], {}, 0
-    for group, group_schema in check_columns(run.spec, schema).items():
-        there = Standing.of(table.filter(pc.equal(table["group"], group)).select(PARTITION_SCHEMA.names))
-        mine = regions.filter(pc.equal(regions["group"], group))
-        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
-        plan = Regions(order, npix, starts(order, npix), stops(order, npix), rows)
-        sizes = ((rows + _rows_in(plan, there)) * weights.get(group, 64.0)).astype(np.int64)
-        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
-        first_target = int(target[-1]) + 1 if len(target) else first_target
-        plans.append(GroupPlan(group, group_schema, order, npix, rows, plan.start, plan.stop, target))
-        standing[group] = there
+    schemas = check_columns(run.spec, schema)
+    standing = {
+        group: Standing.of(table.filter(pc.equal(table["group"], group)).select(PARTITION_SCHEMA.names))
+        for group in schemas
+    }
     out = read_table(storage, attempt_path(write_id, "taken_out.parquet"))
     return AppendState(
         run,
@@ -174,17 +166,9 @@ def load_append_state(
         open_source(run.source),
         schema,
         SplitTable.read(storage, RunFolder.SPLITS),
-        tuple(plans),
+        plans_of_groups(schemas, regions, dict(row_bytes), target_bytes, standing),
         Placer(run.spec, load_object_pixels(folder, run)),
         attempt,
         standing,
         PixelTree(out["order"].to_numpy(), out["npix"].to_numpy()),
     )
-
-
-def _rows_in(regions: Regions, standing: Standing) -> NDArray[np.int64]:
-    """Old rows that a region may have to read, at most: those of the leaves that it touches."""
-    first, last = regions.leaves_in(standing.tree)
-    before = np.append(0, np.cumsum(standing.table["rows"].to_numpy()))
-    found: NDArray[np.int64] = before[standing.first[last]] - before[standing.first[first]]
-    return found

@@ -110,7 +110,7 @@ class _Merge:
         self._unit, self._most = threshold.unit, threshold.value
 
     def region(self, pixel: Pixel, new: list[pa.RecordBatch]) -> None:
-        """Bring a region to what it is after the append."""
+        """Write the files of a region as they are after the append."""
         tree = self._standing.tree
         start, stop = pixel.interval
         first = int(np.searchsorted(tree.stop, start, side="right"))

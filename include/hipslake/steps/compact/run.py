@@ -13,11 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.change import GroupChange, changed_group
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.leaf_rows import sorted_rows
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.catalog.partitions import PARTITION_SCHEMA
@@ -254,7 +250,7 @@ def files_to_compact(base: CatalogMetadata, catalog: Storage, min_files: int) ->
 
 
 def bytes_to_compact(request: CompactRequest) -> int:
-    """Return how many bytes of leaf files a compaction reads; who asks decides where it runs."""
+    """Return how many bytes of leaf files a compaction reads; that decides whether Spark runs the step."""
     catalog = Storage.at(request.folder.run().catalog_uri)
     base = newest_version(catalog)
     work = {} if base is None else files_to_compact(base, catalog, request.min_files)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import AwareDatetime
-
 from hipslake.specs.base import Frozen
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.report import FirstRequest, Report, Request
-from hipslake.steps.run import RunFolder
+from hipslake.steps.run import FrozenStart, RunFolder
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion
@@ -46,20 +44,14 @@ class CompactTableRequest(Request):
     dry_run: bool = False  # plan only
 
 
-class FrozenCompaction(Frozen):
+class FrozenCompaction(FrozenStart):
     """Everything that a run of a compaction spec depends on, resolved once by its first step."""
 
-    dag_id: str
-    run_id: str
-    run_uri: str
-    warehouse: str
     table: str  # name of the spec
     spec: CompactionSpec  # with the overrides of the params
     spec_file: str
     full: bool = False
     dry_run: bool = False
-    created: AwareDatetime
-    library_version: str
 
 
 class FileSizes(Frozen):

@@ -74,7 +74,7 @@ class Plan:
         return sum(group.num_files for group in self.groups)
 
     def report(self, request: CompactTableRequest, table: CompactedTable) -> CompactTableReport:
-        """What there is to say before anything is done."""
+        """The report of the plan, before anything is rewritten."""
         files, spec = self.rewritten, request.spec
         if not self.considered:
             why = "no file matches the filter" if spec.partitions else "there is no file"

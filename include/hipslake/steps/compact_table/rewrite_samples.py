@@ -16,6 +16,8 @@ from hipslake.engine.model import Counter, Engine
 from hipslake.planning.splits import assign_targets
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.steps.compact_table.rewrite_plan import CURVES, Plan
+from hipslake.steps.row_routing import runs_of
+from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Share
 
 _RESULT = pa.schema([("part", pa.int64()), ("rows", pa.binary())])
@@ -56,7 +58,9 @@ def sample_placements(spec: CompactionSpec, engine: Engine, table: CompactedTabl
 def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: Plan) -> list[pa.Table]:
     """Rows of each group."""
     parts = parts_of(plan.groups, engine.cores)
-    shares = tuple(_share(spec, group) for group in plan.groups)
+    shares = tuple(
+        min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1)) for group in plan.groups
+    )
     task = SampleRowsTask(table.access, parts, shares, spec.columns, spec.seed, engine.counter())
     with engine.progress("sample", done=task.done):
         found = engine.run(task, tasks=len(parts), result=_RESULT)
@@ -65,13 +69,8 @@ def _sampled(spec: CompactionSpec, engine: Engine, table: CompactedTable, plan: 
     tables: list[list[pa.Table]] = [[empty.replace_schema_metadata(None)] for _ in plan.groups]
     for part in (part for task in parts for part in task):
         if part.number in by_part:
-            tables[part.group].append(_from_ipc(by_part[part.number]))
+            tables[part.group].append(from_ipc(by_part[part.number]))
     return [pa.concat_tables(parts, promote_options="permissive") for parts in tables]
-
-
-def _share(spec: CompactionSpec, group: RewriteGroup) -> float:
-    """The share of a group's rows that is drawn."""
-    return min(1.0, sample_size(spec.num_ranges, group.num_files) / max(group.rows, 1))
 
 
 @dataclass(frozen=True)
@@ -105,19 +104,8 @@ class SampleRowsTask:
             chosen = pa.array(drawn(numbers, self.shares[part.group], self.seed))
             sampled.setdefault(part.number, []).append(batch.filter(chosen))
             self.done.add(batch.num_rows)
-        yield pa.record_batch([list(sampled), [_to_ipc(each) for each in sampled.values()]], schema=_RESULT)
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
-
-
-def _to_ipc(batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+        samples = [to_ipc(pa.Table.from_batches(batches)) for batches in sampled.values()]
+        yield pa.record_batch([list(sampled), samples], schema=_RESULT)
 
 
 _SHARE_BYTES = 32 << 20
@@ -161,10 +149,7 @@ def parts_of(groups: Sequence[RewriteGroup], cores: int) -> Parts:
                 sizes.append(file.bytes / shares)
     task_bytes = min(_TASK_BYTES, max(1, int(sum(sizes)) // (_TASKS_PER_CORE * cores)))
     tasks = assign_targets(np.array(sizes, np.int64), task_bytes)
-    cuts = np.flatnonzero(np.diff(tasks, append=-1)) + 1
-    return tuple(
-        tuple(parts[first:last]) for first, last in zip([0, *cuts[:-1].tolist()], cuts.tolist(), strict=True)
-    )
+    return tuple(tuple(parts[first:last]) for first, last in runs_of(tasks))
 
 
 class PartRows(NamedTuple):

@@ -19,6 +19,7 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.sphere.curve import curve_order
 from hipslake.steps.compact_table.rewrite_plan import Plan, mark_of
 from hipslake.steps.compact_table.rewrite_samples import Parts, gathered, parts_of, read_rows
+from hipslake.steps.row_routing import runs_of
 from hipslake.tables.compaction_protocol import CompactedTable, FileAccess, Rewrite
 from hipslake.tables.new_files import NewFile
 from hipslake.tables.stored_values import RowSum
@@ -168,8 +169,7 @@ class MoveRows:
             order = curve_order(files)
             batch = batch.take(pa.array(order))
         files = files[order]
-        starts = np.flatnonzero(np.diff(files, prepend=-1)).tolist()
-        for start, stop in zip(starts, [*starts[1:], len(files)], strict=True):
+        for start, stop in runs_of(files):
             yield first + int(files[start]), batch.slice(start, stop - start)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hipslake.cube.store.cube_commit import committed_before, newest
 from hipslake.cube.store.upkeep import copy
 from hipslake.steps.cube.cube_place import name_of, new_root
-from hipslake.steps.cube.request import CopyCubeReport, CopyCubeRequest
+from hipslake.steps.cube.request import CopyCubeReport, CopyCubeRequest, totals_of
 from hipslake.steps.report import Phases
 
 
@@ -38,12 +38,8 @@ def run(request: CopyCubeRequest) -> CopyCubeReport:
                 mark=request.run_uri,
             )
     copied = [each for each in done.datasets if request.datasets is None or each.name in request.datasets]
-    rows, size = sum(each.rows for each in copied), sum(each.bytes for each in copied)
     return CopyCubeReport(
-        rows_in=rows,
-        rows_out=rows,
-        files=sum(each.files for each in copied),
-        bytes=size,
+        **totals_of(copied),
         cube=done.cube,
         cube_uri=target.uri(),
         version=done.version,

@@ -1,4 +1,4 @@
-"""The cube that a step is told of: a cube of the warehouse by its name, or any by its URI."""
+"""The root of the cube of a step: a cube of the warehouse is given by its name, any other by its URI."""
 
 from __future__ import annotations
 

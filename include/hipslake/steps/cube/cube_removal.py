@@ -1,6 +1,6 @@
-"""What takes away from a cube: some of its partitions, some datasets, or all of it.
+"""Removal from a cube: some of its partitions, some datasets, or the whole cube.
 
-Runs of their own in one step each, so their requests hold all that they depend on.
+Each is a run of one step, so the request holds everything that the step depends on.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from hipslake.steps.cube.request import (
     RemovalReport,
     RemovalRequest,
     RemovePartitionsRequest,
+    totals_of,
 )
 from hipslake.steps.report import Phases
 from hipslake.storage.folder import Storage
@@ -132,19 +133,11 @@ def _report(
     gone: tuple[Gone, ...],
     phases: Phases,
 ) -> RemovalReport:
-    rows = sum(each.rows for each in gone)
     verb = "Would remove" if request.dry_run else "Removed"
-    lines = [
-        f"  {each.dataset}: {each.partitions} partitions, {each.files} files, {each.rows} rows, "
-        f"{each.bytes} bytes"
-        for each in gone
-    ]
+    lines = [f"  {each.dataset}: {each}" for each in gone]
     return RemovalReport(
         step=request.step,
-        rows_in=rows,
-        rows_out=rows,
-        files=sum(each.files for each in gone),
-        bytes=sum(each.bytes for each in gone),
+        **totals_of(gone),
         cube=base.cube,
         cube_uri=root.uri(),
         version=None if done is None else done.version,

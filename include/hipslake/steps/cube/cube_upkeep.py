@@ -11,6 +11,7 @@ from hipslake.steps.cube.request import (
     CubeStatsReport,
     CubeStatsRequest,
     NamedStats,
+    totals_of,
 )
 from hipslake.steps.report import Phases
 from hipslake.steps.upkeep.old_runs import old_runs_of_cube
@@ -50,21 +51,13 @@ def cube_stats(request: CubeStatsRequest) -> CubeStatsReport:
     with phases("read"):
         metadata = read_version(root, request.version)
         found = stats(root, metadata.version)
-    rows = sum(each.rows for each in found.values())
+    lines = [f"  {name}: {found[name]}" for name in sorted(found)]
     return CubeStatsReport(
-        rows_in=rows,
-        rows_out=rows,
-        files=sum(each.files for each in found.values()),
-        bytes=sum(each.bytes for each in found.values()),
+        **totals_of(found.values()),
         cube=metadata.cube,
         cube_uri=root.uri(),
         version=metadata.version,
         datasets=tuple(NamedStats(dataset=name, weight=found[name]) for name in sorted(found)),
-        text="\n".join(
-            [
-                f"Version {metadata.version} of {metadata.cube}:",
-                *(f"  {name}: {each}" for name, each in sorted(found.items())),
-            ]
-        ),
+        text="\n".join([f"Version {metadata.version} of {metadata.cube}:", *lines]),
         seconds=phases.seconds,
     )

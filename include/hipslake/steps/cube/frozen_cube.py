@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import AwareDatetime
-
 from hipslake.cube.store.layout import cube_uri
 from hipslake.cube.store.metadata import CubeSource
 from hipslake.cube.store.spec_changes import BuildMode, SpecBuild
-from hipslake.specs.base import Frozen
 from hipslake.specs.cube_spec import CubeSpec
+from hipslake.steps.run import FrozenStart
 from hipslake.storage.folder import Storage
 
 
-class FrozenCube(Frozen):
+class FrozenCube(FrozenStart):
     """Everything that a run which makes a version of a cube depends on, resolved once."""
 
-    dag_id: str
-    run_id: str
-    run_uri: str
-    warehouse: str
     cube: str
     spec: CubeSpec
     spec_file: str
@@ -30,8 +24,6 @@ class FrozenCube(Frozen):
     write_id: str  # of the run: what it commits is marked with it
     nothing: str = ""  # why there is nothing to do
     total_bytes: int = 0  # that are read, about
-    created: AwareDatetime
-    library_version: str
 
     @property
     def target(self) -> SpecBuild:

@@ -6,9 +6,6 @@ the cube keeps, so that the catalog is of that version, whichever it is by then.
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.metadata import Owner
 from hipslake.catalog.placement import icrs_position
@@ -26,12 +23,10 @@ from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import MaterialiseReport, MaterialiseRequest
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
-from hipslake.steps.published import version_made_of
+from hipslake.steps.first import freeze_derived
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
+from hipslake.steps.run import FrozenInputs, fingerprint_of
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import abandon
 
 FOLDER = "materialise"
 """In the run folder of the cube: that of the catalog's run."""
@@ -55,21 +50,12 @@ def run(request: MaterialiseRequest) -> MaterialiseReport:
         raise StepError(f"{cube.cube}: its spec asks for no catalog of joined rows; write materialise.name")
     if version is None or version.joined is None:
         return MaterialiseReport(catalog=asked.name)
-    catalog = Storage.at(catalog_uri(request.warehouse, asked.name))
     with phases("catalog"):
         spec = catalog_spec(cube, version, asked)
         check_columns(spec, version.joined.to_arrow())
-        catalog.check_writable()
-        check_free_space(catalog)
-        frozen = freeze_run(request, spec, catalog, Owner(kind="cube", name=cube.cube))
-    inputs = _inputs(cube.place, version, spec)
-    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
-    request.folder.write(RunFolder.RUN, frozen)
-    request.folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
-    with phases("sweep"):
-        swept_orphans(catalog, frozen.write_id)
-    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        abandon(catalog, frozen.write_id)
+        inputs = _inputs(cube.place, version, spec)
+    owner = Owner(kind="cube", name=cube.cube)
+    frozen, unchanged = freeze_derived(request, spec, owner, inputs, phases)
     return MaterialiseReport(
         rows_in=version.joined.rows,
         rows_out=version.joined.rows,
@@ -127,5 +113,5 @@ def _inputs(cube: Storage, version: CubeMetadata, spec: CatalogSpec) -> FrozenIn
         for at, row in enumerate(read_files(cube, version.joined).to_pylist())
     )
     sums = read_files(cube, version.joined)[SHA256].to_pylist()
-    text = json.dumps([spec.fingerprint_text(), __version__, sums], separators=(",", ":"))
-    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
+    fingerprint = fingerprint_of([spec.fingerprint_text(), __version__, sums])
+    return FrozenInputs(files=files, fingerprint=fingerprint)

@@ -169,7 +169,7 @@ def _manifest(
 
 
 def bytes_to_read(request: CubeQueryRequest) -> int:
-    """Return how many bytes of files a query reads at most; who asks decides where it runs.
+    """Return how many bytes of files a query reads at most; that decides whether Spark runs the step.
 
     What was planned for it is kept for a `run` of the same request in this process.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import AwareDatetime, Field
 
 from hipslake.cube.store.dataset_metadata import DatasetDifference
+from hipslake.cube.store.metadata import CubeDatasetMetadata
 from hipslake.cube.store.spec_changes import BuildMode
 from hipslake.cube.store.upkeep import DatasetStats
 from hipslake.errors import SpecError
@@ -26,6 +28,13 @@ from hipslake.storage.folder import Storage
 
 if TYPE_CHECKING:
     from hipslake.steps.committed import CommittedVersion, Origin
+
+
+def totals_of(datasets: Iterable[DatasetStats | CubeDatasetMetadata]) -> dict[str, Any]:
+    """The rows, files and bytes of some datasets together, as fields of a report."""
+    each = list(datasets)
+    rows, files, size = (sum(getattr(one, name) for one in each) for name in ("rows", "files", "bytes"))
+    return {"rows_in": rows, "rows_out": rows, "files": files, "bytes": size}
 
 
 class CubeRequest(Request):
@@ -159,14 +168,12 @@ class PartitionFates(Frozen):
     partitions: int
 
 
-class CubeQueryRequest(Request):
+class CubeQueryRequest(CubeRequest):
     """Query a cube."""
 
     step: ClassVar[str] = "cube_query"
-    depends_on: ClassVar[str] = "request"
+    reusable: ClassVar[bool] = True
 
-    warehouse: str
-    cube: str = Field(min_length=1, max_length=2000)  # of the warehouse by name, or a URI
     version: int | None = Field(default=None, ge=1)  # None: the newest
     columns: tuple[str, ...] | None = None
     conditions: str = Field(default="", max_length=MAX_LENGTH)
@@ -176,11 +183,6 @@ class CubeQueryRequest(Request):
     format: ExportFormat = ExportFormat.PARQUET
     output: str = Field(min_length=1, max_length=2000)  # a folder; a relative path lies below `exports/`
     task_bytes: int = Field(default=256 << 20, ge=1)  # of the cube's files that one task reads
-    created: AwareDatetime = Field(default_factory=now_utc)
-
-    def fingerprint(self) -> str:
-        """Return the digest of what is asked for, whenever that was."""
-        return self.digest(without={"created"})
 
     @property
     def cube_uri(self) -> str:
@@ -191,7 +193,7 @@ class CubeQueryRequest(Request):
         SpecError
             It is neither a name nor a URI.
         """
-        return cube_root(self.warehouse, self.cube).uri()
+        return self.root.uri()
 
     @property
     def output_uri(self) -> str:
@@ -249,7 +251,7 @@ class CopyCubeReport(CubeReport):
 
 
 class RemovalRequest(CubeRequest):
-    """What requests to take something away share."""
+    """Base of the requests that remove something from a cube."""
 
     datasets: tuple[str, ...] | None = None
     dry_run: bool = True
@@ -276,14 +278,10 @@ class DeleteCubeRequest(RemovalRequest):
     confirm: str  # the name of the cube once more
 
 
-class Gone(Frozen):
+class Gone(DatasetStats):
     """What goes of one dataset."""
 
     dataset: str
-    partitions: int
-    files: int
-    rows: int
-    bytes: int
 
 
 class RemovalReport(CubeReport):

@@ -7,7 +7,6 @@ version of the cube was made of. So a run that finds nothing new does nothing, a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 
 from hipslake.cube.store.cube_commit import newest
 from hipslake.cube.store.dataset_sources import CatalogSource, SourceNow, source_now
@@ -26,13 +25,10 @@ from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, now_utc
-from hipslake.steps.upkeep.old_runs import old_runs_of_dag
+from hipslake.steps.upkeep.old_runs import remove_old_runs_of_dag
 from hipslake.storage.folder import Storage
 from hipslake.versions.orphans import sweep_orphans
 from hipslake.versions.write_id import new_write_id
-
-RUN_DAYS = 30
-"""So long the run folders of a cube stay, with the reports in them."""
 
 
 def run(request: ResolveCubeRequest) -> ResolveCubeReport:
@@ -59,18 +55,10 @@ def run(request: ResolveCubeRequest) -> ResolveCubeReport:
     with phases("sources"):
         found, missing = _sources(spec, named, request)
     frozen = FrozenCube(
-        dag_id=request.dag_id,
-        run_id=request.run_id,
-        run_uri=request.run_uri,
-        warehouse=request.warehouse,
+        **dict(request),
         cube=spec.name,
         spec=spec,
-        spec_file=request.spec_file,
-        mode=request.mode,
-        datasets=tuple(request.datasets),
         sources={name: each.source for name, each in found.items()},
-        overwrite=request.overwrite,
-        force=request.force,
         write_id=new_write_id(now_utc()),
         created=now_utc(),
         library_version=__version__,
@@ -82,7 +70,7 @@ def run(request: ResolveCubeRequest) -> ResolveCubeReport:
     request.folder.write(RunFolder.RUN, frozen.model_copy(update={"nothing": nothing, "total_bytes": size}))
     with phases("sweep"):
         swept = sweep_orphans(place)
-        removed = _removed_runs(request.run_uri)
+        removed = remove_old_runs_of_dag(request.run_uri)
     return ResolveCubeReport(
         bytes=size,
         cube=spec.name,
@@ -136,11 +124,3 @@ def _bytes(change: DatasetChange, source: SourceNow) -> int:
         return source.bytes
     leaves = CatalogSource.of(rows.uri, rows.version).parts
     return round(source.bytes * rows.parts / max(1, leaves))
-
-
-def _removed_runs(run_uri: str) -> list[str]:
-    parent = Storage.at(run_uri.rstrip("/").rpartition("/")[0])
-    folders = old_runs_of_dag(run_uri, now_utc() - timedelta(days=RUN_DAYS))
-    for folder in folders:
-        parent.delete_tree(folder)
-    return folders

@@ -30,10 +30,6 @@ class ExportRequest(Request):
     task_bytes: int = Field(default=256 << 20, ge=1)  # of leaf files that one task of Spark reads
     created: AwareDatetime = Field(default_factory=now_utc)
 
-    def fingerprint(self) -> str:
-        """Return the digest of what is asked for, whenever that was."""
-        return self.digest(without={"created"})
-
     @property
     def output_uri(self) -> str:
         """Where the file goes.

@@ -25,6 +25,7 @@ from hipslake.steps.export.outputs import refuse_published
 from hipslake.steps.export.request import ExportReport, ExportRequest
 from hipslake.steps.given_files import check_region
 from hipslake.steps.report import Phases
+from hipslake.steps.row_routing import runs_of
 from hipslake.steps.run import catalog_uri
 from hipslake.storage.folder import Storage
 from hipslake.versions.log import VersionLog
@@ -56,7 +57,16 @@ def run(request: ExportRequest, engine: Engine) -> ExportReport:
         with phases("write"):
             exported = written(request, export, rows)
         request.folder.storage.delete_tree(PIECES)
-        return report_of(export, exported, phases)
+    return ExportReport(
+        rows_in=exported.rows,
+        rows_out=exported.rows,
+        bytes=exported.bytes,
+        files=1,
+        version=export.catalog.version,
+        catalog_uri=export.catalog.uri,
+        output=exported.uri,
+        seconds=phases.seconds,
+    )
 
 
 def _read_by_tasks(
@@ -77,12 +87,8 @@ def _read_by_tasks(
 def _stretches(export: Export, task_bytes: int) -> tuple[tuple[int, int], ...]:
     """The stretch of the curve of each task, as order-29 pixels [start, stop)."""
     parts = export.parts()
-    if not parts:
-        return ()
     numbers = assign_targets(np.array([part.bytes for part in parts], np.int64), task_bytes)
-    first = np.flatnonzero(np.diff(numbers, prepend=-1))
-    last = np.append(first[1:], len(parts)) - 1
-    return tuple((parts[a].start, parts[b].stop) for a, b in zip(first, last, strict=True))
+    return tuple((parts[a].start, parts[b - 1].stop) for a, b in runs_of(numbers))
 
 
 @dataclass(frozen=True)
@@ -206,21 +212,7 @@ def export_of(request: ExportRequest, catalog: CatalogReader) -> Export:
     )
 
 
-def report_of(export: Export, exported: Exported, phases: Phases) -> ExportReport:
-    """Return the report of an export that was written."""
-    return ExportReport(
-        rows_in=exported.rows,
-        rows_out=exported.rows,
-        bytes=exported.bytes,
-        files=1,
-        version=export.catalog.version,
-        catalog_uri=export.catalog.uri,
-        output=exported.uri,
-        seconds=phases.seconds,
-    )
-
-
 def bytes_to_export(request: ExportRequest) -> int:
-    """Return how many bytes of leaf files an export reads; who asks decides where it runs."""
+    """Return how many bytes of leaf files an export reads; that decides whether Spark runs the step."""
     root = catalog_uri(request.warehouse, request.catalog)
     return sum(part.bytes for part in export_of(request, CatalogReader.open(root, request.version)).parts())

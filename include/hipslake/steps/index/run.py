@@ -30,6 +30,7 @@ from hipslake.steps.ingest.draft import draft_leaves
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
+from hipslake.steps.tables import from_ipc
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import Heartbeat
@@ -63,7 +64,7 @@ def _of_run(request: BuildIndexRequest, engine: Engine) -> BuildIndexReport:
     folder.write(RunFolder.INDICES, BuiltIndices())  # of no earlier attempt
     draft = draft_leaves(folder)  # margins may be made at the same time
     with phases("index"), Heartbeat(catalog, frozen.write_id):
-        indices = _indices(catalog, draft, frozen.spec.index, engine, frozen.write_id, request.file_rows)
+        indices = _built(request, catalog, draft, engine, frozen.write_id)
     folder.write(RunFolder.INDICES, BuiltIndices(indices=indices))
     return _report(draft, indices, catalog, phases)
 
@@ -84,7 +85,7 @@ def _of_published(request: BuildIndexRequest, engine: Engine) -> BuildIndexRepor
                     f"{catalog.uri()}: nothing is published here that could be indexed"
                 )
             with phases("index"):
-                indices = _indices(catalog, base, frozen.spec.index, engine, write.id, request.file_rows)
+                indices = _built(request, catalog, base, engine, write.id)
             with phases("commit"):
                 delete_temporary_files(catalog, write.id, 0, recursive=True)
                 # Rows that others add meanwhile are not covered, and the index says so: it fits all the same.
@@ -126,17 +127,12 @@ def _report(
     )
 
 
-def _indices(
-    catalog: Storage,
-    metadata: CatalogMetadata,
-    columns: tuple[str, ...],
-    engine: Engine,
-    write_id: str,
-    file_rows: int,
+def _built(
+    request: BuildIndexRequest, catalog: Storage, metadata: CatalogMetadata, engine: Engine, write_id: str
 ) -> tuple[Index, ...]:
     return tuple(
-        build_index(catalog, metadata, column, engine, write_id=write_id, file_rows=file_rows)
-        for column in columns
+        build_index(catalog, metadata, column, engine, write_id=write_id, file_rows=request.file_rows)
+        for column in request.folder.run().spec.index
     )
 
 
@@ -174,8 +170,7 @@ def build_index(
     if targets > 1:
         sample = SampleTask(parts, bounds.schema, -(-_SAMPLES * targets // max(1, len(parts))))
         taken = engine.run(sample, tasks=len(parts), result=SAMPLE)["rows"].to_pylist()
-        tables = [pa.ipc.open_stream(payload).read_all() for payload in taken]
-        bounds = _bounds(pa.concat_tables([bounds, *tables]), targets)
+        bounds = _bounds(pa.concat_tables([bounds, *map(from_ipc, taken)]), targets)
     task = IndexTask(
         parts, schema, bounds, dict(metadata.groups[0].pixels), storage, write_id, engine.counter()
     )
@@ -192,11 +187,7 @@ def build_index(
 
 
 def _described(
-    storage: Storage,
-    metadata: CatalogMetadata,
-    column: str,
-    written: list[dict[str, Any]],
-    write_id: str,
+    storage: Storage, metadata: CatalogMetadata, column: str, written: list[dict[str, Any]], write_id: str
 ) -> Index:
     indexed = sum(file.pop("of_rows") for file in written)
     if indexed > metadata.total_rows:
@@ -229,7 +220,7 @@ def _bounds(sample: pa.Table, targets: int) -> pa.Table:
 
 
 def bytes_to_index(request: BuildIndexRequest) -> int:
-    """Return how many bytes of leaf files there are to index; who asks decides where it runs."""
+    """Return how many bytes of leaf files there are to index; that decides whether Spark runs the step."""
     if not request.published:
         return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
     newest = newest_version(Storage.at(request.folder.run().catalog_uri))

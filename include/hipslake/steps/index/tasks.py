@@ -20,6 +20,7 @@ from hipslake.catalog.partitions import pixels_in
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.sphere.pixels import HEALPIX_COLUMN
+from hipslake.steps.tables import to_ipc
 from hipslake.storage.folder import Storage
 
 SAMPLE = pa.schema([("rows", pa.binary())])
@@ -35,7 +36,7 @@ class SampleTask:
     most: int
 
     def __call__(self, task: int) -> Iterator[pa.RecordBatch]:
-        """Give values and their pixels, as an Arrow IPC stream: engines do not know all types."""
+        """Give values and their pixels, as an Arrow IPC stream."""
         kept: list[pa.RecordBatch] = []
         for batch in self.files[task].batches():
             rows = _keyed(batch, self.schema.field(0).type)
@@ -45,10 +46,7 @@ class SampleTask:
             table = pa.Table.from_batches(kept)
             chosen = np.unique(np.linspace(0, table.num_rows - 1, min(self.most, table.num_rows)).astype(int))
             found = pa.Table.from_arrays(table.take(pa.array(chosen, pa.int64())).columns, schema=self.schema)
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, self.schema) as writer:
-                writer.write_table(found)
-            yield pa.record_batch([[sink.getvalue().to_pybytes()]], schema=SAMPLE)
+            yield pa.record_batch([[to_ipc(found)]], schema=SAMPLE)
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,9 @@ import pyarrow.compute as pc
 from hipslake.catalog.checksums import HIDDEN_CHECKSUMS, checksum_list, list_folder
 from hipslake.catalog.co_partitioning import marks_after, marks_of
 from hipslake.catalog.coverage import coverage_table
-from hipslake.catalog.describe import (
-    MAX_INLINE,
-    describe_group,
-    describe_margins,
-    describe_position,
-    describe_sources,
-)
+from hipslake.catalog.describe import MAX_INLINE, describe_group, describe_position, describe_sources
 from hipslake.catalog.hats.point_map import MAP_ORDER, PointMap
+from hipslake.catalog.layouts import rejects_root
 from hipslake.catalog.metadata import (
     CatalogMetadata,
     CoPartitioned,
@@ -40,11 +35,11 @@ from hipslake.catalog.schema import check_columns
 from hipslake.errors import StepError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.margin_spec import margin_name
 from hipslake.steps.index.request import BuiltIndices
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
 from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.margin.request import MARGIN_FILES
+from hipslake.steps.margin.state import MarginOrder
 from hipslake.steps.run import FrozenInputs, FrozenRun, RunFolder
 from hipslake.steps.tables import read_table
 from hipslake.storage.folder import Storage
@@ -52,18 +47,18 @@ from hipslake.storage.folder import Storage
 FILES_SCHEMA = pa.schema([("margin", pa.string()), *PARTITION_SCHEMA])
 
 
-def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> CatalogMetadata:
+def draft_version(folder: RunFolder, *, parent: int | None = None) -> CatalogMetadata:
     """Assemble the metadata of a run that has written its files.
 
-    The same run folder gives the same metadata, but for the two numbers. Sidecars are written into the run's
-    write folder, where nobody sees them before the commit.
+    The same run folder gives the same metadata, but for the numbers of the version and its parent. Sidecars
+    are written into the run's write folder, where nobody sees them before the commit.
 
     Parameters
     ----------
     folder : RunFolder
         Of a run whose write step is done.
-    version, parent : int
-        The number that the version is to have, and the newest one before it.
+    parent : int, optional
+        The newest version, which this one is to follow; the first version follows none.
 
     Raises
     ------
@@ -72,27 +67,18 @@ def draft_version(folder: RunFolder, *, version: int, parent: int | None) -> Cat
     VerificationError
         If the steps of the run do not agree on how many rows there are.
     """
-    return _drafted(
-        folder,
-        _margins_made(folder),
-        _indices_of(folder, folder.run().spec),
-        version=version,
-        parent=parent,
-    )
+    spec = folder.run().spec
+    indices = folder.read(RunFolder.INDICES, BuiltIndices).indices if spec.index else ()
+    return _drafted(folder, _margins_made(folder), indices, parent)
 
 
 def draft_leaves(folder: RunFolder) -> CatalogMetadata:
-    """As `draft_version`, of the leaves alone: for who derives margins or indices of them."""
-    return _drafted(folder, (), (), version=1, parent=None)
+    """As `draft_version`, of the leaves alone: what margins and indices are made from."""
+    return _drafted(folder, (), (), None)
 
 
 def _drafted(
-    folder: RunFolder,
-    margins: tuple[Margin, ...],
-    indices: tuple[Index, ...],
-    *,
-    version: int,
-    parent: int | None,
+    folder: RunFolder, margins: tuple[Margin, ...], indices: tuple[Index, ...], parent: int | None
 ) -> CatalogMetadata:
     run, inputs, schema = folder.run(), folder.inputs(), folder.schema()
     storage = Storage.at(run.catalog_uri)
@@ -114,12 +100,11 @@ def _drafted(
         folder,
         run,
         inputs,
+        written,
         key=None,  # it is the whole, not what came in the run's interval
         end=None,
         write_id=run.write_id,
         ordinal=0,
-        rows=written.rows_out,
-        rejects=Rejects(rows=written.rows_rejected, path=written.rejects_path, reasons=written.rejected),
     )
     metadata = assembled(
         run,
@@ -128,9 +113,8 @@ def _drafted(
         margins,
         increment,
         None,
-        marks=marks_of_run(run, counted),
+        counted=counted,
         indices=indices,
-        version=version,
         parent=parent,
         created=run.created,
     )
@@ -143,11 +127,6 @@ def _drafted(
     return metadata
 
 
-def _indices_of(folder: RunFolder, spec: CatalogSpec) -> tuple[Index, ...]:
-    """What the index step has built, if the spec asks for it."""
-    return folder.read(RunFolder.INDICES, BuiltIndices).indices if spec.index else ()
-
-
 def _margins_made(folder: RunFolder) -> tuple[Margin, ...]:
     """Describe the margins that a run has made, in the order of its spec.
 
@@ -156,23 +135,21 @@ def _margins_made(folder: RunFolder) -> tuple[Margin, ...]:
     StepError
         If the spec asks for some, and the margin step has not run.
     """
-    run, files = folder.run(), margin_files(folder)
-    group = run.spec.column_groups[0].name
-    named = {margin_name(run.spec.layout, group, arcsec): arcsec for arcsec in run.spec.margin.arcsec}
-    return describe_margins(named, group, files, storage=Storage.at(run.catalog_uri), write_id=run.write_id)
+    run = folder.run()
+    order = MarginOrder(write_id=run.write_id, spec=run.spec, radii=run.spec.margin.arcsec)
+    return order.described(margin_files(folder), Storage.at(run.catalog_uri))
 
 
 def increment_of(
     folder: RunFolder,
     run: FrozenRun,
     inputs: FrozenInputs,
+    report: HistogramReport | WriteReport,
     *,
     key: str | None,
     end: str | None,
     write_id: str,
     ordinal: int,
-    rows: int,
-    rejects: Rejects,
     max_inline: int = MAX_INLINE,
 ) -> Increment:
     """Describe the rows of a run; sidecars are written.
@@ -183,6 +160,8 @@ def increment_of(
         Of a run whose histogram step is done.
     run : FrozenRun
     inputs : FrozenInputs
+    report : HistogramReport or WriteReport
+        Counts the rows, and those that were rejected.
     key : str or None
         Start of the interval that the rows are of; None for the whole.
     end : str or None
@@ -190,27 +169,24 @@ def increment_of(
     write_id : str
         The write that holds the rows; sidecars go into its folder.
     ordinal : int
-    rows : int
-        Without those that were rejected.
-    rejects : Rejects
     max_inline : int
         Most source files that are listed in metadata.json itself.
     """
     storage = Storage.at(run.catalog_uri)
-    if rejects.path is not None:
-        listing = checksum_list(list_folder(storage, rejects.path))
-        storage.write(f"{rejects.path}/{HIDDEN_CHECKSUMS}", listing)
+    rejects = rejects_root(write_id) if report.rows_rejected else None
+    if rejects is not None:
+        storage.write(f"{rejects}/{HIDDEN_CHECKSUMS}", checksum_list(list_folder(storage, rejects)))
     return Increment(
         ordinal=ordinal,
         key=key,
         end=end,
-        rows=rows,
+        rows=report.rows_out,
         write_id=write_id,
         fingerprint=inputs.fingerprint,
         sources=describe_sources(
             _source_rows(folder, inputs), storage=storage, write_id=write_id, max_inline=max_inline
         ),
-        rejects=rejects,
+        rejects=Rejects(rows=report.rows_rejected, path=rejects, reasons=report.rejected),
         coverage=write_sidecar(storage, write_id, "coverage", coverage_table(coverage_of(folder, run.spec))),
     )
 
@@ -223,9 +199,8 @@ def assembled(
     increment: Increment,
     base: CatalogMetadata | None,
     *,
-    marks: tuple[CoPartitioned, ...],
+    counted: HistogramReport,
     indices: tuple[Index, ...],
-    version: int,
     parent: int | None,
     created: datetime,
 ) -> CatalogMetadata:
@@ -241,18 +216,18 @@ def assembled(
     increment : Increment
     base : CatalogMetadata or None
         The version before it, whose other increments stay; None if the increment stands by itself.
-    marks : tuple of CoPartitioned
-        Those that the rows of the run have.
+    counted : HistogramReport
+        Of the rows of the run.
     indices : tuple of Index
-    version, parent : int
-        The number of the version, and of the newest one before it.
+    parent : int or None
+        The newest version, which this one follows; None if it is the first.
     created : datetime
     """
     spec = run.spec
     increments = with_increment(base, increment, Storage.at(run.catalog_uri))
     return CatalogMetadata(
         catalog=run.catalog,
-        version=version,
+        version=(parent or 0) + 1,
         parent=parent,
         write_id=increment.write_id,
         created=created,
@@ -269,7 +244,7 @@ def assembled(
         groups=groups,
         earlier=increments.earlier,
         increments=increments.listed,
-        co_partitioned=marks_after(base, marks),
+        co_partitioned=marks_after(base, marks_of_run(run, counted)),
         margins=margins,
         indices=indices,
         association=run.association,
@@ -354,14 +329,8 @@ def check_total(
 def _source_rows(folder: RunFolder, inputs: FrozenInputs) -> pa.Table:
     """Return the files of the run with the rows counted in each, as `SOURCE_SCHEMA`."""
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
-    return pa.table(
-        {
-            "uri": [file.uri for file in inputs.files],
-            "size": [file.size for file in inputs.files],
-            "stamp": [file.stamp for file in inputs.files],
-            "rows": splits.rows_per_file(inputs.files),
-        }
-    )
+    columns = {name: [getattr(file, name) for file in inputs.files] for name in ("uri", "size", "stamp")}
+    return pa.table({**columns, "rows": splits.rows_per_file(inputs.files)})
 
 
 def coverage_of(folder: RunFolder, spec: CatalogSpec) -> PointMap:

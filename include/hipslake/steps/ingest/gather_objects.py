@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from hipslake.joins.key_codes import KeyKind, key_codes, key_kind, plain_keys
 from hipslake.sources import Source, Split
 from hipslake.steps.ingest.frozen_objects import GatheredObjects
 from hipslake.steps.ingest.split_rows import runs_of_splits
+from hipslake.steps.row_routing import to_targets
 from hipslake.steps.run import FrozenObjects, RunFolder
 from hipslake.storage.folder import Storage
 from hipslake.versions.pins import pinning
@@ -92,11 +92,7 @@ def gather_object_pixels(
             task = GatherTask(folder.storage, kind, frozen, pieces, parts, small)
             with engine.progress("objects"):
                 found = engine.exchange(
-                    sources=len(parts),
-                    mapper=task.route,
-                    targets=pieces,
-                    reducer=task.store,
-                    result=_RESULT,
+                    sources=len(parts), mapper=task.route, targets=pieces, reducer=task.store, result=_RESULT
                 )
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
@@ -143,12 +139,15 @@ class GatherTask:
 
     def route(self, number: int) -> Iterator[Routed]:
         """Send every piece its objects."""
-        wanted = _read_column(self.folder, _WANTED).to_numpy() if self.only_wanted else None
+        wanted = None
+        if self.only_wanted:
+            with self.folder.open(_WANTED) as file:
+                wanted = pa.ipc.open_file(file).get_batch(0).column(0).to_numpy()
         for batch in self.files[number].batches():
             found = coded(batch, self.kind)
             if wanted is not None:
                 found = found.filter(pa.array(_among(found.column(0).to_numpy(), wanted)))
-            yield from by_piece(found, piece_of(found.column(0).to_numpy(), self.pieces))
+            yield from to_targets(found, piece_of(found.column(0).to_numpy(), self.pieces))
 
     def store(self, target: int, blocks: list[Block]) -> Iterator[pa.RecordBatch]:
         """Sort the objects of a piece, hold their ids against each other, and store them."""
@@ -222,11 +221,6 @@ def _store_wanted(
     return len(codes)
 
 
-def _read_column(folder: Storage, path: str) -> pa.Array:
-    with folder.open(path) as file:
-        return pa.ipc.open_file(file).get_batch(0).column(0)
-
-
 def coded(batch: pa.RecordBatch, kind: KeyKind) -> pa.RecordBatch:
     """Pixels and ids as `piece_schema`, without those that are null."""
     h29, keys = batch.column(0), plain_keys(batch.column(1))
@@ -235,15 +229,6 @@ def coded(batch: pa.RecordBatch, kind: KeyKind) -> pa.RecordBatch:
         keys, h29 = keys.filter(there), h29.filter(there)
     columns = [pa.array(key_codes(keys)), h29, *([keys] if kind == "text" else [])]
     return pa.RecordBatch.from_arrays(columns, schema=piece_schema(kind))
-
-
-def by_piece(rows: pa.RecordBatch, numbers: NDArray[np.int64]) -> Iterator[Routed]:
-    """Rows by the number of their piece."""
-    order = np.argsort(numbers, kind="stable")
-    rows, numbers = rows.take(pa.array(order)), numbers[order]
-    cuts = np.append(np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])), len(numbers))
-    for low, high in pairwise(cuts.tolist() if len(numbers) else []):
-        yield int(numbers[low]), rows.slice(low, high - low)
 
 
 def _among(codes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -35,6 +35,7 @@ from hipslake.steps.ingest.split_table import SplitTable
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.tables import write_table
+from hipslake.storage.folder import Storage
 
 log = logging.getLogger(__name__)
 
@@ -119,14 +120,7 @@ def run(request: HistogramRequest, engine: Engine) -> HistogramReport:
             deepened[order] = int(crowded.sum())
             log.info("Counted %d crowded pixels again at order %d.", deepened[order], order)
     with phases("store"):
-        table.write(storage, RunFolder.SPLITS)
-        storage.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
-        with ThreadPoolExecutor(1) as pool:
-            summed = pool.submit(
-                lambda: write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
-            )
-            write_table(storage, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
-            summed.result()
+        store_histogram(storage, table, schema, histogram, row_bytes)
     storage.delete_tree(parts)
     bad = sum(rejected.values())
     return HistogramReport(
@@ -155,18 +149,46 @@ def _check(schema: pa.Schema, spec: CatalogSpec) -> None:
 
 def _nothing(folder: RunFolder, schema: pa.Schema | None) -> HistogramReport:
     """What is left of files without rows: for an increment that is an empty night, else an error."""
-    run, inputs, storage = folder.run(), folder.inputs(), folder.storage
+    run, inputs = folder.run(), folder.inputs()
     if run.spec.mode is Mode.REPLACE:
         raise EmptySourceError(
             f"{run.source.uri}: {len(inputs.files)} files match, but they hold not one row; put files with "
             "rows there"
         )
     none = Histogram.from_counts(run.spec.mapping_order, np.empty(0, np.int64), np.empty(0, np.int64))
-    SplitTable((), np.empty(0, np.int64), np.empty(0, np.int64)).write(storage, RunFolder.SPLITS)
-    storage.write(RunFolder.SCHEMA, (schema or pa.schema([])).serialize().to_pybytes())
-    write_table(storage, RunFolder.HISTOGRAM, none.to_table({}))
-    write_table(storage, RunFolder.PER_ORDER, coarser_orders(none, {}))
+    splits = SplitTable((), np.empty(0, np.int64), np.empty(0, np.int64))
+    store_histogram(folder.storage, splits, schema or pa.schema([]), none, {})
     return HistogramReport(files=len(inputs.files), bytes=inputs.total_bytes)
+
+
+def store_histogram(
+    folder: Storage,
+    splits: SplitTable,
+    schema: pa.Schema,
+    histogram: Histogram,
+    row_bytes: Mapping[str, float],
+) -> None:
+    """Leave in a run folder what the plan and write steps read of the rows that were counted.
+
+    Parameters
+    ----------
+    folder : Storage
+        The run folder.
+    splits : SplitTable
+    schema : pyarrow.Schema
+        Of the rows.
+    histogram : Histogram
+    row_bytes : mapping of str to float
+        Per column group, the bytes of a row in a leaf file.
+    """
+    splits.write(folder, RunFolder.SPLITS)
+    folder.write(RunFolder.SCHEMA, schema.serialize().to_pybytes())
+    with ThreadPoolExecutor(1) as pool:
+        summed = pool.submit(
+            lambda: write_table(folder, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
+        )
+        write_table(folder, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
+        summed.result()
 
 
 def _count(engine: Engine, task: CountTask) -> tuple[PixelCounts, list[SplitCount]]:

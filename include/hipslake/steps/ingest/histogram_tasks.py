@@ -51,9 +51,7 @@ class SplitCount(Frozen):
 
     def arrow_schema(self) -> pa.Schema | None:
         """The schema of the split's data, if it had to be inferred."""
-        if self.schema_message is None:
-            return None
-        return schema_of_text(self.schema_message)
+        return None if self.schema_message is None else schema_of_text(self.schema_message)
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,8 @@ class CountTask:
         message = None if inferred is None else schema_text(inferred)
         rows, unmatched, rejected = 0, 0, np.zeros(256, np.int64)
         examples: list[BadRow] = []
-        if schema is None:
-            return SplitCount(
-                split=number, rows=0, schema_message=message
-            )  # said when the schemas are unified
+        if schema is None:  # an error, which is raised when the schemas are unified
+            return SplitCount(split=number, rows=0, schema_message=message)
         for chunk in chunks(self.source, split, schema, self.placer, columns):
             rows += chunk.rows.num_rows
             reasons = chunk.placed.reasons

@@ -6,8 +6,6 @@ output is taken over only where all of it is the same.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 from collections.abc import Sequence
 
@@ -16,10 +14,11 @@ from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
 from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder
+from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
 from hipslake.storage.folder import Storage
 from hipslake.versions.heartbeat import abandon
 
@@ -39,16 +38,9 @@ def run(request: InputsRequest) -> InputsReport:
     """
     phases = Phases()
     frozen = request.folder.run()
+    may_be_empty = frozen.spec.mode is not Mode.REPLACE and frozen.spec.on_empty != "fail"
     with phases("list"):
-        try:
-            listing = open_source(frozen.source).listing()
-            listing.log_passed_over(_log)
-            files, passed_over = tuple(listing.files), listing.passed_over
-            check_plain_files(file.uri for file in files)
-        except SourceNotFoundError:
-            if frozen.spec.mode is Mode.REPLACE or frozen.spec.on_empty == "fail":
-                raise
-            files, passed_over = (), ()
+        files, passed_over = list_files(frozen.source, may_be_empty=may_be_empty)
     fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files, frozen.objects)
     catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
@@ -69,11 +61,27 @@ def run(request: InputsRequest) -> InputsReport:
     )
 
 
+def list_files(source: SourceSpec, *, may_be_empty: bool) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a source, and the names of those that match its URI and are not read.
+
+    Raises
+    ------
+    SourceNotFoundError
+        If there is no file, unless there may be none.
+    """
+    try:
+        listing = open_source(source).listing()
+        listing.log_passed_over(_log)
+        check_plain_files(file.uri for file in listing.files)
+        return tuple(listing.files), listing.passed_over
+    except SourceNotFoundError:
+        if may_be_empty:
+            return (), ()
+        raise
+
+
 def run_fingerprint(
-    spec: CatalogSpec,
-    library_version: str,
-    files: Sequence[SourceFile],
-    objects: FrozenObjects | None = None,
+    spec: CatalogSpec, library_version: str, files: Sequence[SourceFile], objects: FrozenObjects | None = None
 ) -> str:
     """Return the digest of what a version is made of and with.
 
@@ -97,5 +105,4 @@ def run_fingerprint(
     parts = [spec.fingerprint_text(), library_version, listing]
     if objects is not None:
         parts.append([objects.catalog, *objects.writes])
-    text = json.dumps(parts, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return fingerprint_of(parts)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from hipslake.errors import PlanError, VerificationError
 from hipslake.planning.pixel_histogram import CELL_COLUMNS, Histogram
-from hipslake.planning.splits import Leaves, plan_leaves
+from hipslake.planning.splits import plan_leaves
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.threshold import ThresholdUnit
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanReport, PlanRequest, RowBytes
@@ -25,19 +25,6 @@ PLAN_SCHEMA = pa.schema(
         pa.field("bytes", pa.int64(), nullable=False),  # expected size of the file
     ]
 )
-
-
-def plan_of_group(group: str, leaves: Leaves, file_bytes: NDArray[np.int64]) -> pa.Table:
-    """Return the rows of the plan for one column group; `file_bytes` has one value per leaf."""
-    count = len(leaves.npix)
-    columns = {
-        "group": pa.array(np.full(count, group, object), pa.string()),
-        "order": leaves.order.astype(np.int32),
-        "npix": leaves.npix.astype(np.int64),
-        "rows": leaves.rows.astype(np.int64),
-        "bytes": file_bytes,
-    }
-    return pa.table(columns, schema=PLAN_SCHEMA)
 
 
 def run(request: PlanRequest) -> PlanReport:
@@ -96,7 +83,14 @@ def plan_group(spec: CatalogSpec, group: str, histogram: Histogram, weight: RowB
     leaves = plan_leaves(
         histogram, counted, limit, lowest_order=spec.lowest_order, highest_order=spec.highest_order
     )
-    return plan_of_group(group, leaves, np.ceil(leaves.rows * weight.disk).astype(np.int64) + weight.footer)
+    columns = {
+        "group": pa.array(np.full(len(leaves.npix), group, object), pa.string()),
+        "order": leaves.order.astype(np.int32),
+        "npix": leaves.npix.astype(np.int64),
+        "rows": leaves.rows.astype(np.int64),
+        "bytes": np.ceil(leaves.rows * weight.disk).astype(np.int64) + weight.footer,
+    }
+    return pa.table(columns, schema=PLAN_SCHEMA)
 
 
 def rows_and_limit(

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from hipslake.catalog.committing import commit_next, committed_before
 from hipslake.catalog.hats.skymap import write_skymap
-from hipslake.catalog.hats.view_files import write_hats_group, write_hats_margin
 from hipslake.catalog.layouts import skymap_path
 from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.errors import VerificationError
@@ -16,6 +15,7 @@ from hipslake.steps.ingest.draft import coverage_of, draft_version
 from hipslake.steps.ingest.request import PublishReport, PublishRequest
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
+from hipslake.steps.upkeep.hats_view import write_hats_files
 from hipslake.steps.upkeep.pointers import point_at_newest
 from hipslake.steps.upkeep.request import VerifyReport, VerifyRequest
 from hipslake.storage.folder import Storage
@@ -82,7 +82,7 @@ def _check_verified(folder: RunFolder) -> None:
 
 def _write_files(folder: RunFolder, catalog: Storage) -> None:
     """Write what goes with the leaf files, into the folder that nobody looks into yet."""
-    metadata = draft_version(folder, version=1, parent=None)
+    metadata = draft_version(folder)
     with ThreadPoolExecutor(1) as pool:
         view = pool.submit(_write_hats_files, folder, catalog, metadata)
         for group in metadata.groups:
@@ -91,16 +91,10 @@ def _write_files(folder: RunFolder, catalog: Storage) -> None:
 
 
 def _write_hats_files(folder: RunFolder, catalog: Storage, metadata: CatalogMetadata) -> None:
-    if metadata.layout is not Layout.HATS:
-        return
-    point_map = coverage_of(folder, folder.run().spec)
-    for group in metadata.groups:
-        write_hats_group(catalog, metadata, group.name, point_map)
-    for margin in metadata.margins:
-        write_hats_margin(catalog, metadata, margin)
+    if metadata.layout is Layout.HATS:
+        write_hats_files(catalog, metadata, coverage_of(folder, folder.run().spec))
 
 
 def _next_version(folder: RunFolder, catalog: Storage) -> CatalogMetadata:
     """As it is built from the source alone, what others commit only moves its number."""
-    newest = VersionLog(catalog).newest()
-    return draft_version(folder, version=(newest or 0) + 1, parent=newest)
+    return draft_version(folder, parent=VersionLog(catalog).newest())

@@ -1,4 +1,4 @@
-"""What a row weighs, per column group: found by encoding a few rows as they will be encoded."""
+"""Bytes of a row per column group, estimated by encoding a few rows as the write step encodes them."""
 
 from __future__ import annotations
 

@@ -52,16 +52,13 @@ class SplitTable:
 
     def write(self, storage: Storage, path: str) -> None:
         """Store the table as Parquet."""
+        files = [split.file for split in self.splits]
         table = pa.table(
             {
-                "file": [split.file.ordinal for split in self.splits],
-                "uri": [split.file.uri for split in self.splits],
-                "size": [split.file.size for split in self.splits],
-                "stamp": [split.file.stamp for split in self.splits],
-                "place": pa.array([split.file.place for split in self.splits], pa.string()),
-                "unit": [split.unit for split in self.splits],
-                "start": [split.start for split in self.splits],
-                "stop": [split.stop for split in self.splits],
+                "file": [file.ordinal for file in files],
+                **{name: [getattr(file, name) for file in files] for name in ("uri", "size", "stamp")},
+                "place": pa.array([file.place for file in files], pa.string()),
+                **{name: [getattr(each, name) for each in self.splits] for name in ("unit", "start", "stop")},
                 "rows": self.rows,
                 "rejected": self.rejected,
                 "row_start": self.row_starts,

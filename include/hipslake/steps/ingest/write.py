@@ -81,7 +81,7 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
             block_bytes=request.block_bytes,
             scratch=scratch,
         )
-    files = _along_the_curve(files, [plan.group for plan in state.plans])
+    files = along_the_curve(files, [plan.group for plan in state.plans])
     _check_rows(files, state, counted.rows_out)
     with phases("store"):
         write_table(folder.storage, RunFolder.PARTITIONS, files)
@@ -103,7 +103,8 @@ def run(request: WriteRequest, engine: Engine) -> WriteReport:
     )
 
 
-def _along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:
+def along_the_curve(files: pa.Table, groups: list[str]) -> pa.Table:
+    """Return files in the order of their column groups, and those of a group along the curve."""
     first = starts(files["order"].to_numpy(), files["npix"].to_numpy())
     group = pc.index_in(files["group"], pa.array(groups)).to_numpy()
     return files.take(pa.array(np.lexsort((first, group))))

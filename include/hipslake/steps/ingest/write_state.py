@@ -1,7 +1,8 @@
-"""What the tasks of the write step know: loaded from the run folder once per worker process."""
+"""State of the tasks of the write step: loaded from the run folder once per worker process."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from hipslake.catalog.placement import Placer
 from hipslake.catalog.schema import check_columns
+from hipslake.catalog.standing import Standing
 from hipslake.planning.splits import assign_targets
 from hipslake.sources import Source, open_source
 from hipslake.specs.catalog_spec import CatalogSpec
@@ -45,38 +47,6 @@ class GroupPlan:
     stop: NDArray[np.int64]
     target: NDArray[np.int32]
 
-    @classmethod
-    def of(
-        cls,
-        group: str,
-        schema: pa.Schema,
-        plan: pa.Table,
-        *,
-        row_bytes: float,
-        target_bytes: int,
-        first_target: int = 0,
-    ) -> GroupPlan:
-        """Number the reduce tasks of a group.
-
-        Parameters
-        ----------
-        group, schema
-            Its name, and what its leaf files hold.
-        plan : pyarrow.Table
-            The plan of all groups, as the plan step left it.
-        row_bytes : float
-            Bytes in memory of a row.
-        target_bytes : int
-            Bytes in memory that one reduce task gathers, about.
-        first_target : int
-            Number of the first task.
-        """
-        mine = plan.filter(pc.equal(plan["group"], group))
-        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
-        sizes = (rows * row_bytes).astype(np.int64)
-        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
-        return cls(group, schema, order, npix, rows, starts(order, npix), stops(order, npix), target)
-
     def leaves_of(self, target: int) -> range:
         """The places of a reduce task's leaves."""
         first, last = np.searchsorted(self.target, [target, target + 1])
@@ -84,10 +54,43 @@ class GroupPlan:
 
     def target_starts(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """The reduce tasks, and the order-29 pixel at which the first leaf of each starts."""
-        if not len(self.target):
-            return self.target, self.start
-        first = np.flatnonzero(np.append(True, np.diff(self.target) > 0))
+        first = np.flatnonzero(np.diff(self.target, prepend=-1))
         return self.target[first], self.start[first]
+
+
+def plans_of_groups(
+    schemas: Mapping[str, pa.Schema],
+    plan: pa.Table,
+    row_bytes: Mapping[str, float],
+    target_bytes: int,
+    standing: Mapping[str, Standing] | None = None,
+) -> tuple[GroupPlan, ...]:
+    """Number the reduce tasks of all column groups.
+
+    Parameters
+    ----------
+    schemas : mapping of str to pyarrow.Schema
+        Per group, the schema of its leaf files.
+    plan : pyarrow.Table
+        The leaves of all groups along the curve: group, order, npix, rows.
+    row_bytes : mapping of str to float
+        Per group, the bytes in memory of a row.
+    target_bytes : int
+        Bytes in memory that one reduce task gathers, about.
+    standing : mapping of str to Standing, optional
+        Per group, published leaves whose rows a task reads too, where they overlap with its own.
+    """
+    plans, first_target = [], 0
+    for group, schema in schemas.items():
+        mine = plan.filter(pc.equal(plan["group"], group))
+        order, npix, rows = (mine[name].to_numpy().astype(np.int64) for name in ("order", "npix", "rows"))
+        start, stop = starts(order, npix), stops(order, npix)
+        old_rows = 0 if standing is None else standing[group].rows_within(start, stop)
+        sizes = ((rows + old_rows) * row_bytes.get(group, 64.0)).astype(np.int64)
+        target = assign_targets(sizes, target_bytes) + np.int32(first_target)
+        first_target = int(target[-1]) + 1 if len(target) else first_target
+        plans.append(GroupPlan(group, schema, order, npix, rows, start, stop, target))
+    return tuple(plans)
 
 
 @dataclass(frozen=True)
@@ -162,21 +165,8 @@ def load_write_state(
     folder = RunFolder(run_uri)
     run = folder.run()
     schema = folder.schema()
-    schemas = check_columns(run.spec, schema)
-    table = read_table(folder.storage, RunFolder.PLAN)
-    weights = dict(row_bytes)
-    plans, first_target = [], 0
-    for group, group_schema in schemas.items():
-        plan = GroupPlan.of(
-            group,
-            group_schema,
-            table,
-            row_bytes=weights.get(group, 64.0),
-            target_bytes=target_bytes,
-            first_target=first_target,
-        )
-        first_target = int(plan.target[-1]) + 1 if len(plan.target) else first_target
-        plans.append(plan)
+    plan = read_table(folder.storage, RunFolder.PLAN)
+    plans = plans_of_groups(check_columns(run.spec, schema), plan, dict(row_bytes), target_bytes)
     splits = SplitTable.read(folder.storage, RunFolder.SPLITS)
     placer = Placer(run.spec, load_object_pixels(folder, run))
-    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, tuple(plans), placer)
+    return WriteState(run, run.write_id, 0, open_source(run.source), schema, splits, plans, placer)

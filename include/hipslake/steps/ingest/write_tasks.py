@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from hipslake.catalog.layouts import layout_paths, rejects_root
 from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
 from hipslake.catalog.merging import merged_row_groups, within
+from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import REASONS, in_curve_order
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.engine.model import Block, Counter, Routed
@@ -34,17 +35,7 @@ REASON_COLUMN, FILE_COLUMN, FILE_ROW_COLUMN = REJECT_COLUMNS
 MIN_BLOCK_BYTES = 256 << 10
 MAX_CHUNK_BYTES = 256 << 20  # what a map task holds of its split at once
 
-RESULT_SCHEMA = pa.schema(
-    [
-        ("group", pa.string()),
-        ("order", pa.int32()),
-        ("npix", pa.int64()),
-        ("path", pa.string()),
-        ("rows", pa.int64()),
-        ("bytes", pa.int64()),
-        ("sha256", pa.string()),
-    ]
-)
+RESULT_SCHEMA = pa.schema([("group", pa.string()), *PARTITION_SCHEMA])
 
 
 @dataclass(frozen=True)

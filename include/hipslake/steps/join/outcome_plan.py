@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 
 from hipslake.catalog.joining.join import CatalogJoin
 from hipslake.errors import EmptySourceError
-from hipslake.planning.pixel_histogram import Histogram, coarser_orders
+from hipslake.planning.pixel_histogram import Histogram
 from hipslake.sources.source_file import Split
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.sphere.pixels import Pixel
 from hipslake.steps.ingest import plan as planning
 from hipslake.steps.ingest.crowding import crowded_pixels, deeper_order
+from hipslake.steps.ingest.histogram import store_histogram
 from hipslake.steps.ingest.pixel_counts import PixelCounts, sum_parts
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, PlanRequest, RowBytes
 from hipslake.steps.ingest.row_bytes import SAMPLE_ROWS, mean_row_bytes, weight_of
@@ -26,7 +27,6 @@ from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
 from hipslake.steps.join.state import counts_path, only_group, store_matched
 from hipslake.steps.run import FrozenRun, RunFolder
-from hipslake.steps.tables import write_table
 from hipslake.storage.folder import Storage
 
 
@@ -63,8 +63,7 @@ def plan_outcome(
         _counted(folder.storage, frozen.spec, attempt, matched), matched, frozen.spec, weight
     )
     folder.storage.delete_tree(COUNTS)
-    folder.storage.write(RunFolder.SCHEMA, join.columns.schema.serialize().to_pybytes())
-    _store_histogram(folder, only_group(frozen.spec), rows, histogram, weight)
+    _store_counted(folder, join.columns.schema, only_group(frozen.spec), rows, histogram, weight)
     planning.run(PlanRequest(run_uri=folder.uri))
     return rows
 
@@ -98,20 +97,18 @@ def _deepened(histogram: Histogram, matched: MatchedRows, spec: CatalogSpec, wei
     return histogram
 
 
-def _store_histogram(
-    folder: RunFolder, group: str, rows: int, histogram: Histogram, weight: RowBytes
+def _store_counted(
+    folder: RunFolder, schema: pa.Schema, group: str, rows: int, histogram: Histogram, weight: RowBytes
 ) -> None:
     """Leave what the histogram step of an ingest leaves."""
-    storage, inputs = folder.storage, folder.inputs()
+    inputs = folder.inputs()
     splits = tuple(
         Split(ordinal=file.ordinal, file=file, unit="rows", start=0, stop=rows) for file in inputs.files
     )
     # Every row of the outcome is counted with the left catalog, whose row it is.
     of_side = np.where(np.arange(len(splits)) == 0, rows, 0)
-    SplitTable(splits, of_side, np.zeros(len(splits), np.int64)).write(storage, RunFolder.SPLITS)
-    row_bytes = {group: weight.disk}
-    write_table(storage, RunFolder.HISTOGRAM, histogram.to_table(row_bytes))
-    write_table(storage, RunFolder.PER_ORDER, coarser_orders(histogram, row_bytes))
+    table = SplitTable(splits, of_side, np.zeros(len(splits), np.int64))
+    store_histogram(folder.storage, table, schema, histogram, {group: weight.disk})
     report = HistogramReport(
         files=len(inputs.files),
         rows_in=rows,

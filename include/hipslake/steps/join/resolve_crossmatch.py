@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from hipslake.catalog.joining.crossmatch import Crossmatch
 from hipslake.catalog.metadata import Association
 from hipslake.catalog.moc_files import region_of
@@ -13,12 +11,8 @@ from hipslake.specs.join_specs import CrossmatchSpec
 from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
-from hipslake.steps.join.request import (
-    FrozenSide,
-    ResolveCrossmatchReport,
-    ResolveCrossmatchRequest,
-)
-from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
+from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest
+from hipslake.steps.join.resolve_join import freeze, frozen_side, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
 
@@ -59,22 +53,21 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     told = None if region is None else str(region)  # a MOC file may change
     report = freeze(
         request,
-        spec,
         (left, right),
         outcome_spec(spec, (left, right), _place(match), _described(spec, match)),
         match.columns.schema,
-        partial(_frozen, spec, match, told),
+        FrozenCrossmatch(
+            spec=spec,
+            left=frozen_side(left),
+            right=frozen_side(right),
+            region=told,
+            shift_arcsec=match.shift_arcsec,
+        ),
         phases,
         association=_association(spec, match),
         region=told,
     )
     return ResolveCrossmatchReport(**report.model_dump(), reach_arcsec=match.reach_arcsec)
-
-
-def _frozen(
-    spec: CrossmatchSpec, match: Crossmatch, region: str | None, left: FrozenSide, right: FrozenSide
-) -> FrozenCrossmatch:
-    return FrozenCrossmatch(spec=spec, left=left, right=right, region=region, shift_arcsec=match.shift_arcsec)
 
 
 def _place(match: Crossmatch) -> PositionSpec:
@@ -92,10 +85,7 @@ def _association(spec: CrossmatchSpec, match: Crossmatch) -> Association | None:
     if spec.association is None:
         return None
     told, columns = spec.association, match.columns
-    for side, name, kept in (
-        (match.left, told.left, columns.left),
-        (match.right, told.right, columns.right),
-    ):
+    for side, name, kept in ((match.left, told.left, columns.left), (match.right, told.right, columns.right)):
         if name not in kept:
             raise SpecError(
                 f"association: the outcome keeps no column {name!r} of {side.metadata.catalog}; it keeps "

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.placement import icrs_position
 from hipslake.specs.join_specs import EquijoinSpec
 from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.join.frozen_join import FrozenEquijoin, join_of
-from hipslake.steps.join.request import (
-    FrozenSide,
-    ResolveEquijoinReport,
-    ResolveEquijoinRequest,
-)
-from hipslake.steps.join.resolve_join import freeze, opened_sides, outcome_spec
+from hipslake.steps.join.request import ResolveEquijoinReport, ResolveEquijoinRequest
+from hipslake.steps.join.resolve_join import freeze, frozen_side, opened_sides, outcome_spec
 from hipslake.steps.report import Phases
 
 
@@ -43,20 +37,13 @@ def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
     place = place.model_copy(update={"ra": kept[place.ra], "dec": kept[place.dec]})
     report = freeze(
         request,
-        spec,
         (left, right),
         outcome_spec(spec, (left, right), place, _described(spec, left, right)),
         join.columns.schema,
-        partial(_frozen, spec, columns),
+        FrozenEquijoin(spec=spec, left=frozen_side(left), right=frozen_side(right), left_columns=columns),
         phases,
     )
     return ResolveEquijoinReport(**report.model_dump())
-
-
-def _frozen(
-    spec: EquijoinSpec, columns: tuple[str, ...] | None, left: FrozenSide, right: FrozenSide
-) -> FrozenEquijoin:
-    return FrozenEquijoin(spec=spec, left=left, right=right, left_columns=columns)
 
 
 def _described(spec: EquijoinSpec, left: CatalogReader, right: CatalogReader) -> str:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable
-
 import pyarrow as pa
 
 from hipslake.catalog.catalog_reader import CatalogReader
@@ -18,14 +14,12 @@ from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.environment import expand
 from hipslake.specs.join_specs import JoinSpec, SideSpec
 from hipslake.specs.source_spec import SourceSpec
-from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
+from hipslake.steps.first import freeze_derived
 from hipslake.steps.join.frozen_join import FrozenCrossmatch, FrozenEquijoin
 from hipslake.steps.join.request import FROZEN, FrozenSide, ResolveJoinReport, ResolveJoinRequest
-from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases
-from hipslake.steps.run import FrozenInputs, RunFolder, catalog_uri
+from hipslake.steps.run import FrozenInputs, catalog_uri, fingerprint_of
 from hipslake.storage.folder import Storage
-from hipslake.versions.heartbeat import abandon
 from hipslake.versions.log_files import version_path
 
 
@@ -34,6 +28,11 @@ def opened_sides(request: ResolveJoinRequest, spec: JoinSpec) -> tuple[CatalogRe
     outcome = Storage.at(catalog_uri(request.warehouse, spec.name))
     left, right = (_opened(request.warehouse, side, outcome) for side in (spec.left, spec.right))
     return left, right
+
+
+def frozen_side(side: CatalogReader) -> FrozenSide:
+    """Return what a run remembers of a side."""
+    return FrozenSide(uri=side.uri, version=side.version)
 
 
 def outcome_spec(
@@ -68,11 +67,10 @@ def outcome_spec(
 
 def freeze(
     request: ResolveJoinRequest,
-    spec: JoinSpec,
     sides: tuple[CatalogReader, CatalogReader],
     outcome: CatalogSpec,
     schema: pa.Schema,
-    frozen_join: Callable[[FrozenSide, FrozenSide], FrozenCrossmatch | FrozenEquijoin],
+    join: FrozenCrossmatch | FrozenEquijoin,
     phases: Phases,
     *,
     association: Association | None = None,
@@ -83,15 +81,13 @@ def freeze(
     Parameters
     ----------
     request : ResolveJoinRequest
-    spec : JoinSpec
-        With the overrides of the request.
     sides : (CatalogReader, CatalogReader)
     outcome : CatalogSpec
         As `outcome_spec` gives it.
     schema : pyarrow.Schema
         The columns of the outcome, without those that a catalog adds.
-    frozen_join : callable
-        Gives what the run remembers of the join, from the versions of both sides.
+    join : FrozenCrossmatch or FrozenEquijoin
+        What the run remembers of the join.
     phases : Phases
         Of the step; those of this function are added.
     association : Association, optional
@@ -106,28 +102,16 @@ def freeze(
     NotWritableError, NoSpaceError
         If the warehouse cannot take it.
     """
-    folder, catalog = request.folder, Storage.at(catalog_uri(request.warehouse, spec.name))
     check_columns(outcome, schema)
-    with phases("warehouse"):
-        catalog.check_writable()
-        check_free_space(catalog)
-    owner = Owner(kind="join", name=spec.name)
-    frozen = freeze_run(request, outcome, catalog, owner).model_copy(update={"association": association})
-    inputs = _inputs(f"{spec.fingerprint_text()} {region}", sides)
-    unchanged = None if request.force else version_made_of(catalog, frozen, inputs.fingerprint)
-    folder.write(RunFolder.RUN, frozen)
-    folder.write(RunFolder.FILES, inputs.model_copy(update={"unchanged_version": unchanged}))
-    left, right = (FrozenSide(uri=side.uri, version=side.version) for side in sides)
-    folder.write(FROZEN, frozen_join(left, right))
-    with phases("sweep"):
-        swept_orphans(catalog, frozen.write_id)
-    if unchanged is not None:  # nothing will be written: the folder need not wait for the next step
-        abandon(catalog, frozen.write_id)
+    inputs = _inputs(f"{join.spec.fingerprint_text()} {region}", sides)
+    owner = Owner(kind="join", name=outcome.name)
+    frozen, unchanged = freeze_derived(request, outcome, owner, inputs, phases, association=association)
+    request.folder.write(FROZEN, join)
     return ResolveJoinReport(
-        catalog=spec.name,
+        catalog=outcome.name,
         write_id=frozen.write_id,
-        left_version=left.version,
-        right_version=right.version,
+        left_version=join.left.version,
+        right_version=join.right.version,
         unchanged_version=unchanged,
         seconds=phases.seconds,
     )
@@ -153,5 +137,4 @@ def _inputs(spec_text: str, sides: tuple[CatalogReader, CatalogReader]) -> Froze
         for at, side in enumerate(sides)
     )
     listing = [[file.uri, file.size, file.stamp] for file in files]
-    text = json.dumps([spec_text, __version__, listing], separators=(",", ":"))
-    return FrozenInputs(files=files, fingerprint=hashlib.sha256(text.encode()).hexdigest())
+    return FrozenInputs(files=files, fingerprint=fingerprint_of([spec_text, __version__, listing]))

@@ -12,15 +12,14 @@ import secrets
 from contextlib import ExitStack
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hipslake.catalog.layouts import exchange_root
 from hipslake.engine.model import Engine
 from hipslake.errors import StepError, VerificationError
-from hipslake.sphere.pixels import starts
 from hipslake.steps.ingest.request import WriteReport, WriteRequest
+from hipslake.steps.ingest.write import along_the_curve
 from hipslake.steps.ingest.write_tasks import RESULT_SCHEMA
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.outcome_plan import plan_outcome
@@ -40,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def run(request: JoinRequest, engine: Engine) -> Any:
-    """Join as the run has frozen it, a cross-match or an equi-join; gives the report of the request's kind.
+    """Run the cross-match or equi-join that the run has frozen; return the report of the request's kind.
 
     The leaves of the outcome are written into the write folder of the run, which starts empty.
 
@@ -77,10 +76,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         task = JoinTask(request.run_uri, attempt, engine.counter())
         left_rows = int(stretches.rows.sum())
         log.info("Matching %d rows in %d tasks.", left_rows, len(stretches))
-        with (
-            phases("match"),
-            engine.progress("match", rows=left_rows, done=task.done),
-        ):
+        with phases("match"), engine.progress("match", rows=left_rows, done=task.done):
             found = engine.run(task, tasks=len(stretches), result=MATCHED)
         with phases("plan"):
             rows = plan_outcome(folder, frozen, match, attempt, found)
@@ -89,10 +85,7 @@ def run(request: JoinRequest, engine: Engine) -> Any:
         writing = WriteOutcomeTask(
             request.run_uri, attempt, request.target_bytes, engine.cores, engine.counter()
         )
-        with (
-            phases("write"),
-            engine.progress("write", rows=rows, done=writing.written),
-        ):
+        with phases("write"), engine.progress("write", rows=rows, done=writing.written):
             files = engine.run(writing, tasks=state.tasks, result=RESULT_SCHEMA)
         with phases("store"):
             catalog.delete_tree(exchange_root(frozen.write_id))
@@ -118,12 +111,11 @@ def _store_written(folder: RunFolder, frozen: FrozenRun, rows: int, files: pa.Ta
             f"{rows} rows were matched, but {written} were written; nothing is published. Run it again; if "
             "it happens twice, report it as a bug"
         )
-    along = np.argsort(starts(files["order"].to_numpy(), files["npix"].to_numpy()))
-    files = files.take(pa.array(along))
+    group = only_group(frozen.spec)
+    files = along_the_curve(files, [group])
     write_table(folder.storage, RunFolder.PARTITIONS, files)
     catalog = Storage.at(frozen.catalog_uri)
     delete_temporary_files(catalog, frozen.write_id, 0, recursive=True)  # of task attempts that were killed
-    group = only_group(frozen.spec)
     size = pc.sum(files["bytes"]).as_py()
     report = WriteReport(
         rows_in=rows,

@@ -1,4 +1,4 @@
-"""What the tasks of a join know: worked out by the job, loaded from the run folder once per process."""
+"""State of the tasks of a join: computed by the job, loaded from the run folder once per process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hipslake.catalog.schema import check_columns
 from hipslake.planning.splits import bytes_per_task
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest
-from hipslake.steps.ingest.write_state import GroupPlan
+from hipslake.steps.ingest.write_state import GroupPlan, plans_of_groups
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.match_pieces import MatchedRows, Pieces
 from hipslake.steps.join.request import COUNTS
@@ -150,12 +150,11 @@ def load_outcome(run_uri: str, attempt: str, target_bytes: int, cores: int) -> O
     catalog, group = Storage.at(run.catalog_uri), only_group(spec)
     counted = folder.read(RunFolder.report_path(HistogramRequest.step), HistogramReport)
     row_bytes = counted.row_bytes[group].memory
-    plan = GroupPlan.of(
-        group,
-        check_columns(spec, folder.schema())[group],
+    (plan,) = plans_of_groups(
+        check_columns(spec, folder.schema()),
         read_table(folder.storage, RunFolder.PLAN),
-        row_bytes=row_bytes,
-        target_bytes=bytes_per_task(row_bytes * counted.rows_out, target_bytes, cores),
+        {group: row_bytes},
+        bytes_per_task(row_bytes * counted.rows_out, target_bytes, cores),
     )
     stretches = read_table(folder.storage, _MATCHED_STRETCHES)
     return OutcomeState(catalog, run.write_id, spec, Pieces(catalog, attempt), stretches, plan)

@@ -38,14 +38,7 @@ _PIXEL_SIDE = np.sqrt(np.pi / 3.0)  # radians, of a base pixel if it were a squa
 
 
 def build_margins(
-    engine: Engine,
-    catalog: Storage,
-    order: MarginOrder,
-    schema: pa.Schema,
-    leaves: pa.Table,
-    *,
-    task_bytes: int,
-    block_bytes: int,
+    engine: Engine, catalog: Storage, order: MarginOrder, schema: pa.Schema, leaves: pa.Table
 ) -> pa.Table:
     """Make margins of all leaves of a column group; give their files as `FILES_SCHEMA`.
 
@@ -59,8 +52,6 @@ def build_margins(
         Of the column group.
     leaves : pyarrow.Table
         Its partitions, `PARTITION_SCHEMA`.
-    task_bytes, block_bytes : int
-        As for `MarginRequest`.
     """
     summed = summed_by_leaf(leaves)
     tree = PixelTree(summed["order"].to_numpy(), summed["npix"].to_numpy())
@@ -77,16 +68,12 @@ def build_margins(
         before=None,
         standing=[],
         cores=engine.cores,
-        task_bytes=task_bytes,
     )
-    size = sum(int(each.size.sum()) for each in wanted)
-    files = run_tasks(engine, catalog, order, size=size, block_bytes=block_bytes)
+    files = run_tasks(engine, catalog, order, size=sum(int(each.size.sum()) for each in wanted))
     return files.select(FILES_SCHEMA.names).cast(FILES_SCHEMA)
 
 
-def run_tasks(
-    engine: Engine, catalog: Storage, order: MarginOrder, *, size: int, block_bytes: int
-) -> pa.Table:
+def run_tasks(engine: Engine, catalog: Storage, order: MarginOrder, *, size: int) -> pa.Table:
     """Run the tasks on what `store_work` has left, and clear it away; gives `RESULT_SCHEMA`."""
     task = MarginTask(catalog, order.write_id, secrets.token_hex(4), engine.counter())
     work = task.work
@@ -101,7 +88,7 @@ def run_tasks(
             targets=work.targets,
             reducer=task.write,
             result=RESULT_SCHEMA,
-            block_bytes=block_bytes,
+            block_bytes=order.block_bytes,
             scratch=scratch,
         )
     catalog.delete_tree(margin_work(order.write_id))
@@ -148,7 +135,7 @@ class MarginUpdate:
     went: PixelTree
     anew: bool = False
 
-    def run(self, engine: Engine, *, task_bytes: int, block_bytes: int) -> dict[float, MarginChange]:
+    def run(self, engine: Engine) -> dict[float, MarginChange]:
         """Make the margin files that differ; gives the change per distance."""
         before = PixelTree(*self.group.leaf_pixels()) if self.group else PixelTree([], [])
         old, new = before.tiling(), leaves_after(self.group, self.change).tiling()
@@ -172,10 +159,9 @@ class MarginUpdate:
             before=None if self.anew else around,
             standing=standing,
             cores=engine.cores,
-            task_bytes=task_bytes,
         )
         size = MEMORY_PER_BYTE * (pc.sum(self.change.came["bytes"]).as_py() or 0)
-        files = run_tasks(engine, self.catalog, self.order, size=size, block_bytes=block_bytes)
+        files = run_tasks(engine, self.catalog, self.order, size=size)
         return {
             arcsec: _change(files.filter(pc.equal(files["margin"], name)), table, old, new, fresh, gone)
             for arcsec, name, table in zip(self.order.radii, self.order.names, standing, strict=True)

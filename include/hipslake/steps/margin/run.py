@@ -10,15 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from hipslake.catalog.committing import (
-    commit_where_it_fits,
-    committed_before,
-    newest_version,
-)
-from hipslake.catalog.describe import describe_margins
+from hipslake.catalog.committing import commit_where_it_fits, committed_before, newest_version
 from hipslake.catalog.metadata import CatalogMetadata, Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import stored_position
@@ -66,7 +60,13 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
     folder = request.folder
     frozen = folder.run()
     spec, catalog = frozen.spec, Storage.at(frozen.catalog_uri)
-    order = MarginOrder(write_id=frozen.write_id, spec=spec, radii=spec.margin.arcsec)
+    order = MarginOrder(
+        write_id=frozen.write_id,
+        spec=spec,
+        radii=spec.margin.arcsec,
+        task_bytes=request.task_bytes,
+        block_bytes=request.block_bytes,
+    )
     files = read_table(folder.storage, RunFolder.PARTITIONS)
     leaves = files.filter(pc.equal(files["group"], order.group)).select(PARTITION_SCHEMA.names)
     rows = pc.sum(leaves["rows"]).as_py() or 0
@@ -75,17 +75,13 @@ def _of_run(request: MarginRequest, engine: Engine, phases: Phases) -> MarginRep
         return report
     with phases("margin"), Heartbeat(catalog, frozen.write_id):
         schema = check_columns(spec, folder.schema())[order.group]
-        made = build_margins(
-            engine,
-            catalog,
-            order,
-            schema,
-            leaves.cast(PARTITION_SCHEMA),
-            task_bytes=request.task_bytes,
-            block_bytes=request.block_bytes,
-        )
+        made = build_margins(engine, catalog, order, schema, leaves.cast(PARTITION_SCHEMA))
     write_table(folder.storage, MARGIN_FILES, made)
-    return _told(report, order, made)
+    rows_of = {
+        name: pc.sum(made.filter(pc.equal(made["margin"], name))["rows"]).as_py() or 0 for name in order.names
+    }
+    size = pc.sum(made["bytes"]).as_py() or 0
+    return report.model_copy(update={"margin_rows": rows_of, "files": made.num_rows, "bytes": size})
 
 
 def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> MarginReport:
@@ -122,15 +118,6 @@ def _of_published(request: MarginRequest, engine: Engine, phases: Phases) -> Mar
             "parent": committed.parent,
         }
     )
-
-
-def _told(report: MarginReport, order: MarginOrder, files: pa.Table) -> MarginReport:
-    rows = {
-        name: pc.sum(files.filter(pc.equal(files["margin"], name))["rows"]).as_py() or 0
-        for name in order.names
-    }
-    size = pc.sum(files["bytes"]).as_py() or 0
-    return report.model_copy(update={"margin_rows": rows, "files": files.num_rows, "bytes": size})
 
 
 def add_margins(
@@ -189,19 +176,12 @@ def add_margins(
             with writing(catalog) as write:
                 began(write.id)
                 write.pin.hold(base.version)
-                order = _order_for(base, radii, write.id)
-                leaves = base.groups[0].table(catalog)
-                files = build_margins(
-                    engine,
-                    catalog,
-                    order,
-                    base.schema_of(),
-                    leaves,
-                    task_bytes=task_bytes,
-                    block_bytes=block_bytes,
+                order = _order_for(base, radii, write.id).model_copy(
+                    update={"task_bytes": task_bytes, "block_bytes": block_bytes}
                 )
-                named = dict(zip(order.names, order.radii, strict=True))
-                margins = describe_margins(named, order.group, files, storage=catalog, write_id=write.id)
+                leaves = base.groups[0].table(catalog)
+                files = build_margins(engine, catalog, order, base.schema_of(), leaves)
+                margins = order.described(files, catalog)
                 draft = partial(_draft, catalog, base, margins, write.id, library_version)
                 if (committed := commit_where_it_fits(catalog, write, draft)) is not None:
                     return committed
@@ -229,11 +209,7 @@ def _order_for(base: CatalogMetadata, radii: tuple[float, ...], write_id: str) -
 
 
 def _draft(
-    catalog: Storage,
-    base: CatalogMetadata,
-    margins: tuple[Margin, ...],
-    write_id: str,
-    library_version: str,
+    catalog: Storage, base: CatalogMetadata, margins: tuple[Margin, ...], write_id: str, library_version: str
 ) -> CatalogMetadata:
     """The newest version with further margins; the rows are what they are."""
     newest = newest_version(catalog)
@@ -251,7 +227,7 @@ def missing_margins(base: CatalogMetadata, arcsec: tuple[float, ...]) -> tuple[f
 
 
 def bytes_to_read(request: MarginRequest) -> int:
-    """Return how many bytes of leaf files are read at most; who asks decides where the step runs."""
+    """Return how many bytes of leaf files are read at most; that decides whether Spark runs the step."""
     folder = request.folder
     if request.arcsec:
         base = newest_version(Storage.at(folder.run().catalog_uri))

@@ -1,4 +1,4 @@
-"""What the tasks that make margins know: worked out by the job, loaded once per process.
+"""State of the tasks that make margins: computed by the job, loaded once per process.
 
 It lies in the folder of the write that the margins are made in, so that it does not matter who makes them:
 a run that builds a version, one that appends to it, or somebody who wants a margin of a published one.
@@ -13,16 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pydantic import Field
 
+from hipslake.catalog.describe import describe_margins
 from hipslake.catalog.layouts import margin_work
+from hipslake.catalog.metadata import Margin
 from hipslake.catalog.partitions import PARTITION_SCHEMA
 from hipslake.catalog.placement import stored_position
 from hipslake.catalog.standing import Standing
+from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.planning.splits import assign_targets, bytes_per_task
 from hipslake.specs.base import Frozen
 from hipslake.specs.catalog_spec import CatalogSpec, PositionSpec
 from hipslake.specs.margin_spec import margin_name
 from hipslake.sphere.pixel_tree import PixelTree
+from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES
 from hipslake.steps.tables import read_table, write_table
 from hipslake.storage.folder import Storage
 
@@ -30,13 +35,15 @@ MEMORY_PER_BYTE = 3  # of a leaf file, about
 
 
 class MarginOrder(Frozen):
-    """Which margins are to be made, and of which rows."""
+    """Which margins are to be made, of which rows, and in tasks of which size."""
 
     write_id: str
     spec: CatalogSpec
     radii: tuple[float, ...]  # arcseconds
     ordinal: int | None = None  # of the increment whose rows have come; None: all rows have
     replaces: tuple[int, ...] = ()  # ordinals whose rows went
+    task_bytes: int = Field(default=DEFAULT_TARGET_BYTES, ge=1)  # that a task reads or gathers, about
+    block_bytes: int = MAX_BLOCK_BYTES  # a block of the exchange
 
     @property
     def group(self) -> str:
@@ -47,6 +54,11 @@ class MarginOrder(Frozen):
     def names(self) -> tuple[str, ...]:
         """What the margins are called."""
         return tuple(margin_name(self.spec.layout, self.group, arcsec) for arcsec in self.radii)
+
+    def described(self, files: pa.Table, catalog: Storage) -> tuple[Margin, ...]:
+        """Describe the margins by their files, which have a column `margin`; sidecars are written."""
+        named = dict(zip(self.names, self.radii, strict=True))
+        return describe_margins(named, self.group, files, storage=catalog, write_id=self.write_id)
 
 
 @dataclass(frozen=True)
@@ -135,9 +147,8 @@ def store_work(
     before: PixelTree | None,
     standing: list[pa.Table],
     cores: int,
-    task_bytes: int,
 ) -> None:
-    """Leave in the write what `load_work` loads.
+    """Store in the folder of the write what `load_work` loads.
 
     Parameters
     ----------
@@ -151,13 +162,11 @@ def store_work(
         `PARTITION_SCHEMA`, per distance.
     cores : int
         Of the engine: where there is little, every core has some.
-    task_bytes : int
-        Bytes that a task handles, about.
     """
     folder = catalog.sub(margin_work(order.write_id))
     there = Standing.of(leaves)
     sizes = np.add.reduceat(np.append(there.table["bytes"].to_numpy(), 0), there.first[:-1])
-    task = assign_targets(sizes, bytes_per_task(sizes.sum(), task_bytes, cores))
+    task = assign_targets(sizes, bytes_per_task(sizes.sum(), order.task_bytes, cores))
     folder.write("schema.arrow", schema.serialize().to_pybytes())
     write_table(folder, "leaves.parquet", there.table)
     write_table(folder, "tasks.parquet", pa.table({"task": task}))
@@ -166,7 +175,7 @@ def store_work(
         write_table(folder, "before.parquet", _pixels(before))
     parts, first = [], 0
     for margin, each in enumerate(wanted):
-        most = bytes_per_task(each.size.sum(), task_bytes, cores)
+        most = bytes_per_task(each.size.sum(), order.task_bytes, cores)
         target = assign_targets(each.size, most) + np.int32(first)
         first = int(target[-1]) + 1 if len(target) else first
         columns = {"tile": each.tile, "must": each.must, "target": target}

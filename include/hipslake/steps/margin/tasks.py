@@ -21,6 +21,7 @@ from hipslake.sphere.margin_geometry import MarginPairs, border_of, margin_pairs
 from hipslake.sphere.pixels import HEALPIX_COLUMN, WHOLE_SKY
 from hipslake.steps.ingest.write_tasks import LeafWriter
 from hipslake.steps.margin.state import MarginWork, load_work
+from hipslake.steps.row_routing import to_targets
 from hipslake.storage.folder import Storage
 
 ADDED, REMOVED = "added", "removed"
@@ -137,12 +138,8 @@ def _send(work: MarginWork, margin: int, rows: BorderRows, gathered: _Gathered) 
     if not len(target):
         return
     assert target.min() >= 0, "a row came near a tile that was not foreseen"
-    along = np.argsort(target, kind="stable")
-    batch = _sent(rows.take(pairs.row[along]), pairs.tile[along])
-    target = target[along]
-    first = np.flatnonzero(np.append(True, np.diff(target) > 0))
-    for begin, end in zip(first.tolist(), [*first[1:].tolist(), len(target)], strict=True):
-        gathered.add(int(target[begin]), batch.slice(begin, end - begin))
+    for number, part in to_targets(_sent(rows.take(pairs.row), pairs.tile), target):
+        gathered.add(number, part)
 
 
 def _news(work: MarginWork, rows: BorderRows, pairs: MarginPairs) -> MarginPairs:

@@ -14,6 +14,7 @@ from hipslake.errors import InputError
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.source_rows import Interval, NewRows, RowPositions, SinkTry, without
+from hipslake.steps.tables import from_ipc, to_ipc
 from hipslake.tables.partition_values import added_up, counted, value_columns
 from hipslake.tables.protocol import RowWriter
 from hipslake.tables.row_keys import KeyFilter, key_hashes
@@ -78,12 +79,12 @@ def count_rows(tried: SinkTry, dropped: RowPositions) -> Counted:
     counts, keys, ranges = [], KeyFilter(), []
     for row in found.to_pylist():
         if row["counts"] is not None:
-            table = _from_ipc(row["counts"])
+            table = from_ipc(row["counts"])
             counts.append(table.append_column(SOURCE, pa.array([row["source"]] * len(table), pa.int64())))
         if row["filter"] is not None:
             bits = pa.decompress(row["filter"], len(keys.bits), "zstd")
             keys.unite(KeyFilter(np.frombuffer(bits, np.uint8)))
-            ranges.append(_from_ipc(row["ranges"]))
+            ranges.append(from_ipc(row["ranges"]))
     weights = [weight for weight in found["row_bytes"].to_pylist() if weight is not None]
     return Counted(
         rows=pc.sum(found["rows"]).as_py() or 0,
@@ -148,8 +149,8 @@ class CountRowsTask:
             [
                 [number],
                 [rows],
-                [_to_ipc(found) if found is not None else None],
-                [_to_ipc(pa.concat_tables(ranges)) if ranges else None],
+                [to_ipc(found) if found is not None else None],
+                [to_ipc(pa.concat_tables(ranges)) if ranges else None],
                 [pa.compress(keys.bits, "zstd", asbytes=True) if ranges else None],
                 [self._row_bytes(number) if number in self.samples else None],
             ],
@@ -192,15 +193,3 @@ def extremes(batch: pa.RecordBatch, key: Sequence[str]) -> pa.Table:
         extremes = pc.min_max(column)
         found[name] = pa.array([extremes["min"], extremes["max"]], column.type)
     return pa.table(found)
-
-
-def _to_ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
-
-
-def _from_ipc(data: bytes) -> pa.Table:
-    with pa.ipc.open_stream(data) as stream:
-        return stream.read_all()

@@ -1,4 +1,4 @@
-"""The rows of an earlier sink are taken out of the files in which they lie with others.
+"""Remove the rows of an earlier sink from data files that hold other rows too.
 
 What stays of a file is written again on its own, in the order in which it lay, beside the new rows and apart
 from them: so the files of a write hold its rows only, and are found by their names when it is replaced.
@@ -25,6 +25,7 @@ from hipslake.errors import (
     VersionNotFoundError,
 )
 from hipslake.specs.partition_fields import PartitionField
+from hipslake.steps.row_routing import to_targets
 from hipslake.steps.sink.follow_rows import Followed, follow_rows, hashes_of_rows
 from hipslake.steps.sink.source_rows import (
     NewRows,
@@ -32,7 +33,6 @@ from hipslake.steps.sink.source_rows import (
     SinkTry,
     rows_of,
     standing_version,
-    to_targets,
     without,
 )
 from hipslake.tables.marks import PREFIX, SinkMark
@@ -303,8 +303,4 @@ class ChangedRowsTask:
             alike = here & (kind == _NEW) & ~null & (lost[value] > 0)
             found[each] = (twice, int(alike.sum()))
         told = [(each, *of) for each, of in found.items()]
-        columns = [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*told, strict=True), _RESULT.types, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+        yield pa.record_batch(list(zip(*told, strict=True)), schema=_RESULT)

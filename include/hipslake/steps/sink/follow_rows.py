@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from hipslake.clustering.checksum import row_hashes
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
-from hipslake.steps.sink.source_rows import NewRows, SinkTry, to_targets
+from hipslake.steps.row_routing import to_targets
+from hipslake.steps.sink.source_rows import NewRows, SinkTry, positions_by_number
 from hipslake.tables.marks import SinkMark
 from hipslake.tables.protocol import Descent
 from hipslake.tables.stored_files import StoredFile, read_data_file
@@ -105,18 +106,14 @@ def follow_rows(
             scratch=blocks_in_folder(tried.write.work, f"exchange-{name}", _ROW_BYTES * rows),
         )
     found, lost_by = 0, np.zeros(len(descent.rewritings), np.int64)
-    parts: dict[int, dict[int, list[NDArray[np.int64]]]] = {_MINE: {}, _LOST: {}, _NEW: {}}
+    positions: dict[int, list[tuple[int, bytes]]] = {_MINE: [], _LOST: [], _NEW: []}
     for row in told.to_pylist():
         if row["kind"] == _SUMS:
             found += row["found"]
             lost_by = lost_by + np.frombuffer(row["lost"], np.int64)
         else:
-            at = np.frombuffer(row["positions"], np.int64)
-            parts[row["kind"]].setdefault(row["number"], []).append(at)
-    mine, lost, new = (
-        {number: np.sort(np.concatenate(some)) for number, some in of_kind.items()}
-        for of_kind in parts.values()
-    )
+            positions[row["kind"]].append((row["number"], row["positions"]))
+    mine, lost, new = map(positions_by_number, positions.values())
     return Followed(mine, lost, new, found, lost_by)
 
 
@@ -199,15 +196,11 @@ class FollowTask:
             for kind, are in ((_MINE, here.mine), (_NEW, here.new), (_LOST, here.lost)):
                 if (kind == _LOST or number in self.descent.live) and len(some := at[are[at]]):
                     told.append((kind, number, here.position[some].tobytes(), 0, b""))
-        columns = [
-            pa.array(column, kind)
-            for column, kind in zip(zip(*told, strict=True), _RESULT.types, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_RESULT)
+        yield pa.record_batch(list(zip(*told, strict=True)), schema=_RESULT)
 
 
 class _Away(NamedTuple):
-    """What one change by others has removed: rows that were followed, and of other rows how many by value."""
+    """What one change by others has removed: the followed rows, and the counts of other rows by value."""
 
     rows: NDArray[np.int64]
     values: NDArray[np.int64]

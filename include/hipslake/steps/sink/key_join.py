@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from hipslake.engine.model import Block, Counter, Routed
 from hipslake.engine.scratch import blocks_in_folder
 from hipslake.errors import InputError
+from hipslake.steps.row_routing import runs_of, to_targets
 from hipslake.steps.sink.count_rows import Counted
-from hipslake.steps.sink.source_rows import NewRows, SinkTry, runs_of, to_targets
+from hipslake.steps.sink.source_rows import NewRows, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.row_keys import KeyFilter, joint_codes, key_hashes
 from hipslake.tables.stored_files import StoredFile, read_data_file
@@ -185,13 +186,13 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
     InputError
         Several new rows have one key, and the spec does not say which stays.
     """
-    engine, new, work, spec = tried.engine, tried.new, tried.write.work, tried.order.spec
+    engine, added, work, spec = tried.engine, tried.new, tried.write.work, tried.order.spec
     work.write(_FILTER_FILE, pa.compress(counted.keys.bits, "zstd", asbytes=True), durable=False)
     targets = max(engine.cores, -(-counted.rows // _TASK_ROWS))
-    task = JoinKeysTask(new, files, spec.key, spec.duplicates.last_by, targets, work.root, engine.counter())
+    task = JoinKeysTask(added, files, spec.key, spec.duplicates.last_by, targets, work.root, engine.counter())
     with engine.progress("keys", done=task.done):
         found = engine.exchange(
-            sources=len(files) + new.rows.tasks,
+            sources=len(files) + added.rows.tasks,
             mapper=task.route,
             targets=targets,
             reducer=task.join,
@@ -205,13 +206,12 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
             f"key: {twice} rows of the source have the key of another one, such as {example}; write "
             "'duplicates: last by <column>' to keep the last of them, or make the key unique"
         )
-    joined = Joined({}, {})
-    for side, kind in ((OLD, joined.old), (NEW, joined.new)):
-        mine = found.filter(pc.equal(found["side"], side))
-        for number, data in zip(mine["number"].to_pylist(), mine["positions"].to_pylist(), strict=True):
-            at = np.frombuffer(data, np.int64)
-            kind[number] = np.sort(np.concatenate([kind[number], at])) if number in kind else np.sort(at)
-    return joined
+    rows = found.to_pylist()
+    old, new = (
+        positions_by_number((row["number"], row["positions"]) for row in rows if row["side"] == side)
+        for side in (OLD, NEW)
+    )
+    return Joined(old, new)
 
 
 def load_filter(work: Storage) -> KeyFilter:

@@ -1,8 +1,8 @@
-"""What goes from a table when rows are sunk: by key, in an interval, or of an earlier sink of these."""
+"""Which rows a sink replaces in its table: by key, in an interval, or those of an earlier sink."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from hipslake.specs.table_spec import TableMode
 from hipslake.steps.sink.count_rows import Counted
 from hipslake.steps.sink.earlier_sink import follow_sink
 from hipslake.steps.sink.key_join import find_old_versions
-from hipslake.steps.sink.source_rows import NO_POSITIONS, Interval, RowPositions, SinkTry
+from hipslake.steps.sink.source_rows import NO_POSITIONS, Interval, RowPositions, SinkTry, positions_by_number
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import files_in_interval, files_with_keys
 from hipslake.tables.marks import SinkMark, spec_of
@@ -27,7 +27,7 @@ _RESULT = pa.schema([("number", pa.int64()), ("positions", pa.binary())])
 
 @dataclass(frozen=True)
 class Replaced:
-    """What goes: whole files, files of which rows stay, and new rows that others replace.
+    """What is replaced: whole files, files of which rows stay, and new rows that later ones replace.
 
     Attributes
     ----------
@@ -123,10 +123,8 @@ def _sunk_before(tried: SinkTry, before: SinkMark) -> Replaced:
     if before.alone and rows == before.rows:
         return Replaced(tuple(files), rows=rows)
     descent, followed = follow_sink(tried, before)
-    numbers = sorted(followed.mine)
-    going = [followed.mine[number] for number in numbers]
-    found = [descent.files[number] for number in numbers]
-    return _Cut.of(found, going).replaced(tried.write.work, apart=lambda file: True, read=len(descent.files))
+    cut = _Cut.of(descent.files, followed.mine)
+    return cut.replaced(tried.write.work, apart=lambda file: True, read=len(descent.files))
 
 
 def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
@@ -134,9 +132,7 @@ def _by_key(tried: SinkTry, counted: Counted) -> Replaced:
     spec, work = tried.order.spec, tried.write.work
     candidates = files_with_keys(tried.table.files, spec.key, counted.ranges)
     joined = find_old_versions(tried, tuple(file.stored for file in candidates), counted)
-    numbers = sorted(joined.old)
-    cut = _Cut.of([candidates[number] for number in numbers], [joined.old[number] for number in numbers])
-    found = cut.replaced(work, apart=_kept_apart(tried), read=len(candidates))
+    found = _Cut.of(candidates, joined.old).replaced(work, apart=_kept_apart(tried), read=len(candidates))
     return replace(
         found,
         dropped=RowPositions.kept(work.sub("dropped"), joined.new),
@@ -151,10 +147,8 @@ def _in_interval(tried: SinkTry, within: Interval) -> Replaced:
     task = FindInIntervalTask(tuple(file.stored for file in maybe), within, tried.new.schema)
     with engine.progress("find"):
         found = engine.run(task, tasks=len(maybe), result=_RESULT).to_pylist() if maybe else []
-    found.sort(key=lambda row: row["number"])
-    going = [np.frombuffer(row["positions"], np.int64) for row in found]
-    cut = _Cut.of([maybe[row["number"]] for row in found], going)
-    replaced = cut.replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe))
+    going = positions_by_number((row["number"], row["positions"]) for row in found)
+    replaced = _Cut.of(maybe, going).replaced(tried.write.work, apart=_kept_apart(tried), read=len(maybe))
     rows = replaced.rows + sum(file.rows for file in inside)
     return replace(replaced, files=(*inside, *replaced.files), rows=rows)
 
@@ -177,9 +171,9 @@ class _Cut:
     parts: tuple[tuple[LiveFile, NDArray[np.int64], int], ...]
 
     @classmethod
-    def of(cls, files: list[LiveFile], going: list[NDArray[np.int64]]) -> _Cut:
-        """Cut files by the positions of the rows that go of each."""
-        found = [(file, at, file.rows - len(at)) for file, at in zip(files, going, strict=True)]
+    def of(cls, files: Sequence[LiveFile], going: Mapping[int, NDArray[np.int64]]) -> _Cut:
+        """Cut some of the files: by the number of each, the positions of the rows that go."""
+        found = [(files[at], going[at], files[at].rows - len(going[at])) for at in sorted(going)]
         parts = tuple(each for each in found if each[2] and len(each[1]))
         return cls(tuple(file for file, _, rest in found if not rest), parts)
 

@@ -8,7 +8,6 @@ alone. So a run that died is taken up where it stopped.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +17,7 @@ from hipslake.specs.base import Frozen
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.table_spec import FileRowsSpec, TableSpec
 from hipslake.steps.report import FirstRequest, Report, Request
-from hipslake.steps.run import RunFolder, Window
+from hipslake.steps.run import FrozenStart, RunFolder, Window, fingerprint_of
 from hipslake.tables.sink_order import SinkOrder, VersionRows
 
 if TYPE_CHECKING:
@@ -28,13 +27,9 @@ ORDERS = RunFolder.ORDERS
 """What a run sinks, in the run folder."""
 
 
-class FrozenSink(Frozen):
+class FrozenSink(FrozenStart):
     """Everything that a run of a table spec depends on, resolved once; what it sinks is in `FrozenOrders`."""
 
-    dag_id: str
-    run_id: str
-    run_uri: str
-    warehouse: str
     table: str  # name of the spec
     spec: TableSpec
     spec_file: str
@@ -43,8 +38,6 @@ class FrozenSink(Frozen):
     wait_minutes: float = 60.0
     allow_empty: bool = False  # an interval may have no files: it is then empty
     force: bool = False
-    created: AwareDatetime
-    library_version: str
 
     @property
     def source(self) -> SourceSpec:
@@ -69,12 +62,11 @@ class FrozenOrders(Frozen):
         cls, orders: Sequence[SinkOrder], *, library_version: str, total_bytes: int = 0, why_none: str = ""
     ) -> FrozenOrders:
         """Freeze orders, with the fingerprint that they give."""
-        text = json.dumps([library_version, *(order.fingerprint for order in orders)], separators=(",", ":"))
         return cls(
             orders=tuple(orders),
             why_none=why_none,
             total_bytes=total_bytes,
-            fingerprint=hashlib.sha256(text.encode()).hexdigest(),
+            fingerprint=fingerprint_of([library_version, *(order.fingerprint for order in orders)]),
         )
 
 

@@ -57,7 +57,7 @@ def run(request: SinkRequest, engine: Engine) -> SinkReport:
                     raise _cut_short(error, order, landed, left) from error
                 log.error("%s is not sunk: %s", order.key, error)
                 refused.append((order, error))
-    report = _report(landed, [*(_refused(*each) for each in refused), *(_behind(each) for each in left)])
+    report = _report(landed, [*(_refused(*each) for each in refused), *map(_refused, left)])
     if refused and not landed:
         raise type(refused[0][1])(describe_refused((), report.refused)) from refused[0][1]
     return report
@@ -81,14 +81,10 @@ def _cut_short(
     )
 
 
-def _refused(order: SinkOrder, error: HipslakeError) -> RefusedInterval:
-    return RefusedInterval(
-        key=order.key, start=order.start, end=order.end, kind=type(error).__name__, message=str(error)
-    )
-
-
-def _behind(order: SinkOrder) -> RefusedInterval:
-    return RefusedInterval(key=order.key, start=order.start, end=order.end)
+def _refused(order: SinkOrder, error: HipslakeError | None = None) -> RefusedInterval:
+    """An order that was refused; without an error, one that was not tried."""
+    kind, message = (type(error).__name__, str(error)) if error else ("", "")
+    return RefusedInterval(key=order.key, start=order.start, end=order.end, kind=kind, message=message)
 
 
 @contextmanager

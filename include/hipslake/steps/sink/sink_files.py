@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import closing
 
-from hipslake.errors import SourceNotFoundError
-from hipslake.sources import open_source
-from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.table_spec import FileRowsSpec, TableMode
-from hipslake.steps.ingest.inputs import MOST_NAMED
+from hipslake.steps.ingest.inputs import MOST_NAMED, list_files
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder
 from hipslake.steps.sink.request import ORDERS, FrozenOrders, FrozenSink, SinkFilesReport, SinkFilesRequest
 from hipslake.tables.marks import same_digest
 from hipslake.tables.opening import open_table
 from hipslake.tables.sink_order import FileRows, SinkOrder
-
-_log = logging.getLogger(__name__)
 
 
 def run(request: SinkFilesRequest) -> SinkFilesReport:
@@ -33,15 +27,8 @@ def run(request: SinkFilesRequest) -> SinkFilesReport:
     spec = frozen.spec
     assert isinstance(spec.source, FileRowsSpec)
     with phases("list"):
-        try:
-            listing = open_source(frozen.source).listing()
-            listing.log_passed_over(_log)
-            files, passed_over = tuple(listing.files), listing.passed_over
-            check_plain_files(file.uri for file in files)
-        except SourceNotFoundError:
-            if not (frozen.allow_empty and spec.needs_interval):
-                raise
-            files, passed_over = (), ()
+        may_be_empty = frozen.allow_empty and spec.needs_interval
+        files, passed_over = list_files(frozen.source, may_be_empty=may_be_empty)
     order = SinkOrder(
         spec=spec,
         warehouse=frozen.warehouse,

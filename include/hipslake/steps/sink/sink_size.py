@@ -1,4 +1,4 @@
-"""How much a sink has to handle, found before it is decided where it runs.
+"""How many bytes a sink reads, which decides whether Spark runs it.
 
 New rows count as they are stored. Of the table, files count that may have to be read and written again; what
 lies outside of the new rows' keys, or of their interval, is not touched, however large the table is.

@@ -6,7 +6,7 @@ Tasks read them in the columns of the table (`NewRows`), without some (`RowPosit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,13 +24,14 @@ from hipslake.catalog.reading import parts, read_parts
 from hipslake.catalog.row_sets import ORDINAL_SHIFT
 from hipslake.catalog.schema import ROW_COLUMN
 from hipslake.catalog.selection import Selection, joined_schema, select
-from hipslake.engine.model import Engine, Routed
+from hipslake.engine.model import Engine
 from hipslake.errors import EmptySourceError, VersionNotFoundError
 from hipslake.planning.splits import assign_targets
 from hipslake.predicates.evaluation import truth
 from hipslake.sources import Source, Split, open_source
 from hipslake.specs.partition_fields import PartitionField
 from hipslake.sphere.intervals import Intervals
+from hipslake.steps.row_routing import runs_of
 from hipslake.storage.folder import Storage
 from hipslake.tables.file_pruning import in_interval
 from hipslake.tables.fitting import conformed
@@ -194,17 +195,13 @@ class _RowsOfCatalog:
             ordinal = increment.ordinal
             table = increment.cells(catalog.storage)
             inside = Intervals.of(zip(table["order"].to_pylist(), table["npix"].to_pylist(), strict=True))
-        elif ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
-            schema = schema.remove(schema.get_field_index(ROW_COLUMN))
         if order.columns is not None:
             select(catalog.metadata, order.columns, order.filters)  # tells what is wrong with them
         selection = select(catalog.metadata, None, order.filters)
         found = parts(catalog.storage, catalog.metadata, list(selection.columns), inside)
         numbers = assign_targets(np.array([part.bytes for part in found], np.int64), TASK_BYTES)
-        first = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-        last = [*[at - 1 for at in first[1:]], len(found) - 1] if found else []
-        stretches = tuple((found[a].start, found[b].stop) for a, b in zip(first, last, strict=True))
-        if ordinal is not None and ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
+        stretches = tuple((found[a].start, found[b - 1].stop) for a, b in runs_of(numbers))
+        if ROW_COLUMN in schema.names and ROW_COLUMN not in (order.columns or ()):
             schema = schema.remove(schema.get_field_index(ROW_COLUMN))
         return cls(schema, len(stretches), order, stretches, ordinal)
 
@@ -289,12 +286,6 @@ def without(batches: Iterator[pa.RecordBatch], dropped: NDArray[np.int64] | None
             yield batch
 
 
-def runs_of(numbers: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The stretches [first, last) of equal numbers in a sorted array of numbers from 0 on."""
-    cuts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
-    return list(pairwise([*cuts, len(numbers)]))
-
-
 @dataclass(frozen=True)
 class RowPositions:
     """Ascending positions of rows, by the number of the file or part; small, so that it travels with tasks.
@@ -336,16 +327,16 @@ class RowPositions:
 NO_POSITIONS = RowPositions()
 
 
+def positions_by_number(found: Iterable[tuple[int, bytes]]) -> dict[int, NDArray[np.int64]]:
+    """Ascending positions of rows by the number of their file or part, as tasks gave them: int64 in bytes."""
+    parts: dict[int, list[NDArray[np.int64]]] = {}
+    for number, positions in found:
+        parts.setdefault(number, []).append(np.frombuffer(positions, np.int64))
+    return {number: np.sort(np.concatenate(some)) for number, some in parts.items()}
+
+
 def _name(number: int) -> str:
     return f"{number:08d}.arrow"
-
-
-def to_targets(rows: pa.RecordBatch, target: NDArray[np.int64]) -> Iterator[Routed]:
-    """Rows in parts, each for the task that `target` says, in their order."""
-    order = np.argsort(target, kind="stable")
-    rows, target = rows.take(pa.array(order)), target[order]
-    for first, last in runs_of(target):
-        yield int(target[first]), rows.slice(first, last - first)
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def _build_tree(
         copied += made.count(False)
     _draw(catalog, metadata)
     if metadata.layout is Layout.HATS:
-        _write_hats_files(catalog, metadata, older)
+        write_hats_files(catalog, metadata, point_map_of(catalog, metadata, older))
     else:
         catalog.write(tree_marker(metadata.write_id), marker_text(metadata))
     log.info("The tree of version %d is whole: %d files of older writes.", metadata.version, linked)
@@ -123,9 +123,18 @@ def _draw(catalog: Storage, metadata: CatalogMetadata) -> None:
             write_skymap(catalog, metadata, group.name)
 
 
-def _write_hats_files(catalog: Storage, metadata: CatalogMetadata, older: CatalogMetadata | None) -> None:
-    """Write what HATS readers want beside the leaves; with the last file of each group it is whole."""
-    point_map = point_map_of(catalog, metadata, older)
+def write_hats_files(catalog: Storage, metadata: CatalogMetadata, point_map: PointMap) -> None:
+    """Write the files that HATS readers need beside the leaves; the last file of a group completes it.
+
+    Parameters
+    ----------
+    catalog : Storage
+        At the catalog's root.
+    metadata : CatalogMetadata
+        Of a version of layout hats.
+    point_map : PointMap
+        Its rows per pixel.
+    """
     for group in metadata.groups:
         write_hats_group(catalog, metadata, group.name, point_map)
     for margin in metadata.margins:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from hipslake.versions.heartbeat import is_live
 log = logging.getLogger(__name__)
 
 RUN_DAYS = 30
-"""So long the run folders of a table stay, with the reports in them."""
+"""How long the run folders of a table or a cube are kept, with the reports in them."""
 
 
 def old_runs(warehouse: str, catalog: str, before: datetime) -> list[str]:
@@ -117,27 +118,25 @@ def _began_before(described: dict[str, Any], moment: datetime) -> bool:
 
 
 def _described(storage: Storage, folder: str) -> dict[str, Any]:
-    """What a run says of itself: what it froze, or, where a single step is all of it, what that was told."""
+    """What a run has frozen; of a run of a single step, the request of that step."""
     requests = ("vacuum", "vacuum_table", "export")
-    for name in (RunFolder.RUN, *map(RunFolder.request_path, requests)):
-        try:
-            document = plain_json(storage.read(storage.join(folder, name)))
-        except (FileNotFoundError, ValueError):
-            continue
-        return document if isinstance(document, dict) else {}
-    return {}
+    names = (RunFolder.RUN, *map(RunFolder.request_path, requests))
+    return next(_documents(storage, [storage.join(folder, name) for name in names]), {})
 
 
 def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
-    """What the steps of a run were told."""
+    """The requests of the steps of a run."""
     requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
-    for entry in storage.list(requests):
-        try:
-            document = plain_json(storage.read(entry.path))
-        except (FileNotFoundError, ValueError):
-            continue
-        if isinstance(document, dict):
-            yield document
+    return _documents(storage, [entry.path for entry in storage.list(requests)])
+
+
+def _documents(storage: Storage, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """The JSON objects at some paths; files that are missing, or hold anything else, are passed over."""
+    for path in paths:
+        with suppress(FileNotFoundError, ValueError):
+            document = plain_json(storage.read(path))
+            if isinstance(document, dict):
+                yield document
 
 
 def _writes(storage: Storage, folder: str) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 
 import pyarrow as pa
 
@@ -44,11 +46,7 @@ def point_at_newest(catalog: Storage, *, hats_view: bool = False, unchanged: Unc
 
 
 def pointers_of(
-    catalog: Storage,
-    metadata: CatalogMetadata,
-    *,
-    hats_view: bool = True,
-    unchanged: Unchanged | None = None,
+    catalog: Storage, metadata: CatalogMetadata, *, hats_view: bool = True, unchanged: Unchanged | None = None
 ) -> RootPointers:
     """Return what should stand at a catalog's root beside metadata.json, as things are now.
 
@@ -144,14 +142,11 @@ def newest_with_tree(catalog: Storage, log: VersionLog, metadata: CatalogMetadat
     Nothing before a version of another layout counts, or before one without rows: it is not what the catalog
     is now.
     """
-    layout = metadata.layout
-    while metadata.layout is layout and metadata.total_rows:
-        if has_tree(catalog, metadata):
-            return metadata
-        older = _version_before(log, metadata.version)
-        if older is None:
+    for version in chain([metadata], _versions_before(log, metadata.version)):
+        if version.layout is not metadata.layout or not version.total_rows:
             return None
-        metadata = older
+        if has_tree(catalog, version):
+            return version
     return None
 
 
@@ -169,8 +164,8 @@ def unchanged_of(metadata: CatalogMetadata) -> Unchanged:
     return Unchanged(metadata.spec.get("unchanged", Unchanged.LINK))
 
 
-def _version_before(log: VersionLog, number: int) -> CatalogMetadata | None:
+def _versions_before(log: VersionLog, number: int) -> Iterator[CatalogMetadata]:
+    """The versions before a number, the newest first; those that were vacuumed or damaged are left out."""
     for older in range(number - 1, 0, -1):
-        with suppress(VersionNotFoundError, CatalogFormatError):  # vacuumed, or damaged
-            return CatalogMetadata.from_json(log.read(older))
-    return None
+        with suppress(VersionNotFoundError, CatalogFormatError):
+            yield CatalogMetadata.from_json(log.read(older))

@@ -1,4 +1,4 @@
-"""Repair: what other files of a catalog say is written anew; data and versions are never touched.
+"""Repair: rewrite files that can be derived from others of a catalog; data and versions never change.
 
 That is: pointers and the list of checksums, the view of readers that go by folders, coverages of increments,
 the HATS files of indices, the note of tombstones, and the newest version's file where `metadata.json` is a
@@ -12,10 +12,9 @@ writes them, and are replaced whole.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -173,14 +172,17 @@ def _mend(catalog: Storage, found: _Found, paths: Collection[str]) -> None:
         for metadata in kept:
             mine = {path for path in paths if path.startswith(f"{metadata.write_id}/")}
             if mine:
-                _trying(f"The view of version {metadata.version}", build_anew, catalog, metadata, mine)
-        _trying("RootPointers", _point, catalog)
+                with _trying(f"The view of version {metadata.version}"):
+                    build_anew(catalog, metadata, mine)
+        with _trying("RootPointers"):
+            _point(catalog)
 
 
-def _trying(what: str, act: Callable[..., None], *given: Any) -> None:
-    """Do what may fail, as other files are damaged too: then it is left, and the others are mended."""
+@contextmanager
+def _trying(what: str) -> Iterator[None]:
+    """Let a repair fail where other files are damaged too: it is logged, and the others are still tried."""
     try:
-        act(*given)
+        yield
     except _FAILURES as error:
         log.warning("%s cannot be mended: %s", what, error)
 
@@ -240,12 +242,10 @@ def _mend_coverages(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Co
         increments = readable_increments(metadata, catalog)
         lost = [each for each in increments if each.coverage is not None and each.coverage.path in todo]
         if lost:
-            try:
+            with _trying(f"The coverage of version {metadata.version}"):
                 for sidecar, data in count_anew(catalog, metadata, lost):
                     catalog.write(sidecar.path, data)
                     todo.discard(sidecar.path)
-            except _FAILURES as error:
-                log.warning("Rows of version %d cannot be counted: %s", metadata.version, error)
 
 
 def _mend_indices(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Collection[str]) -> None:
@@ -254,15 +254,13 @@ def _mend_indices(catalog: Storage, kept: Iterable[CatalogMetadata], paths: Coll
         for index in metadata.indices:
             if todo.isdisjoint(index.others):
                 continue
-            write = index.others[0].partition("/")[0]
-            try:
+            write, files = index.others[0].partition("/")[0], {}
+            with _trying(f"The HATS view of the index of {index.column}"):
                 files = hats_index_files(catalog, metadata, index, write)
-            except _FAILURES as error:
-                log.warning("The HATS files of the index of %s are left: %s", index.column, error)
-                continue
-            for path in index.others:
-                catalog.write(path, files[path])
-            todo.difference_update(index.others)
+            if files:
+                for path in index.others:
+                    catalog.write(path, files[path])
+                todo.difference_update(index.others)
 
 
 def _point(catalog: Storage) -> None:

@@ -166,9 +166,7 @@ class VerifyRequest(Request):
 
     def fingerprint(self) -> str:
         """Return the run's fingerprint, or, for a published version, that of the request itself."""
-        if self.catalog_uri is None:
-            return super().fingerprint()
-        return self.digest()
+        return super().fingerprint() if self.catalog_uri is None else self.digest()
 
 
 class VerifyReport(Report):

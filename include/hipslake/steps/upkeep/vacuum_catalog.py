@@ -1,4 +1,4 @@
-"""Vacuum: old versions of a catalog go, what only they needed, and what dead runs have left."""
+"""Vacuum a catalog: delete old versions, the files that only they need, and what dead runs left behind."""
 
 from __future__ import annotations
 

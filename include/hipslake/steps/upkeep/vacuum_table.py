@@ -1,4 +1,4 @@
-"""Vacuum of a table: old snapshots go, and what only they needed. One step, a run of its own."""
+"""Vacuum a table: delete old snapshots, and the files that only they need. A run of one step."""
 
 from __future__ import annotations
 

@@ -111,10 +111,7 @@ def problems_around(
     if not catalog.is_local:  # there a commit does not ask for trees: what it says comes with the step `view`
         not_judged = (*not_judged, WHERE_TO_LOOK)
     around = surrounding_problems(
-        catalog,
-        metadata,
-        lambda newest: pointers_of(catalog, newest),
-        not_judged=not_judged,
+        catalog, metadata, lambda newest: pointers_of(catalog, newest), not_judged=not_judged
     )
     return [*around, *views]
 
@@ -140,9 +137,7 @@ def _view_problems(catalog: Storage, shown: CatalogMetadata) -> list[Problem]:
 def subject(request: VerifyRequest) -> tuple[Storage, CatalogMetadata]:
     """Return the root of the catalog to verify, and the metadata to hold its files against."""
     if request.catalog_uri is None:
-        return Storage.at(request.folder.run().catalog_uri), draft_version(
-            request.folder, version=1, parent=None
-        )
+        return Storage.at(request.folder.run().catalog_uri), draft_version(request.folder)
     catalog = Storage.at(request.catalog_uri)
     data = VersionLog(catalog).read(request.version)
     return catalog, CatalogMetadata.from_json(data, where=catalog.uri())
@@ -190,7 +185,7 @@ def conclude(
 
 
 def bytes_to_read(request: VerifyRequest) -> int:
-    """Return how many bytes a verification reads; who asks decides where it runs."""
+    """Return how many bytes a verification reads; that decides whether Spark runs the step."""
     if request.catalog_uri is None:
         return request.folder.read(RunFolder.report_path(WriteRequest.step), WriteReport).bytes
     return subject(request)[1].total_bytes
