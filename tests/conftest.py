@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import fsspec
 import pytest
+from hipslake.catalog.hats.skymap import draw_skymap
 from hipslake.storage.folder import Storage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
@@ -58,16 +59,24 @@ BLANK_PNG = base64.b64decode(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def blank_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave a picture of one pixel in place of each sky map, but in packages of whole runs.
+@pytest.fixture(scope="session", autouse=True)
+def blank_sky_maps() -> Iterator[None]:
+    """Leave a picture of one pixel in place of each sky map, also in fixtures that many modules share.
 
     A picture costs more than all else that is done for a version of some thousand rows, and tests publish
     thousands. What it has to be is held by `test_skymap.py`.
     """
     with pytest.MonkeyPatch.context() as patch:
-        if _package(request.path) not in DRAW_SKY_MAPS and request.path.name != "test_skymap.py":
-            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", lambda *drawn: BLANK_PNG)
+        patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", lambda *drawn: BLANK_PNG)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def true_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Draw them in packages of whole runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        if _package(request.path) in DRAW_SKY_MAPS or request.path.name == "test_skymap.py":
+            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", draw_skymap)
         yield
 
 
