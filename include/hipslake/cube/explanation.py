@@ -128,11 +128,12 @@ def draw(table: pa.Table, *, widths: Sequence[int] | None = None) -> str:
      0 |  1 | a
      1 | 20 | b, c
     """
-    spans = widths or widths_of(table)
+    columns = _texts(table)
+    spans = widths or [max(map(len, texts)) for texts in columns]
     right = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in table.schema.types]
-    names, *rows = zip(*_texts(table), strict=True)
+    names = [texts[0] for texts in columns]
     lines = [_line(names, spans, [False] * len(spans)), "+".join("=" * (n + 2) for n in spans)]
-    lines += [_line(row, spans, right) for row in rows]
+    lines += [_line(row, spans, right) for row in zip(*(texts[1:] for texts in columns), strict=True)]
     if table.num_rows > MOST_ROWS:
         lines.append(f" ... and {table.num_rows - MOST_ROWS} more")
     return "\n".join(lines)

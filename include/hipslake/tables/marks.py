@@ -64,6 +64,7 @@ class SinkMark(Frozen):
     since: SnapshotPlace | None = None  # `earliest` of the first sink of the key
 
 
+# The fields of a row of `packed`, in its order.
 _PACKED = ("key", "fingerprint", "content", "rows", "write", "at", "start", "end", "alone", "source")
 _DIGEST, _CUT = 64, 16  # hexadecimal digits
 _MOST = 1 << 26  # bytes, unpacked: of a million nights

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,7 +40,12 @@ from hipslake.tables.iceberg.catalogs import (
     told_of,
     unknown_outcome,
 )
-from hipslake.tables.iceberg.commit_attempts import announce_attempt, retract_attempt, writes_of
+from hipslake.tables.iceberg.commit_attempts import (
+    CommitAttempt,
+    announce_attempt,
+    retract_attempt,
+    writes_of,
+)
 from hipslake.tables.iceberg.data_files import WrittenFile, live_files
 from hipslake.tables.iceberg.snapshot_history import WRITE_PROPERTY, summary_of
 from hipslake.tables.iceberg.stored_marks import PropertyChange
@@ -131,8 +136,9 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
             return Committed(table, found.snapshot_id, attempt)
         check(table)
         _check_standing(table, change)
+        announced = announce_attempt(table, change.write_id)
         try:
-            with announced(table, change.write_id):
+            with retracted(table, announced):
                 refuse_swept(writes_of(table), change.write_id)
                 _commit_once(table, change)
         except CommitFailedException:
@@ -164,13 +170,14 @@ def commit(catalog: Catalog, name: str, change: TableChange, check: Check = lamb
 
 
 @contextmanager
-def announced(table: Table, write_id: str, dropped: Collection[int] = ()) -> Iterator[None]:
-    """Put up an attempt while the block asks the catalog for a change, and until the outcome is known.
+def retracted(table: Table, attempt: CommitAttempt) -> Iterator[None]:
+    """Take an attempt back when the block, which asks the catalog for a change, ends with a known outcome.
 
     Parameters
     ----------
-    table, write_id, dropped
-        As for `announce_attempt`.
+    table : pyiceberg.table.Table
+    attempt : CommitAttempt
+        As `announce_attempt` returned it.
 
     Raises
     ------
@@ -179,7 +186,6 @@ def announced(table: Table, write_id: str, dropped: Collection[int] = ()) -> Ite
     Exception
         What the block raises. After other errors of `CATALOG_FAILURES` the change may still take effect.
     """
-    attempt = announce_attempt(table, write_id, dropped)
     try:
         yield
     except CATALOG_FAILURES as error:
@@ -373,6 +379,7 @@ class _Exchange(_Producer, _OverwriteFiles):
         return [manifest for manifest in found if manifest.has_added_files() or manifest.has_existing_files()]
 
     def _summary(self, snapshot_properties: dict[str, str] = {}) -> Summary:  # noqa: B006
+        # pyiceberg sums up appends and overwrites only.
         asked, self._operation = self._operation, Operation.OVERWRITE
         summary = super()._summary(snapshot_properties)
         self._operation = asked

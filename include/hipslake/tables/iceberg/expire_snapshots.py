@@ -33,10 +33,11 @@ from hipslake.tables.iceberg.catalogs import (
 from hipslake.tables.iceberg.commit import (
     FIRST_WAIT,
     LONGEST_WAIT,
-    announced,
     looked_for,
+    retracted,
     without_client_retries,
 )
+from hipslake.tables.iceberg.commit_attempts import announce_attempt
 from hipslake.tables.iceberg.stored_marks import true_properties
 from hipslake.tables.iceberg.write_folders import (
     claim,
@@ -151,8 +152,9 @@ def _dropped(table: Table, write_id: str, gone: Sequence[Snapshot], beating: Hea
     def dropped(now: Table) -> bool:
         return ids.isdisjoint(snapshot.snapshot_id for snapshot in now.snapshots())
 
+    announced = announce_attempt(table, write_id, ids)
     try:
-        with announced(table, write_id, ids):
+        with retracted(table, announced):
             beating.confirm()
             _drop(table, gone)
     except CommitFailedException:
