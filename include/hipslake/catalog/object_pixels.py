@@ -148,9 +148,9 @@ class _Piece:
 
 
 _HELD: LRUCache[tuple[Storage, int], _Piece] = LRUCache(
-    1.0, getsizeof=lambda piece: min(piece.held_bytes / HELD_BYTES, 1.0)
+    HELD_BYTES, getsizeof=lambda piece: min(piece.held_bytes, HELD_BYTES)
 )
-"""The pieces that this process used last, by their share of `HELD_BYTES`; a larger piece is kept alone."""
+"""The pieces that this process used last, of `HELD_BYTES` together; a larger piece is kept alone."""
 
 _LOCK = threading.Lock()
 _piece = cached(_HELD, lock=_LOCK)(_Piece.load)

@@ -163,11 +163,16 @@ def icrs_and_index(
 
 
 def icrs_position(metadata: CatalogMetadata) -> PositionSpec:
-    """The columns of a catalog that place its rows: ICRS degrees where it has them."""
+    """The columns of a catalog that place its rows: ICRS degrees where it has them.
+
+    What the metadata says is taken as it is: the limits of specs are not those of catalogs that others wrote.
+    """
     own = metadata.position
     if own.icrs_ra is not None and own.icrs_dec is not None:
-        return PositionSpec(ra=own.icrs_ra, dec=own.icrs_dec, epoch=own.epoch)
-    return PositionSpec(ra=own.ra, dec=own.dec, unit=own.unit, frame=own.frame, epoch=own.epoch)
+        return PositionSpec.model_construct(ra=own.icrs_ra, dec=own.icrs_dec, epoch=own.epoch)
+    return PositionSpec.model_construct(
+        ra=own.ra, dec=own.dec, unit=own.unit, frame=own.frame, epoch=own.epoch
+    )
 
 
 def stored_position(spec: CatalogSpec, schema: pa.Schema) -> PositionSpec:

@@ -68,8 +68,8 @@ def row_hashes(
         meant = iter(leaves[name]) if leaves and name in leaves else repeat(_as_it_is)
         hashes = _hashes(column, name, meant)
         hashes += _salt(at)
-        total += mixed(hashes)
-    return mixed(total)
+        total += mix_in_place(hashes)
+    return mix_in_place(total)
 
 
 def _as_it_is(values: pa.Array) -> pa.Array:
@@ -90,7 +90,7 @@ def _hashes(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np.u
     if pa.types.is_struct(kind):
         found = np.zeros(len(values), np.uint64)
         for at in range(kind.num_fields):
-            found = mixed(found + _hashes(values.field(at), name, leaves) + _salt(at))
+            found = mix_in_place(found + _hashes(values.field(at), name, leaves) + _salt(at))
     elif pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         found = _of_lists(values, name, leaves)
     elif pa.types.is_fixed_size_list(kind):
@@ -102,7 +102,7 @@ def _hashes(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np.u
     elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
         found = _of_bytes(values.cast(pa.large_binary()))
     elif pa.types.is_boolean(kind):
-        found = mixed(np.asarray(values.cast(pa.uint8()).fill_null(0)).astype(np.uint64))
+        found = mix_in_place(np.asarray(values.cast(pa.uint8()).fill_null(0)).astype(np.uint64))
     elif pa.types.is_primitive(kind) or pa.types.is_decimal(kind):
         found = _of_words(values)
     else:
@@ -121,13 +121,13 @@ def _of_words(values: pa.Array) -> NDArray[np.uint64]:
         return np.zeros(len(values), np.uint64)
     if width <= 8:
         # Of these widths, numpy has numbers.
-        return mixed(np.frombuffer(buffer, f"u{width}", len(values), start) + _ODD)
+        return mix_in_place(np.frombuffer(buffer, f"u{width}", len(values), start) + _ODD)
     words = np.frombuffer(buffer, np.uint64, len(values) * (width // 8), start).reshape(len(values), -1)
     found = np.zeros(len(values), np.uint64)
     for word in words.T:
         found += word
         found += _ODD
-        found = mixed(found)
+        found = mix_in_place(found)
     return found
 
 
@@ -137,12 +137,14 @@ def _of_bytes(values: pa.Array) -> NDArray[np.uint64]:
     data = values.buffers()[2]
     lengths = np.diff(offsets)
     if data is None or not lengths.any():
-        return mixed(lengths.astype(np.uint64))
+        return mix_in_place(lengths.astype(np.uint64))
     raw = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].astype(np.uint64)
     place = np.arange(len(raw), dtype=np.uint64) - np.repeat(
         (offsets[:-1] - offsets[0]).astype(np.uint64), lengths
     )
-    return mixed(_sums(mixed(raw + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))
+    return mix_in_place(
+        _sums(mix_in_place(raw + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64)
+    )
 
 
 def _of_lists(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np.uint64]:
@@ -150,7 +152,9 @@ def _of_lists(values: pa.Array, name: str, leaves: Iterator[Leaf]) -> NDArray[np
     inner = _hashes(_as_list(values).flatten(), name, leaves)
     starts = np.cumsum(lengths) - lengths
     place = np.arange(len(inner), dtype=np.uint64) - np.repeat(starts.astype(np.uint64), lengths)
-    return mixed(_sums(mixed(inner + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64))
+    return mix_in_place(
+        _sums(mix_in_place(inner + _ODD * (place + np.uint64(1))), lengths) + lengths.astype(np.uint64)
+    )
 
 
 def _as_list(values: pa.Array) -> pa.Array:
@@ -170,8 +174,8 @@ def _salt(column: int) -> np.uint64:
     return np.uint64(int(_ODD) * (column + 1) & (1 << 64) - 1)
 
 
-def mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014), in place."""
+def mix_in_place(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood 2014) of each number; the array is overwritten."""
     shifted = numbers >> np.uint64(30)
     numbers ^= shifted
     numbers *= np.uint64(0xBF58476D1CE4E5B9)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.clustering.checksum import mixed
+from hipslake.clustering.checksum import mix_in_place
 from hipslake.clustering.curves import Curve
 from hipslake.clustering.lookup import SortedNumbers
 from hipslake.clustering.range_ids import RangeBounds
@@ -200,4 +200,4 @@ def noise_of(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     """Evenly distributed numbers in [0, 2**31): SplitMix64 (Steele, Lea and Flood 2014), its highest bits."""
     state = np.uint64(seed & (2**64 - 1)) ^ np.uint64(0x5851F42D4C957F2D)
     numbered = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + state
-    return (mixed(numbered) >> np.uint64(64 - NOISE_BITS)).astype(np.int64)
+    return (mix_in_place(numbered) >> np.uint64(64 - NOISE_BITS)).astype(np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hipslake.clustering.checksum import mixed
+from hipslake.clustering.checksum import mix_in_place
 from hipslake.errors import SchemaMismatchError
 
 KeyKind = Literal["integer", "uint64", "text"]
@@ -112,4 +112,4 @@ def mixed_bits(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.uin
 
     Source: Steele, Lea, Flood 2014, "Fast splittable PRNGs".
     """
-    return mixed(values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))
+    return mix_in_place(values.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15))

@@ -219,7 +219,8 @@ def _temporary(path: Path, *, durable: bool = True) -> Iterator[Path]:
     try:
         yield temporary
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # what is left is swept; the block has its outcome
+            temporary.unlink()
 
 
 @contextmanager

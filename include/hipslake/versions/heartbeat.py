@@ -249,9 +249,8 @@ class StoreClock:
     @cached_property
     def now(self) -> float | None:
         """The time by the clock of the store, in seconds since 1970; None if the store gives no times."""
-        probe = (
-            f"{VERSIONS}/.clock.{secrets.token_hex(4)}.tmp"  # a sweep deletes it by this name after a kill
-        )
+        # After a kill, a sweep deletes it by this name.
+        probe = f"{VERSIONS}/.clock.{secrets.token_hex(4)}.tmp"
         self._storage.write(probe, b"", durable=False)
         try:
             return self._storage.written(probe)

@@ -145,7 +145,8 @@ class MarginChecks:
     def _decided(self, tile: Pixel, arcsec: float, rows: pa.Table) -> pa.Table:
         """The rows that are not so close to the limit that they may be in the margin or not."""
         ra, dec = icrs_of(rows, self._position)
-        near, far = (rows_within(tile, ra, dec, arcsec + off) for off in (-_EITHER_WAY, _EITHER_WAY))
+        near = rows_within(tile, ra, dec, arcsec - _EITHER_WAY)
+        far = rows_within(tile, ra, dec, arcsec + _EITHER_WAY)
         return rows.filter(pa.array(near == far))
 
     def _encoded(self, rows: pa.Table) -> bytes:

@@ -32,9 +32,12 @@ if TYPE_CHECKING:
 
 def totals_of(datasets: Iterable[DatasetStats | CubeDatasetMetadata]) -> dict[str, Any]:
     """The rows, files and bytes of some datasets together, as fields of a report."""
-    each = list(datasets)
-    rows, files, size = (sum(getattr(one, name) for one in each) for name in ("rows", "files", "bytes"))
-    return {"rows_in": rows, "rows_out": rows, "files": files, "bytes": size}
+    totals = {"rows": 0, "files": 0, "bytes": 0}
+    for dataset in datasets:
+        for name in totals:
+            totals[name] += getattr(dataset, name)
+    rows = totals.pop("rows")
+    return {"rows_in": rows, "rows_out": rows, **totals}
 
 
 class CubeRequest(Request):

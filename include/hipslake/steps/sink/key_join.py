@@ -207,11 +207,11 @@ def find_old_versions(tried: SinkTry, files: tuple[StoredFile, ...], counted: Co
             "'duplicates: last by <column>' to keep the last of them, or make the key unique"
         )
     rows = found.to_pylist()
-    old, new = (
-        positions_by_number((row["number"], row["positions"]) for row in rows if row["side"] == side)
-        for side in (OLD, NEW)
-    )
-    return Joined(old, new)
+
+    def positions_of(side: int) -> dict[int, NDArray[np.int64]]:
+        return positions_by_number((row["number"], row["positions"]) for row in rows if row["side"] == side)
+
+    return Joined(positions_of(OLD), positions_of(NEW))
 
 
 def load_filter(work: Storage) -> KeyFilter:

@@ -121,22 +121,22 @@ def _described(storage: Storage, folder: str) -> dict[str, Any]:
     """What a run has frozen; of a run of a single step, the request of that step."""
     requests = ("vacuum", "vacuum_table", "export")
     names = (RunFolder.RUN, *map(RunFolder.request_path, requests))
-    return next(_documents(storage, [storage.join(folder, name) for name in names]), {})
+    found: Any = next(_documents(storage, [storage.join(folder, name) for name in names]), None)
+    return found if isinstance(found, dict) else {}
 
 
 def _requests(storage: Storage, folder: str) -> Iterator[dict[str, Any]]:
     """The requests of the steps of a run."""
     requests = storage.join(folder, RunFolder.request_path("any").rpartition("/")[0])
-    return _documents(storage, [entry.path for entry in storage.list(requests)])
+    found = _documents(storage, [entry.path for entry in storage.list(requests)])
+    return (document for document in found if isinstance(document, dict))
 
 
-def _documents(storage: Storage, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """The JSON objects at some paths; files that are missing, or hold anything else, are passed over."""
+def _documents(storage: Storage, paths: Iterable[str]) -> Iterator[Any]:
+    """The JSON documents at some paths; files that are missing, or hold no JSON, are passed over."""
     for path in paths:
         with suppress(FileNotFoundError, ValueError):
-            document = plain_json(storage.read(path))
-            if isinstance(document, dict):
-                yield document
+            yield plain_json(storage.read(path))
 
 
 def _writes(storage: Storage, folder: str) -> list[str]:
