@@ -139,11 +139,11 @@ def test_an_attempt_that_died_after_the_file_appeared_is_known_again(
         pytest.skip("keeps no words with an object: the retry is refused, and `overwrite` is the mend")
     request = asked(warehouse, "dying", storage.uri(f"out.{ending}"))
 
-    def die(*_: Any) -> ExportReport:
+    def die(**_: Any) -> ExportReport:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(export_run, "report_of", die)
+        patch.setattr(export_run, "ExportReport", die)
         with pytest.raises(KeyboardInterrupt):
             run(request)
     assert storage.is_file(f"out.{ending}")

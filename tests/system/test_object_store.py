@@ -22,11 +22,11 @@ from tests.system.environment import environment
 from tests.system.stores import on_s3, watched_commands
 from tests.system.trees import started
 
+pytestmark = pytest.mark.slow
+
 CATALOG = "gaia_dr3"
 PEER = """\
 import sys, lsdb, upath
-
-pytestmark = pytest.mark.slow
 catalog = lsdb.open_catalog(upath.UPath(sys.argv[1], anon=False))  # without it, hats asks as nobody
 print(len(catalog), len(catalog.get_healpix_pixels()), int(catalog.compute()["source_id"].nunique()))
 """

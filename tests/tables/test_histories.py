@@ -40,7 +40,7 @@ def held(tmp_path: Path, seeds: range, steps: int) -> None:
 
 
 def test_after_each_run_the_rows_are_right(tmp_path: Path) -> None:
-    held(tmp_path, range(3), 25)
+    held(tmp_path, range(8), 10)
 
 
 @pytest.mark.slow

@@ -96,6 +96,8 @@ class ThisProcess:
             return found
 
         self._stage = Stage(name, 0, len(numbers))
+        if len(numbers) == 1:
+            return pa.Table.from_batches(counted(numbers[0]), schema)
         with ThreadPoolExecutor(self._cores, thread_name_prefix="task") as pool:
             try:
                 found = list(pool.map(counted, numbers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from hipslake.errors import NotReadableError
@@ -25,6 +25,10 @@ def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterat
     stores.
     """
     remaining = iter(given)
+    if len(first := list(islice(remaining, 2))) < 2:
+        yield from map(look, first)
+        return
+    remaining = chain(first, remaining)
     with ThreadPoolExecutor(_THREADS) as pool:
         while ahead := list(islice(remaining, _AHEAD)):
             contexts = [copy_context() for _ in ahead]
