@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -59,12 +61,14 @@ def copied(template: Published, folder: Path) -> Published:
 
 
 @pytest.fixture(scope="session")
-def eventful_templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Survey]:
-    """A catalog of each shape to which everything happened that leaves files; made once."""
-    return {shape: eventful.eventful(tmp_path_factory.mktemp("eventful"), shape) for shape in eventful.SHAPES}
+def eventful_templates(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Survey]:
+    """A catalog of a shape to which everything happened that leaves files; made when first asked for."""
+    return cache(lambda shape: eventful.eventful(tmp_path_factory.mktemp("eventful"), shape))
 
 
 @pytest.fixture(params=eventful.SHAPES)
-def history(request: pytest.FixtureRequest, eventful_templates: dict[str, Survey], tmp_path: Path) -> Survey:
+def history(
+    request: pytest.FixtureRequest, eventful_templates: Callable[[str], Survey], tmp_path: Path
+) -> Survey:
     """A copy of such a catalog, in each layout, with and without sidecars."""
-    return vacuuming.copied(eventful_templates[request.param], tmp_path)
+    return vacuuming.copied(eventful_templates(request.param), tmp_path)

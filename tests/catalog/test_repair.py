@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -209,9 +210,9 @@ def test_who_publishes_and_vacuums_beside_a_repair_is_not_disturbed(
 
 @pytest.mark.parametrize("shape", ["hats", "hipscat"])
 def test_a_catalog_in_a_store_is_verified_and_repaired(
-    eventful_templates: dict[str, Survey], shape: str
+    eventful_templates: Callable[[str], Survey], shape: str
 ) -> None:
-    survey = eventful_templates[shape]
+    survey = eventful_templates(shape)
     store = Storage.at(f"memory://test_repair/{shape}")
     for entry in survey.catalog.storage.list(recursive=True):
         store.write(entry.path, survey.catalog.storage.read(entry.path))

@@ -25,6 +25,7 @@ from hipslake.versions.log import VersionLog
 from pyspark.sql import SparkSession
 
 from tests.catalog import conftest as catalogs
+from tests.catalog.eventful import mostly
 from tests.catalog.publishing import Published
 from tests.catalog.test_every_damage import Damaged, kinds_of_files, rotated, unnoticed
 from tests.catalog.verifying import column_set, leaves, rewrite
@@ -230,6 +231,7 @@ def test_wrong_rows_are_told_alike(
     assert here.model_dump(exclude={"seconds"}) == there.model_dump(exclude={"seconds"})
 
 
+@mostly("hipscat")
 @pytest.mark.parametrize("first", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_every_kind_of_damage_of_all_versions_is_told_alike(
     spark: SparkSession, history: Survey, tmp_path: Path, first: int

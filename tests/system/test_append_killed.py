@@ -12,6 +12,7 @@ from hipslake import Catalog
 from hipslake.steps.run import RunFolder
 from hipslake.versions.write_id import is_write_id
 
+from tests.examples import ALL
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
 from tests.system.dying import Change, changes, killed_before
@@ -87,8 +88,8 @@ def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
 ) -> None:
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    about_commit = range(max(0, commit(stage) - 2), commit(stage) + 4)
-    for moment in sorted({*range(0, len(stage.changes), 7), *about_commit}):
+    about_commit = range(max(0, commit(stage) - 1), commit(stage) + 2)
+    for moment in sorted({*range(0, len(stage.changes), 7 if ALL else 28), *about_commit}):
         stage.set(moment)
         append_and_show(stage.folder)
         assert stage.seen() == 4

@@ -122,6 +122,7 @@ def most_at_work(proxy: Proxy) -> int:
     return most
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("nights", "lost"),
     [

@@ -42,8 +42,15 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(tmp_path)
 
 
-@pytest.mark.parametrize("layout", ["hats", "hipscat"])
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize(
+    ("kind", "layout"),
+    [
+        ("integers", "hats"),
+        ("texts", "hipscat"),
+        pytest.param("integers", "hipscat", marks=pytest.mark.slow),
+        pytest.param("texts", "hats", marks=pytest.mark.slow),
+    ],
+)
 def test_every_source_has_the_pixel_of_its_object_and_keeps_its_own_position(
     lake: Lake, kind: str, layout: str
 ) -> None:
@@ -205,7 +212,14 @@ def test_what_sources_are_placed_by_must_be_there_and_fit(lake: Lake) -> None:
         lake.ingest_sources(floats)
 
 
-@pytest.mark.parametrize("kind", [pa.int32(), pa.uint16(), pa.dictionary(pa.int32(), pa.int64())])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.dictionary(pa.int32(), pa.int64()),
+        pytest.param(pa.int32(), marks=pytest.mark.slow),
+        pytest.param(pa.uint16(), marks=pytest.mark.slow),
+    ],
+)
 def test_ids_of_any_width_are_the_same_ids(lake: Lake, kind: pa.DataType) -> None:
     objects = objects_table()
     objects = objects.set_column(0, "id", pa.array(np.arange(2000)))

@@ -91,6 +91,7 @@ def test_the_index_is_built_before_there_are_margins_and_the_version_waits_for_b
     assert_has_both(lake.open("sources"))
 
 
+@pytest.mark.slow
 def test_leaves_that_are_written_anew_are_indexed_anew(lake: Lake) -> None:
     lake.land("sources", sources_table(objects_table()))
     folder = lake.start("sources", **BOTH)
@@ -101,6 +102,7 @@ def test_leaves_that_are_written_anew_are_indexed_anew(lake: Lake) -> None:
     assert_has_both(lake.open("sources"))
 
 
+@pytest.mark.slow
 def test_nights_take_margins_along_and_an_index_is_built_anew_beside_them(lake: Lake) -> None:
     sources = sources_table(objects_table())
     night(lake, "sources", 0, sources.slice(0, 4000), margin=BOTH["margin"])
