@@ -51,9 +51,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what was imported and collected, millions of objects, out of later garbage collections."""
+    """Keep what was imported and collected, millions of objects, out of later, rarer garbage collections."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 def _package(path: Path) -> str:

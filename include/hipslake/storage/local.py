@@ -117,7 +117,7 @@ class LocalFiles:
         return pafs.LocalFileSystem()
 
     def arrow_file(self, uri: str, size: int | None) -> Any:
-        _regular(uri).close()
+        os.close(_descriptor(uri))
         return pafs.LocalFileSystem().open_input_file(uri)
 
     def arrow_path(self, uri: str) -> str:
@@ -135,6 +135,10 @@ class LocalFiles:
 
 
 def _regular(uri: str) -> BinaryIO:
+    return os.fdopen(_descriptor(uri), "rb")
+
+
+def _descriptor(uri: str) -> int:
     """Open a file, if it is one: a pipe or a device may have no end, and opening it may block for ever."""
     descriptor = os.open(uri, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -143,10 +147,10 @@ def _regular(uri: str) -> BinaryIO:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), uri)
         if not stat.S_ISREG(kind):
             raise NotReadableError(f"{uri} is no file but a pipe or a device, and is not read; remove it")
-        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+    return descriptor
 
 
 def _matching(root: str, pattern: tuple[str, ...]) -> Iterator[str]:
