@@ -12,11 +12,13 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
+LONGEST = 500  # seconds that a program may take; then it is ended
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 PEERS = (
@@ -36,6 +38,7 @@ for _module in PEERS:
 
 def run(asked: dict[str, Any]) -> int:
     """In a fork: become the program that was asked for, and run it."""
+    signal.alarm(LONGEST)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         opened = os.open(asked[name], os.O_RDONLY if number == 0 else os.O_WRONLY)
         os.dup2(opened, number)

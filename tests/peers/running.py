@@ -25,10 +25,9 @@ def run_peer(
         files = {name: str(Path(folder, name)) for name in ("stdin", "stdout", "stderr")}
         for path in files.values():
             Path(path).write_text(stdin if path == files["stdin"] else "")
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         asked = {
             "argv": [str(argument) for argument in argv],
-            "env": dict(environment if env is None else env),
+            "env": dict(_environment() if env is None else env),
             **files,
         }
         server = _server(python)
@@ -40,12 +39,16 @@ def run_peer(
         return Path(files["stdout"]).read_text()
 
 
+def _environment() -> dict[str, str]:
+    """That of this process, without the paths of its own library."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 @cache
 def _server(python: str) -> subprocess.Popen[str]:
     """The process that forks, one per interpreter; it ends with this one."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     process = subprocess.Popen(
-        [python, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        [python, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
     )
     atexit.register(process.kill)
     return process

@@ -104,25 +104,27 @@ def test_a_cell_that_comes_twice_is_told_by_spark_too(spark: SparkSession, tmp_p
     assert place.list(recursive=True) == []
 
 
-def test_an_indexed_condition_opens_the_files_that_match_it_of_hundreds_of_partitions(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("partitions", [200, pytest.param(1000, marks=pytest.mark.slow)])
+def test_an_indexed_condition_opens_the_files_that_match_it_of_very_many_partitions(
+    spark: SparkSession, tmp_path: Path, partitions: int
 ) -> None:
     """Only the data files that match are brought to where the cube is queried; all of these are needed."""
     from hipslake.spark.cube_frames import query_frame
 
-    x = np.arange(800)
+    x = np.arange(4 * partitions)
+    wanted = 2 * partitions + 77
     origin = Storage.at(f"memory://{uuid.uuid4().hex}")
-    seed = pa.table({"p": x % 200, "x": x, "i": x // 2})
-    more = pa.table({"p": x % 200, "x": x, "w": x / 2})
+    seed = pa.table({"p": x % partitions, "x": x, "i": x // 2})
+    more = pa.table({"p": x % partitions, "x": x, "w": x / 2})
     build(origin, "c", ROLES, {"seed": seed, "more": more}, file_rows=2)
-    conditions = (C("p") == 77) & (C("i") == 238)
+    conditions = (C("p") == 77) & (C("i") == wanted // 2)
     plan = Cube.open(origin.uri()).plan(columns=["w"], conditions=conditions)
     needed = [label for read in plan.reads() for labels in read.labels.values() for label in labels]
-    # x = 477 is in the second file of p = 77; of the other dataset, which has no index, both may hold it.
+    # The row is in the second file of p = 77; of the other dataset, which has no index, both may hold it.
     assert len(needed) == plan.files == 3
     files = [entry.path for entry in origin.list(recursive=True)]
     data = {path for path in files if "/p=" in path}
-    assert len(data) == 800
+    assert len(data) == 4 * partitions
     place = Storage.at(tmp_path / "cube")
     for path in {*files} - data | {*needed}:
         place.write(path, origin.read(path), durable=False)
@@ -136,7 +138,7 @@ def test_an_indexed_condition_opens_the_files_that_match_it_of_hundreds_of_parti
         return query_frame(spark, cube, columns=["w"], conditions=conditions).toArrow()
 
     for ask in (here, in_spark):
-        assert ask().to_pylist() == [{"p": 77, "w": 238.5, "x": 477}]
+        assert ask().to_pylist() == [{"p": 77, "w": wanted / 2, "x": wanted}]
     for path in needed:
         whole = place.read(path)
         place.delete(path)

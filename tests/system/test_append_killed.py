@@ -12,7 +12,6 @@ from hipslake import Catalog
 from hipslake.steps.run import RunFolder
 from hipslake.versions.write_id import is_write_id
 
-from tests.examples import ALL
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
 from tests.system.dying import Change, changes, killed_before
@@ -83,13 +82,14 @@ def test_readers_see_one_version_or_the_other_at_every_moment(stage: Stage) -> N
         assert stage.seen() == (3 if moment <= commit(stage) else 4), stage.changes[moment]
 
 
+@pytest.mark.parametrize("every", [28, pytest.param(7, marks=pytest.mark.slow)])
 def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    about_commit = range(max(0, commit(stage) - 1), commit(stage) + 2)
-    for moment in sorted({*range(0, len(stage.changes), 7 if ALL else 28), *about_commit}):
+    about_commit = range(max(0, commit(stage) - 2), commit(stage) + 4)
+    for moment in sorted({*range(0, len(stage.changes), every), *about_commit}):
         stage.set(moment)
         append_and_show(stage.folder)
         assert stage.seen() == 4

@@ -72,6 +72,7 @@ def test_leaves_planned_in_bytes_come_out_about_as_large_as_expected(two_groups:
         assert sum(part["rows"] for part in parts) == leaf["rows"]
         assert all(part["bytes"] < 1.5 * leaf["bytes"] + 500 for part in parts)
     assert all(leaf["bytes"] <= 6 * 1024 + 10 for leaf in plan if leaf["group"] == "main")
+    assert all(file["bytes"] <= 6 * 1024 for file in files if file["group"] == "main")
 
 
 def test_a_threshold_below_the_file_of_one_row_is_an_error(
