@@ -15,11 +15,14 @@ import pytest
 from hipslake.catalog.hats.skymap import draw_skymap
 from hipslake.storage.folder import Storage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests import airflow_home
 from tests.examples import examples
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+
     from tests.stores.s3_server import S3Server
     from tests.stores.web import WebServer
 
@@ -35,19 +38,33 @@ for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HI
 
 
 DRAW_SKY_MAPS = ("demo", "spark", "system")
-LONG_FIRST = ("system", "spark", "dags", "steps", "catalog")
+LONG_FIRST = ("spark", "system", "dags", "steps", "catalog")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of properties, and begin with the folders whose files take minutes.
 
-    Workers take whole files: where the last ones are short, none waits long for another.
+    Where the last files are short, no worker waits long for another.
     """
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.properties)
     rank = {folder: place for place, folder in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: rank.get(_package(item.path), len(LONG_FIRST)))
+
+
+class _FilesAndSpark(LoadFileScheduling):
+    """Gives workers whole files, and those that share a Spark session to one worker: a session is a JVM."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "tests/spark" if file.startswith("tests/spark/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Schedule by file in our way; other ways of xdist are left to it."""
+    return _FilesAndSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_finish() -> None:

@@ -63,6 +63,9 @@ case $HIPSLAKE_ROOT in
   *) export HIPSLAKE_CLASS_ARCHIVE="${HIPSLAKE_CLASS_ARCHIVE:-$HIPSLAKE_ROOT/.venv/spark.jsa}" ;;
 esac
 
+# Each task, worker and command is a process, which would otherwise compile every module of the project that it imports.
+unset PYTHONDONTWRITEBYTECODE
+
 # These libraries would otherwise write into the home folder.
 export MPLCONFIGDIR="$AIRFLOW_HOME/cache/matplotlib"
 export ASTROPY_CONFIG_DIR="$AIRFLOW_HOME/cache/astropy/config"

@@ -42,6 +42,10 @@ def test_the_defaults_lie_in_the_checkout_wherever_it_is_sourced(tmp_path: Path)
     assert environment["PATH"].startswith(f"{ROOT}/.venv/bin:")
 
 
+def test_processes_keep_what_they_compiled() -> None:
+    assert "PYTHONDONTWRITEBYTECODE" not in sourced(PYTHONDONTWRITEBYTECODE="1")
+
+
 @pytest.mark.parametrize("name", ["HIPSLAKE_LANDING", "HIPSLAKE_WAREHOUSE", "HIPSLAKE_STATE", "AIRFLOW_HOME"])
 @pytest.mark.parametrize(
     ("given", "meant"),

@@ -7,7 +7,8 @@ the spec can ask for it, but by default they are plain: Spark's vectorized reade
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ PAGE_BYTES = 128 * 1024
 LEVELS = {"zstd": 3, "gzip": 6}  # where the spec names none; zstd 3 has most of the gain of 15, far faster
 
 _FLOATS = ("FLOAT", "DOUBLE")
+_BUFFER_BYTES = 64 * 1024  # of a column chunk, when one row of it is read
 
 
 def write_options(parquet: ParquetSpec, schema: pa.Schema) -> dict[str, Any]:
@@ -95,12 +97,35 @@ def read_footer(storage: Storage, path: str, size: int | None = None) -> pq.File
         The file is not Parquet, or is truncated.
     FileNotFoundError
     """
+    with _damage_named(storage, path), storage.arrow_file(path, size) as file:
+        return pq.read_metadata(file)
+
+
+def read_first_row(storage: Storage, path: str) -> tuple[pq.FileMetaData, pa.RecordBatch]:
+    """The footer of a leaf file and its first row, in the columns of the file.
+
+    Raises
+    ------
+    CatalogFormatError
+        The file is not Parquet, is truncated, or its first pages are damaged.
+    FileNotFoundError
+    """
+    with (
+        _damage_named(storage, path),
+        storage.arrow_file(path) as source,
+        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
+    ):
+        # Without pyarrow's own threads: for one row, handing work to them costs more than the work.
+        return file.metadata, next(file.iter_batches(batch_size=1, row_groups=[0], use_threads=False))
+
+
+@contextmanager
+def _damage_named(storage: Storage, path: str) -> Iterator[None]:
     try:
-        with storage.arrow_file(path, size) as file:
-            return pq.read_metadata(file)
+        yield
     except pa.ArrowInvalid as error:
         raise CatalogFormatError(
-            f"{storage.uri(path)}: no readable Parquet footer ({error}); restore the file or ingest again"
+            f"{storage.uri(path)}: cannot be read as Parquet ({error}); restore the file or ingest again"
         ) from error
 
 

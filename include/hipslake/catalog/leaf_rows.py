@@ -27,6 +27,7 @@ from hipslake.storage.folder import Storage
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
+_FEW_ROWS = 1 << 16  # of a file: for fewer, handing columns to other threads costs more than it wins
 ALONG = [(name, "ascending") for name in ROW_IDENTITY]
 """The order of the rows of a catalog."""
 Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
@@ -72,6 +73,7 @@ def read_leaf(
     with read_errors(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         stored = fragment.physical_schema
+        in_threads = fragment.metadata.num_rows >= _FEW_ROWS
         condition = _span(inside)
         skipping = None if predicate is None else pushed_down(predicate, schema, stored)
         if skipping is not None:
@@ -82,9 +84,11 @@ def read_leaf(
             asked = predicate.columns if predicate is not None and skipping is not None else ()
             check_chunks(fragment, {HEALPIX_COLUMN, *asked})
         if set(schema.names) <= set(stored.names):
-            table = fragment.to_table(columns=needed, filter=condition)
+            table = fragment.to_table(columns=needed, filter=condition, use_threads=in_threads)
         else:  # written before the catalog had all its columns
-            scanner = ds.Scanner.from_fragment(fragment, schema=schema, columns=needed, filter=condition)
+            scanner = ds.Scanner.from_fragment(
+                fragment, schema=schema, columns=needed, filter=condition, use_threads=in_threads
+            )
             table = scanner.to_table()
     if predicate is not None:
         table = passing(predicate, _of_types(table, schema)).select(columns)
@@ -144,7 +148,8 @@ def leaf_batches(
     with leaf_file(storage, path, size) as file:
         inside = _row_groups(file.metadata, Intervals.union([start], [stop]), wanted)
         held = set(file.schema_arrow.names)
-        table = file.read_row_groups(inside, columns=[name for name in schema.names if name in held])
+        columns = [name for name in schema.names if name in held]
+        table = file.read_row_groups(inside, columns, use_threads=False)  # a task is one core
     batches = (within(batch, start, stop) for batch in table.to_batches())
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
 

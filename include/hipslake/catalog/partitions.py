@@ -281,9 +281,9 @@ def read_sidecar(
         file = pq.ParquetFile(pa.BufferReader(data))
         if file.schema_arrow.names != schema.names or file.metadata.num_rows != sidecar.rows:
             raise CatalogFormatError(f"{where}: not the table that metadata.json describes")
-        if columns is None:
-            return file.read().cast(schema)
-        return file.read(list(columns)).cast(pa.schema([schema.field(name) for name in columns]))
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        return file.read(schema.names, use_threads=False).cast(schema)
 
 
 def sha256_sums(tables: Iterable[pa.Table]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import NamedTuple
 
 from hipslake.errors import InputError, NotReadableError, SpecError
@@ -147,9 +148,9 @@ def _format_at(place: str) -> TableFormat | None:
         return None  # there are no listings
     storage = Storage.at(place)
     try:
-        names = {entry.path for entry in storage.list() if entry.is_dir}
+        folders = _folders_of_formats(storage)
         for known in FORMATS:
-            if known.folder not in names:
+            if known.folder not in folders:
                 continue
             if known.file is _ANY or any(
                 known.file.fullmatch(entry.path.rpartition("/")[2]) for entry in storage.list(known.folder)
@@ -158,3 +159,14 @@ def _format_at(place: str) -> TableFormat | None:
     except NotReadableError:
         pass
     return None
+
+
+def _folders_of_formats(storage: Storage) -> set[str]:
+    if not storage.is_local:  # one request
+        return {entry.path for entry in storage.list() if entry.is_dir}
+    found = set()
+    for name in {known.folder for known in FORMATS}:  # a local folder may hold very many others
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if storage.entry(name).is_dir:
+                found.add(name)
+    return found

@@ -42,7 +42,8 @@ class LocalFiles:
 
     def entry(self, uri: str, path: str) -> Entry:
         # An unfinished link stands for itself: what it names may be a folder, or gone.
-        status = Path(uri).stat(follow_symlinks=not atomic.is_unfinished(Path(uri).name))
+        is_link = atomic.is_unfinished(uri.rpartition("/")[2])
+        status = os.lstat(uri) if is_link else os.stat(uri)  # noqa: PTH116 - very many, and paths cost as much
         if stat.S_ISDIR(status.st_mode):
             return Entry(path, 0, "", True)
         seconds, nanoseconds = divmod(status.st_mtime_ns, 1_000_000_000)
@@ -64,7 +65,7 @@ class LocalFiles:
 
     def list(self, uri: str, *, recursive: bool) -> Iterable[Entry]:
         with suppress(FileNotFoundError, NotADirectoryError):
-            yield from self._entries(uri, _walk(Path(uri), "", recursive))
+            yield from self._entries(uri, _walk(uri, "", recursive))
 
     def glob(self, uri: str, pattern: str) -> Iterable[Entry]:
         for path in _matching(uri, PurePosixPath(pattern).parts):
@@ -194,10 +195,22 @@ def _folders(root: Path, above: Iterable[str]) -> Iterator[str]:
                         )
 
 
-def _walk(folder: Path, prefix: str, recursive: bool) -> Iterator[str]:
-    for child in folder.iterdir():
-        if not recursive or not child.is_dir():
+def _walk(folder: str, prefix: str, recursive: bool) -> Iterator[str]:
+    """The names of all entries of a folder; `recursive`, of those below it that are no folders."""
+    with os.scandir(folder) as found:
+        children = list(found)
+    for child in children:
+        if not recursive or not _is_folder(child):
             yield prefix + child.name
         elif not child.is_symlink():
             with suppress(FileNotFoundError):  # deleted since it was listed
-                yield from _walk(child, f"{prefix}{child.name}/", recursive)
+                yield from _walk(child.path, f"{prefix}{child.name}/", recursive)
+
+
+def _is_folder(child: os.DirEntry[str]) -> bool:
+    try:
+        return child.is_dir()
+    except OSError as error:
+        if error.errno != errno.ELOOP:  # a link in a circle
+            raise
+        return False

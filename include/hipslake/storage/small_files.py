@@ -22,7 +22,7 @@ def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterat
     """Apply a function to many inputs in threads; results come in the order of the inputs.
 
     At most 256 inputs are in flight. The threads run in the caller's context, which holds the credentials of
-    stores.
+    stores. An error comes after the results of the inputs before it.
     """
     remaining = iter(given)
     if len(first := list(islice(remaining, 2))) < 2:
@@ -31,8 +31,26 @@ def in_threads(look: Callable[[Given], Found], given: Iterable[Given]) -> Iterat
     remaining = chain(first, remaining)
     with ThreadPoolExecutor(_THREADS) as pool:
         while ahead := list(islice(remaining, _AHEAD)):
-            contexts = [copy_context() for _ in ahead]
-            yield from pool.map(lambda one, context: context.run(look, one), ahead, contexts)
+            size = -(-len(ahead) // _THREADS)  # some at once: handing one out costs more than a local look
+            parts = [ahead[at : at + size] for at in range(0, len(ahead), size)]
+            contexts = [copy_context() for _ in parts]
+            for found, error in pool.map(
+                lambda part, context: context.run(_each, look, part), parts, contexts
+            ):
+                yield from found
+                if error is not None:
+                    raise error
+
+
+def _each(look: Callable[[Given], Found], part: list[Given]) -> tuple[list[Found], Exception | None]:
+    """The results of some inputs, up to the first error, and the error."""
+    found: list[Found] = []
+    for one in part:
+        try:
+            found.append(look(one))
+        except Exception as error:
+            return found, error
+    return found, None
 
 
 def text_of(storage: Storage, path: str) -> bytes | None:

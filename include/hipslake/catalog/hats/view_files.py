@@ -23,7 +23,7 @@ from hipslake.catalog.hats.properties import (
     margin_properties,
 )
 from hipslake.catalog.layouts import HATS, index_root
-from hipslake.catalog.leaf import encode_leaf, read_footer, write_options
+from hipslake.catalog.leaf import encode_leaf, read_first_row, read_footer, write_options
 from hipslake.catalog.metadata import CatalogMetadata, GroupMetadata, Index, Margin
 from hipslake.errors import VerificationError
 from hipslake.sources.conforming import conform
@@ -35,7 +35,6 @@ THUMBNAIL_ROWS = 1000
 MAX_FOOTER_BYTES = 256 << 20  # a `_metadata` of more takes readers longer to open than the catalog
 _MARKER = "hats.properties"
 _FOOTERS = "dataset/_metadata"
-_BUFFER_BYTES = 64 * 1024
 
 
 def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, point_map: PointMap) -> None:
@@ -70,10 +69,10 @@ def write_hats_group(storage: Storage, metadata: CatalogMetadata, group: str, po
     partitions = metadata.partitions(group, storage)
     fits = point_map.to_fits()
     files = {"point_map.fits": fits, "skymap.fits": fits}
-    thumbnail = _thumbnail(storage, described, schema, partitions["path"].to_pylist())
-    files |= {"data_thumbnail.parquet": thumbnail}
+    footers, first_rows = _read_leaves(storage, schema, partitions, THUMBNAIL_ROWS)
+    files |= {"data_thumbnail.parquet": _thumbnail(described, schema, first_rows)}
     properties = group_properties(metadata, described, point_map)
-    files |= _dataset_files(storage, schema, partitions, properties)
+    files |= _dataset_files(schema, partitions, footers, properties)
     beside = {}
     if described != metadata.groups[0]:
         beside[extension_path(write, group)] = extension_properties(metadata, described)
@@ -130,7 +129,8 @@ def write_hats_margin(storage: Storage, metadata: CatalogMetadata, margin: Margi
     """
     partitions, schema = margin.table(storage), metadata.schema_of(margin.group)
     properties = margin_properties(metadata, margin)
-    files = _dataset_files(storage, schema, partitions, properties)
+    footers, _ = _read_leaves(storage, schema, partitions)
+    files = _dataset_files(schema, partitions, footers, properties)
     _write_files(storage, metadata.write_id, margin.name, files)
 
 
@@ -140,12 +140,9 @@ def hats_markers(metadata: CatalogMetadata) -> list[str]:
 
 
 def _dataset_files(
-    storage: Storage, schema: pa.Schema, partitions: pa.Table, properties: bytes
+    schema: pa.Schema, partitions: pa.Table, footers: bytes | None, properties: bytes
 ) -> dict[str, bytes]:
     """The files that every HATS catalog has, by their names in the catalog's folder."""
-    paths = partitions["path"].to_pylist()
-    size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
-    footers = _all_footers(storage, schema, partitions) if size <= MAX_FOOTER_BYTES else None
     return {
         **({_FOOTERS: footers} if footers is not None else {}),
         "partition_info.csv": _partition_info(partitions),
@@ -209,41 +206,60 @@ def _footer_file(footer: pq.FileMetaData) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _all_footers(storage: Storage, schema: pa.Schema, partitions: pa.Table) -> bytes | None:
-    """Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`.
+def _read_leaves(
+    storage: Storage, schema: pa.Schema, partitions: pa.Table, sampled: int = 0
+) -> tuple[bytes | None, list[pa.RecordBatch]]:
+    """Open each leaf once, for the content of `dataset/_metadata` and for the rows of the thumbnail.
 
-    None if a file lacks a column that was added later, as one footer has one schema.
+    Parameters
+    ----------
+    storage, schema, partitions
+        Of a group or margin, in the order of the curve.
+    sampled : int
+        The number of leaves whose first row is wanted.
+
+    Returns
+    -------
+    footers : bytes or None
+        Every leaf's row groups in one footer, breadth-first, with paths relative to `dataset/`. None if it
+        would be larger than `MAX_FOOTER_BYTES`, or if a file lacks a column that was added later, as one
+        footer has one schema.
+    first_rows : list of pyarrow.RecordBatch
+        Of leaves spread evenly along the curve.
     """
-    rows = partitions.take(pa.array(_breadth_first(partitions)))
-    together = _empty_footer(schema)
-    counts = rows["rows"].to_pylist()
-    paths = rows["path"].to_pylist()
-    footers = in_threads(lambda path: read_footer(storage, path), paths)
-    for path, count, footer in zip(paths, counts, footers, strict=True):
-        if footer.num_rows != count:
+    paths, counts = partitions["path"].to_pylist(), partitions["rows"].to_pylist()
+    size = read_footer(storage, paths[0]).serialized_size * len(paths) if paths else 0
+    together = _empty_footer(schema) if size <= MAX_FOOTER_BYTES else None
+    chosen = set(np.linspace(0, len(paths) - 1, min(sampled, len(paths))).round().astype(int).tolist())
+
+    def look(place: int) -> tuple[int, pq.FileMetaData, pa.RecordBatch | None]:
+        if place not in chosen:
+            return place, read_footer(storage, paths[place]), None
+        footer, row = read_first_row(storage, paths[place])
+        return place, footer, conform(row, schema, storage.uri(paths[place]))
+
+    # Asked while the leaves are read: once there is no footer to make, only sampled leaves are opened.
+    wanted = (at for at in _breadth_first(partitions).tolist() if together is not None or at in chosen)
+    first_rows = {}
+    for place, footer, first_row in in_threads(look, wanted):
+        if first_row is not None:
+            first_rows[place] = first_row
+        if together is None:
+            continue
+        if footer.num_rows != counts[place]:
             raise VerificationError(
-                f"{storage.uri(path)}: holds {footer.num_rows} rows where metadata.json says {count}; "
-                "restore the file or ingest again"
+                f"{storage.uri(paths[place])}: holds {footer.num_rows} rows where metadata.json says "
+                f"{counts[place]}; restore the file or ingest again"
             )
-        if not footer.schema.equals(together.schema):
-            return None
-        footer.set_file_path(HATS.path_in_dataset(path))
-        together.append_row_groups(footer)
-    return _footer_file(together)
+        if footer.schema.equals(together.schema):
+            footer.set_file_path(HATS.path_in_dataset(paths[place]))
+            together.append_row_groups(footer)
+        else:
+            together = None
+    footers = _footer_file(together) if together is not None else None
+    return footers, [first_rows[place] for place in sorted(first_rows)]
 
 
-def _thumbnail(storage: Storage, group: GroupMetadata, schema: pa.Schema, paths: list[str]) -> bytes:
-    rows = min(THUMBNAIL_ROWS, len(paths))
-    chosen = np.unique(np.linspace(0, len(paths) - 1, rows).round().astype(int))
-    first_rows = in_threads(lambda place: _first_row(storage, paths[place], schema), chosen)
+def _thumbnail(group: GroupMetadata, schema: pa.Schema, first_rows: list[pa.RecordBatch]) -> bytes:
     table = pa.Table.from_batches(first_rows, schema).sort_by(HEALPIX_COLUMN)
     return bytes(encode_leaf([table], schema, write_options(group.parquet, schema)).to_pybytes())
-
-
-def _first_row(storage: Storage, path: str, schema: pa.Schema) -> pa.RecordBatch:
-    """The first row of a leaf file; columns that came after it was written are null."""
-    with (
-        storage.arrow_file(path) as source,
-        pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
-    ):
-        return conform(next(file.iter_batches(batch_size=1, row_groups=[0])), schema, storage.uri(path))

@@ -90,7 +90,7 @@ def read_table(cube: Storage, table: FilesTable) -> pa.Table:
             "the cube again"
         )
     with damage_as_error(cube.uri(table.path)):
-        return pq.read_table(pa.BufferReader(data))
+        return pq.ParquetFile(pa.BufferReader(data)).read()
 
 
 def write_files(cube: Storage, write_id: str, dataset: str, files: pa.Table) -> FilesTable:
