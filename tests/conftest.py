@@ -6,9 +6,11 @@ import base64
 import gc
 import os
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import fsspec
 import pytest
@@ -37,7 +39,7 @@ for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HI
     os.environ.pop(_key, None)
 
 
-DRAW_SKY_MAPS = ("demo", "spark", "system")
+DRAW_SKY_MAPS = ("demo", "system")
 LONG_FIRST = ("spark", "system", "dags", "steps", "catalog")
 
 
@@ -49,8 +51,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.properties)
+    _sample(items)
     rank = {folder: place for place, folder in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: rank.get(_package(item.path), len(LONG_FIRST)))
+
+
+def _sample(items: list[pytest.Item]) -> None:
+    """Mark as slow all but one in n of the cases of each test that is marked `sampled(n)`.
+
+    Where that begins depends on the name of the test, so that tests of a module take different cases.
+    """
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, quick in cases.items():
+        marker = quick[0].get_closest_marker("sampled")
+        assert marker is not None
+        (step,) = marker.args
+        first = crc32(name.encode()) % min(step, len(quick))
+        for at, item in enumerate(quick):
+            if (at - first) % step:
+                item.add_marker(pytest.mark.slow)
 
 
 class _FilesAndSpark(LoadFileScheduling):
@@ -72,6 +94,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionfinish() -> None:
+    """Spare a worker the collections with which pytest ends it: of a whole run they take seconds."""
+    gc.freeze()
 
 
 def _package(path: Path) -> str:

@@ -9,4 +9,4 @@ ALL = os.environ.get("HIPSLAKE_TEST_EXAMPLES") == "all"
 
 def examples(number: int) -> int:
     """Of so many examples those that this run tries."""
-    return number if ALL else max(1, number // 3)
+    return number if ALL else max(1, number // 5)

@@ -11,6 +11,8 @@ from tests.catalog.eventful import KEPT
 from tests.catalog.test_every_damage import files_below
 from tests.steps.nights import Survey
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def leaves(catalog: Catalog) -> list[str]:
     """The paths of the leaf files of the first column group, along the curve."""

@@ -15,6 +15,8 @@ from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombst
 from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.steps.nights import Survey
 
+pytestmark = pytest.mark.sampled(2)
+
 NEWEST = KEPT[-1]
 
 

@@ -193,6 +193,7 @@ def without_nulls_that_pass(case: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "number",
     [pytest.param(number, marks=pytest.mark.slow if number % 3 else ()) for number in range(len(CASES))],

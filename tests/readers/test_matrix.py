@@ -193,6 +193,7 @@ def look(survey: Survey, kind: Kind, readers: Readers) -> bool:
     return has_tree
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.peers
 @pytest.mark.parametrize(
     ("kind", "share"),

@@ -133,6 +133,7 @@ VOTABLES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", VOTABLES)
 def test_votables_of_hostile_shape_are_refused(tmp_path: Path, name: str) -> None:
     make, expected = VOTABLES[name]

@@ -19,6 +19,7 @@ from tests.steps.nights import Survey, night_rows
 NIGHTS = (0, 2, 1, 0)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("append", ["rewrite", "add_file"])
 def test_spark_and_this_process_leave_the_same_catalog(
     spark: SparkSession, tmp_path: Path, append: str

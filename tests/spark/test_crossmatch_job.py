@@ -22,6 +22,7 @@ from tests.steps.join.test_crossmatch_sides import SPEC, lake  # noqa: F401  a f
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("how", ["inner", "outer"])
 def test_spark_makes_the_matches_of_one_process(
     spark: SparkSession,

@@ -44,6 +44,7 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().executedPlan().toString())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_the_plan_of_a_co_partitioned_join_has_no_exchange(spark: SparkSession, lake: Lake, how: str) -> None:
     objects, sources = lake.open("objects"), lake.open("sources")
@@ -53,6 +54,7 @@ def test_the_plan_of_a_co_partitioned_join_has_no_exchange(spark: SparkSession, 
     same_frames(frame.toPandas(), here)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_a_shuffle_finds_pairs_whose_rows_lie_anywhere(spark: SparkSession, lake: Lake, how: str) -> None:
     objects, scattered = lake.open("objects"), lake.open("scattered")
@@ -65,6 +67,7 @@ def test_a_shuffle_finds_pairs_whose_rows_lie_anywhere(spark: SparkSession, lake
     same_frames(frame.toPandas(), here.to_pandas())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_rows_are_filtered_before_a_shuffle_as_they_are_leaf_by_leaf(
     spark: SparkSession, lake: Lake, how: str
@@ -91,6 +94,7 @@ def test_rows_are_filtered_before_a_shuffle_as_they_are_leaf_by_leaf(
     assert nothing.count() == (0 if how == "inner" else objects.read(["id"], "class in (1, 2)").num_rows)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_groups_of_both_sides_are_joined_before_a_shuffle(spark: SparkSession, lake: Lake, how: str) -> None:
     objects, sources = lake.open("objects"), lake.open("sources")

@@ -29,6 +29,7 @@ def session(spark: SparkSession) -> SparkSession:
     return spark.newSession()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("output", ["TIMESTAMP_MICROS", "TIMESTAMP_MILLIS", "INT96"])
 @pytest.mark.parametrize("mode", ["LEGACY", "CORRECTED"])
 @pytest.mark.parametrize("kind", sorted(VALUES))

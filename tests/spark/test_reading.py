@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", ["hats", "hipscat, two groups"])
 def test_spark_reads_what_pyarrow_reads(spark: SparkSession, tmp_path: Path, shape: str) -> None:
     catalog = Catalog.open(publish(tmp_path, **SHAPES[shape]).storage.uri())
@@ -45,6 +46,7 @@ REGIONS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", ["hats", "hipscat, two groups"])
 def test_spark_reads_the_same_regions(spark: SparkSession, tmp_path: Path, shape: str) -> None:
     catalog = Catalog.open(publish(tmp_path, **SHAPES[shape]).storage.uri())

@@ -44,6 +44,7 @@ def contents(folder: RunFolder) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("small", [True, False])
 def test_spark_leaves_what_one_process_leaves(
     spark: SparkSession, tmp_path: Path, small: bool, monkeypatch: pytest.MonkeyPatch

@@ -148,6 +148,7 @@ DAMAGES: dict[Callable[[Run], None], set[str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spoil", DAMAGES, ids=lambda spoil: spoil.__name__)
 def test_damage_is_found_as_in_one_process(written: Run, spoil: Callable[[Run], None]) -> None:
     spoil(written)
@@ -211,6 +212,7 @@ ROW_DAMAGES: dict[str, tuple[Callable[[Published], Published], set[str]]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", ROW_DAMAGES)
 @pytest.mark.parametrize("rejected", [0, 3])
 def test_wrong_rows_are_told_alike(

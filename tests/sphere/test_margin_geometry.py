@@ -84,6 +84,7 @@ def near_edges(tree: PixelTree, arcsec: float, n: int, rng: np.random.Generator)
     return np.concatenate(found)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("place", range(len(TRICKY)))
 @pytest.mark.parametrize(
     ("order", "arcsec"),

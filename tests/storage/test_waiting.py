@@ -84,6 +84,7 @@ def asked(server: SlowServer, doing: Callable[[Storage], Any]) -> StoreTimeoutEr
     return caught.value
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("doing", [*READS, *WRITES])
 def test_a_silent_store_is_given_up(doing: str) -> None:
     with running_slow("silent") as server, limited(read=READ, request=2.0, tries=2):
@@ -98,6 +99,7 @@ def test_a_silent_store_is_given_up(doing: str) -> None:
     assert failure_of(error).retryable
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("fault", "doing"),
     [
@@ -148,6 +150,7 @@ def test_a_store_without_a_connection_is_given_up() -> None:
             one.close()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", ["silent", "drips headers", "drips body"])
 @pytest.mark.parametrize("doing", ["read", "range", "file", "parquet", "glob"])
 def test_a_web_server_is_given_up(limits: None, fault: Fault, doing: str) -> None:

@@ -57,6 +57,7 @@ class Stand:
         shutil.copytree(self.saved, self.lake.root)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["table", "folder"])
 @pytest.mark.parametrize("every", [19, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_compaction_killed_at_any_moment_is_completed_by_its_retry(

@@ -70,6 +70,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return Stage(place, folder, folder.run().write_id, source, made, undisturbed)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("moment", "version"),
     [
@@ -124,6 +125,7 @@ def test_at_every_moment_behind_the_commit_the_next_run_has_nothing_to_do_but_me
         assert stage.files(without=following.run().write_id) == stage.undisturbed, stage.changes[number]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("moment", ["os.rename hats.properties", COMMIT])
 def test_after_a_kill_before_the_commit_another_run_publishes_and_sweeps(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, moment: str

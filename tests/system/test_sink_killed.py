@@ -50,6 +50,7 @@ class Stand:
         assert sinks.orphans(self.lake.table(self.spec)) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 @pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sink_killed_at_any_moment_is_completed_by_the_next(tmp_path: Path, mode: str, every: int) -> None:
@@ -69,6 +70,7 @@ def test_a_sink_killed_at_any_moment_is_completed_by_the_next(tmp_path: Path, mo
     assert 0 < unchanged < len(moments)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_a_sink_killed_before_the_catalog_is_told_changes_nothing(tmp_path: Path, mode: str) -> None:
     stand = Stand(tmp_path, mode)

@@ -185,6 +185,7 @@ def test_after_an_append_that_is_killed_a_vacuum_leaves_no_orphan(
         assert orphans(at.root) == set(), made[number]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_a_vacuum_whose_process_is_killed_leaves_whole_versions(
     survey: Survey, share: float, monkeypatch: pytest.MonkeyPatch

@@ -66,6 +66,7 @@ ONE = [(2,), (1,), (NEVER,), (AFTER_ALL,)]
 TWO = [(3, NEVER), (NEVER, 3), (2, NEVER), (2, 3), (AFTER_ALL, 3), (AFTER_ALL, AFTER_ALL)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("what", "version", "times"),
     [

@@ -227,12 +227,14 @@ LONG = ("two attempts at one write", "vacuum and two attempts at one rollback")
 SOME = [pytest.param(name, marks=pytest.mark.slow if name in LONG else ()) for name in MANY]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SOME)
 def test_no_version_loses_a_file_with_one_interruption_of_many(name: str) -> None:
     before, acts = MANY[name]
     assert explored(laid_out(*before), acts, check, interruptions=1) > 100
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SOME)
 def test_no_version_loses_a_file_with_many_interruptions(name: str) -> None:
     before, acts = MANY[name]

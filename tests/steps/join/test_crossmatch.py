@@ -68,6 +68,7 @@ def outcome(warehouse: Path) -> Catalog:
     return Catalog.open(warehouse / "catalogs" / "a_x_b")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 @pytest.mark.parametrize("threshold", ["100 rows", "8 KiB"])
 def test_a_match_is_published_in_leaves_of_its_own(warehouse: Path, layout: str, threshold: str) -> None:

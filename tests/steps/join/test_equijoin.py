@@ -80,6 +80,7 @@ def publish(lake: Lake, **fields: Any) -> Catalog:
     return lake.open("joined")
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_a_join_is_published_in_leaves_of_its_own(lake: Lake, how: str, layout: str) -> None:
@@ -102,6 +103,7 @@ def test_sources_on_the_left_lie_where_their_objects_do(lake: Lake) -> None:
     assert found.metadata.total_rows == 10_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("how", ["inner", "left", "anti"])
 def test_only_rows_that_pass_the_filters_are_joined(lake: Lake, how: str) -> None:
     found = publish(

@@ -15,6 +15,8 @@ from hipslake.errors import CatalogNotFoundError, SpecError, StepError
 from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact, stored_margin
 
+pytestmark = pytest.mark.sampled(2)
+
 MARGIN = "margin: {arcsec: [7200, 600]}"
 
 

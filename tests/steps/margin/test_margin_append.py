@@ -11,6 +11,8 @@ import pytest
 from tests.steps.margins import stored_margin
 from tests.steps.nights import Survey, night_rows
 
+pytestmark = pytest.mark.sampled(2)
+
 MARGIN = "margin: {arcsec: [3600, 30000]}\n"
 
 

@@ -18,6 +18,8 @@ from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey, night_rows
 
+pytestmark = pytest.mark.sampled(3)
+
 MARGIN = "margin: {arcsec: [1800]}\n"
 
 

@@ -100,6 +100,7 @@ QUICK = {  # each layout, mode, and way of appending; all crossed by `make test-
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
