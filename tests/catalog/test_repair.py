@@ -181,6 +181,7 @@ def test_a_pointer_beside_a_copy_of_the_catalog_is_made(history: Survey) -> None
     assert catalog.verify(all=True).problems == ()
 
 
+@pytest.mark.slow
 @mostly("hats")
 def test_who_publishes_and_vacuums_beside_a_repair_is_not_disturbed(
     history: Survey, monkeypatch: pytest.MonkeyPatch

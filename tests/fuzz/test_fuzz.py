@@ -16,6 +16,7 @@ SLICE = 12
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # astropy's, about cards that are spoilt
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_inputs_are_read_or_refused_with_an_error_of_ours(name: str, tmp_path: Path) -> None:
     target = TARGETS[name]

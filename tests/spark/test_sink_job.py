@@ -30,6 +30,7 @@ MODES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", MODES)
 def test_spark_and_this_process_leave_the_same_table(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     lakes = [Lake(tmp_path / "plain"), Lake(tmp_path / "spark", SparkEngine(spark))]

@@ -76,6 +76,7 @@ def commit(stage: Stage) -> int:
     return found[0]
 
 
+@pytest.mark.slow
 def test_readers_see_one_version_or_the_other_at_every_moment(stage: Stage) -> None:
     for moment in range(len(stage.changes)):
         stage.set(moment)

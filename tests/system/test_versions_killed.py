@@ -118,6 +118,7 @@ def stage(survey: Survey, task: Callable[[], object]) -> Stage:
     return Stage(survey, start, task)
 
 
+@pytest.mark.slow
 def test_a_vacuum_that_is_killed_is_completed_by_the_next(
     survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

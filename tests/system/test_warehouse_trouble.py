@@ -92,6 +92,7 @@ def test_no_run_starts_in_a_warehouse_that_cannot_take_it(disk: Path, place: Pat
     assert in_process.start(disk / "warehouse", place / "stars.yaml").run().catalog == "stars"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("step", "trouble"),
     [

@@ -85,6 +85,7 @@ def test_picks_are_the_pixels_that_healpy_finds(
     assert disagreeing(sky.picks(at), at, skies[name]) == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", range(5))
 def test_every_cell_has_its_share_of_the_plane(planes: Sky, address: str, order: int) -> None:
     planes.show(address, f"order{order}")
@@ -104,6 +105,7 @@ def test_east_is_left_and_north_is_up(sky: Sky, address: str) -> None:
     assert north[1] < here[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("projection", ["mollweide", "hammer", "aitoff", "azimuthal", "globe"])
 def test_a_point_of_the_screen_is_the_position_that_is_drawn_there(
     sky: Sky, address: str, projection: str

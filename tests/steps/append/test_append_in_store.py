@@ -62,6 +62,7 @@ def test_margins_follow_nights_and_are_built_later(survey: StoreSurvey) -> None:
     survey.assert_holds_what_landed()
 
 
+@pytest.mark.slow
 def test_commits_whose_answers_are_lost_are_made_once(survey: StoreSurvey, s3_server: S3Server) -> None:
     with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
         lost = proxy.drop_answers("PUT", r"/_versions/\d+\.json", times=math.inf)
@@ -72,6 +73,7 @@ def test_commits_whose_answers_are_lost_are_made_once(survey: StoreSurvey, s3_se
         assert survey.catalog.versions() == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_lost_answers_of_every_kind_cost_no_row(survey: StoreSurvey, s3_server: S3Server) -> None:
     with running_proxy(s3_server.endpoint) as proxy, S3Server(proxy.endpoint).reached():
         for method in ("PUT", "GET", "HEAD"):

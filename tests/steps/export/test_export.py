@@ -163,6 +163,7 @@ def test_a_retry_may_replace_what_its_run_has_written(
         way(asked(warehouse, "another"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("fields", "error", "message"),
     [

@@ -76,6 +76,7 @@ def test_lsdb_finds_both_in_the_collection(lake: Lake, peers_python: str) -> Non
     assert told == {"margin": catalog.metadata.margins[0].rows, "threshold": 7200.0, "found": [77]}
 
 
+@pytest.mark.slow
 def test_the_index_is_built_before_there_are_margins_and_the_version_waits_for_both(lake: Lake) -> None:
     lake.land("sources", sources_table(objects_table()))
     folder = lake.start("sources", **BOTH)
