@@ -1,8 +1,8 @@
-"""Runs programs in forks of one process that has imported the peers, which takes seconds each time.
+"""Runs programs in forks of one process that has imported what they use, which takes seconds each time.
 
-In the interpreter of the peers: `fork_server.py`. Every line that comes in is a JSON object with `argv` (as
-the interpreter takes it: `-c`, code, arguments, or a script and arguments), `env`, and the paths `stdin`,
-`stdout` and `stderr`. Every line that goes out is an exit code.
+In any interpreter: `fork_server.py`, and the modules to import as far as they are there. Every line that
+comes in is a JSON object with `argv` (as the interpreter takes it: `-c`, code, arguments, or a script and
+arguments), `env`, and the paths `stdin`, `stdout` and `stderr`. Every line that goes out is an exit code.
 """
 
 from __future__ import annotations
@@ -23,17 +23,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 LONGEST = 500  # seconds that a program may take; then it is ended
 ANSWERS = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-PEERS = (
-    "pandas",
-    "pyarrow.parquet",
-    "pyarrow.dataset",
-    "astropy.table",
-    "duckdb",
-    "polars",
-    "hats",
-    "lsdb",
-)
-for _module in PEERS:
+for _module in sys.argv[1:]:
     with contextlib.suppress(ImportError):
         importlib.import_module(_module)
 

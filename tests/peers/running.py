@@ -1,4 +1,4 @@
-"""Runs programs in the environments that hold LSDB, hats and DuckDB, which are imported once."""
+"""Runs programs in forks of a process that has imported what they use: LSDB, hats, DuckDB, our library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ from functools import cache
 from pathlib import Path
 
 SERVER = Path(__file__).with_name("fork_server.py")
+PEERS = (
+    "pandas",
+    "pyarrow.parquet",
+    "pyarrow.dataset",
+    "astropy.table",
+    "duckdb",
+    "polars",
+    "hats",
+    "lsdb",
+)
 
 
 def run_peer(
@@ -19,8 +29,12 @@ def run_peer(
     *argv: str | Path,
     stdin: str = "",
     env: Mapping[str, str] | None = None,
+    imported: tuple[str, ...] = PEERS,
 ) -> str:
-    """Run a program, given as the interpreter takes it, and return what it prints; fails as it does."""
+    """Run a program, given as the interpreter takes it, and return what it prints; fails as it does.
+
+    `imported` names the modules that its process has imported already, if they are there.
+    """
     with tempfile.TemporaryDirectory() as folder:
         files = {name: str(Path(folder, name)) for name in ("stdin", "stdout", "stderr")}
         for path in files.values():
@@ -30,7 +44,7 @@ def run_peer(
             "env": dict(_environment() if env is None else env),
             **files,
         }
-        server = _server(python)
+        server = _server(python, imported)
         assert server.stdin
         assert server.stdout
         print(json.dumps(asked), file=server.stdin, flush=True)
@@ -45,10 +59,14 @@ def _environment() -> dict[str, str]:
 
 
 @cache
-def _server(python: str) -> subprocess.Popen[str]:
-    """The process that forks, one per interpreter; it ends with this one."""
+def _server(python: str, imported: tuple[str, ...]) -> subprocess.Popen[str]:
+    """The process that forks, one per interpreter and modules; it ends with this one."""
     process = subprocess.Popen(
-        [python, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+        [python, str(SERVER), *imported],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=_environment(),
     )
     atexit.register(process.kill)
     return process

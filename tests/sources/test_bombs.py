@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,14 @@ import pyarrow.parquet as pq
 import pytest
 from astropy.io import fits
 
+from tests.peers.running import run_peer
+
 MIB = 1 << 20
+_IMPORTED = (
+    "hipslake.sources.votable.source",
+    "hipslake.sources.fits.source",
+    "hipslake.sources.ecsv.source",
+)
 _READ = """
 import resource, sys
 from hipslake.errors import HipslakeError
@@ -50,10 +56,8 @@ print(f"{seconds} {(after.ru_maxrss - before.ru_maxrss) << 10}")
 
 def outcome(path: Path, kind: str, **options: object) -> str:
     """What reading a file says, if it takes no more than it may."""
-    program = [sys.executable, "-c", _READ, str(path), kind, repr(options)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:] or f"ended by {done.returncode}"
-    told, _, spent = done.stdout.strip().rpartition("\n")
+    said = run_peer(sys.executable, "-c", _READ, str(path), kind, repr(options), imported=_IMPORTED)
+    told, _, spent = said.strip().rpartition("\n")
     seconds, memory = map(float, spent.split())
     assert seconds < 10, told
     assert memory < 512 * MIB, f"{memory / MIB:.0f} MiB: {told}"
