@@ -93,7 +93,6 @@ def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path
     assert np.ptp(south) < 0.1  # the grey of empty sky
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rows", [1, 300])
 @pytest.mark.parametrize("threshold", ["1 rows", "1 GiB"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])

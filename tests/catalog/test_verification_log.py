@@ -15,8 +15,6 @@ from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombst
 from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.steps.nights import Survey
 
-pytestmark = pytest.mark.sampled(2)
-
 NEWEST = KEPT[-1]
 
 
@@ -39,6 +37,7 @@ def swap(one: Path, two: Path) -> None:
     two.write_bytes(first)
 
 
+@pytest.mark.sampled(2)
 def test_what_everything_happened_to_is_right(history: Survey) -> None:
     assert named(history, all=False) == {}
     report = history.catalog.verify(all=True)
@@ -49,6 +48,7 @@ def test_what_everything_happened_to_is_right(history: Survey) -> None:
         assert Catalog.open(history.root, version=number).verify().problems == ()
 
 
+@pytest.mark.sampled(2)
 def test_each_file_is_read_once(history: Survey, monkeypatch: pytest.MonkeyPatch) -> None:
     from hipslake.catalog import verification
 
@@ -150,6 +150,7 @@ def test_damage_to_an_older_version_is_named_by_who_looks_at_all(
     assert not problem.repairable
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("number", [VACUUMED[1], KEPT[0], KEPT[2]])
 def test_a_version_that_was_replaced_by_the_newest_is_named(history: Survey, number: int) -> None:
     shutil.copy(history.root / version_path(NEWEST), history.root / version_path(number))
@@ -157,6 +158,7 @@ def test_a_version_that_was_replaced_by_the_newest_is_named(history: Survey, num
     assert f"the file of version {NEWEST}" in problem.message
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("one", "two"), [(4, 5), (2, 6), (1, 3)])
 def test_two_swapped_versions_are_named(history: Survey, one: int, two: int) -> None:
     swap(history.root / version_path(one), history.root / version_path(two))

@@ -180,7 +180,6 @@ def test_numbers_of_base_60_without_end_in_fits_comments_are_somebodys_comments(
     assert outcome(tmp_path / "a.fits", "fits") == "read 3"
 
 
-@pytest.mark.slow
 def test_a_quote_without_end_in_a_csv_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b'"a' + b"\n" * (40 * MIB)))
@@ -236,7 +235,6 @@ def test_cells_that_all_point_to_one_heap_are_refused(tmp_path: Path) -> None:
     assert "values in the heap of more than" in outcome(path, "fits")
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_dictionary_of_a_huge_word_is_refused(tmp_path: Path, nested: bool) -> None:
     rows = 100_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import runpy
 import subprocess
 import sys
 
@@ -35,6 +36,14 @@ def test_every_job_is_two_lines_over_the_registry(step: Step) -> None:
         'if __name__ == "__main__":',
         f'    run_job("{step.name}")',
     ]
+
+
+@pytest.mark.parametrize("step", [step for step in STEPS.values() if step.job], ids=lambda step: step.name)
+def test_every_job_runs_its_step(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    monkeypatch.setattr("hipslake.spark.jobs.run_job", ran.append)
+    runpy.run_path(str(JOBS / f"{step.job}.py"), run_name="__main__")
+    assert ran == [step.name]
 
 
 def test_there_is_no_job_without_a_step() -> None:

@@ -192,6 +192,13 @@ def test_a_symbolic_link_is_replaced(local: Storage, tmp_path: Path) -> None:
     assert local.unfinished() == []
 
 
+def test_links_to_themselves_are_not_listed(local: Storage, tmp_path: Path) -> None:
+    local.write("a/file", b"x")
+    (tmp_path / "a" / "circle").symlink_to("circle")
+    for recursive in (False, True):
+        assert [entry.path for entry in local.list("a", recursive=recursive)] == ["a/file"]
+
+
 def test_linked_folders_are_not_walked_twice(local: Storage) -> None:
     local.write("one/file", b".")
     local.symlink("current", "one")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextvars import ContextVar
+from pathlib import Path
 from threading import Barrier, current_thread
 
 import pytest
-from hipslake.storage.small_files import in_threads
+from hipslake.storage.folder import Storage
+from hipslake.storage.small_files import in_threads, text_of
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 16, 17, 255, 256, 257, 1000])
@@ -56,3 +59,12 @@ def test_threads_run_in_the_context_of_the_caller() -> None:
     setting: ContextVar[str] = ContextVar("setting", default="theirs")
     setting.set("ours")
     assert set(in_threads(lambda _: setting.get(), range(20))) == {"ours"}
+
+
+def test_what_is_there_but_no_file_has_no_content(tmp_path: Path) -> None:
+    storage = Storage.at(str(tmp_path))
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    storage.write("file", b"x")
+    found = {name: text_of(storage, name) for name in ("file", "none", "folder", "pipe")}
+    assert found == {"file": b"x", "none": None, "folder": None, "pipe": b""}

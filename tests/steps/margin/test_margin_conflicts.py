@@ -18,7 +18,7 @@ from tests.steps import in_process
 from tests.steps.margins import assert_margins_are_exact
 from tests.steps.nights import Survey, night_rows
 
-pytestmark = pytest.mark.sampled(3)
+pytestmark = pytest.mark.sampled(2)
 
 MARGIN = "margin: {arcsec: [1800]}\n"
 
