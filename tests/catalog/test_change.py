@@ -14,6 +14,8 @@ from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 SPEC = CatalogSpec.model_validate(
     {
         "name": "stars",
@@ -59,7 +61,7 @@ def change_of(write_id: str, night: dict[int, str], standing: pa.Table) -> Group
     return GroupChange(removed, files(write_id, added), files(write_id, beside))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(nights=NIGHTS, most=st.integers(1, 9))
 def test_sidecars_hold_what_one_table_would(
     tmp_path_factory: pytest.TempPathFactory, nights: list[dict[int, str]], most: int

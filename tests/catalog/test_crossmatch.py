@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.little import sky
 from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, separations
+from tests.examples import examples
 from tests.joins.skies import placed
 
 ROWS = 1500
@@ -51,7 +52,7 @@ def two_tables(rng: np.random.Generator, centre: tuple[float, float] | None) -> 
     neighbours=st.sampled_from([1, 3, None]),
     least=st.sampled_from([0.0, 0.5]),
 )
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_a_match_equals_brute_force(
     seed: int,
     centre: tuple[float, float] | None,

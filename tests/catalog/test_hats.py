@@ -24,6 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.catalog.little import WRITE, point_map, sky, write_little
+from tests.examples import examples
 from tests.peers.running import run_peer
 
 ROWS = 4000
@@ -185,7 +186,7 @@ def test_collection_names_the_newest_write_and_its_margins_in_keys_that_all_read
 cells = st.sets(st.integers(0, 12 * 4**3 - 1), min_size=1, max_size=60)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(pixels=cells, fill=st.booleans())
 def test_healpy_reads_the_map_back(
     tmp_path_factory: pytest.TempPathFactory, pixels: set[int], fill: bool

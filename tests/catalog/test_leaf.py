@@ -20,6 +20,8 @@ from hipslake.storage.folder import Storage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 ROWS = 5000
 SCHEMA = pa.schema(
     [
@@ -139,7 +141,7 @@ def test_options_pickle_and_give_the_same_bytes_in_another_process() -> None:
     assert encode_leaf([TABLE.slice(0, 3000), TABLE.slice(3000)], SCHEMA, again) == ENCODED
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(cuts=st.lists(st.integers(0, ROWS), max_size=6))
 def test_bytes_do_not_depend_on_how_rows_came_in_chunks(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), ROWS]

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.catalog.little import sky, write_little
 from tests.catalog.publishing import SHAPES, Published, commit, publish, stars
+from tests.examples import examples
 from tests.sphere.regions.skies import REGIONS
 
 KINDS = [
@@ -82,7 +83,7 @@ def crowd(tmp_path_factory: pytest.TempPathFactory) -> Published:
     return publish(tmp_path_factory.mktemp("crowd"), rows=6000, **SHAPES["hipscat, two groups"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(region=REGIONS, at=st.integers(0, 5999), with_filter=st.booleans())
 def test_any_region_gives_the_rows_of_the_brute_force_cut(
     crowd: Published, region: Region, at: int, with_filter: bool

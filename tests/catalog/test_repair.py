@@ -22,8 +22,6 @@ from tests.catalog.vacuuming import assert_whole, show, vacuum
 from tests.steps.nights import Survey
 from tests.system.whole import contents
 
-pytestmark = pytest.mark.sampled(3)
-
 NEWEST = version_path(KEPT[-1])
 TRANSIENT = "_versions/pins"
 

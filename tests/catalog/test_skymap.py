@@ -93,6 +93,27 @@ def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path
     assert np.ptp(south) < 0.1  # the grey of empty sky
 
 
+def test_a_catalog_that_covers_little_gets_a_ring(tmp_path: Path) -> None:
+    ra, dec = 10.0 + np.arange(4) / 100, np.full(4, 45.0)
+    storage = Storage.at(str(tmp_path))
+    metadata = write_little(
+        storage,
+        pa.table({"ra": ra, "dec": dec}),
+        (ra, dec),
+        position={"ra": "ra", "dec": "dec"},
+        threshold="1 rows",
+    )
+    group, table = metadata.groups[0], metadata.partitions(None, storage)
+    ringed = draw_skymap(metadata, group, table)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hipslake.catalog.hats.skymap._SPOT_DEG2", 0.0)
+        plain = draw_skymap(metadata, group, table)
+    one, other = (matplotlib.image.imread(io.BytesIO(data)) for data in (ringed, plain))
+    rows, columns = np.nonzero((one != other).any(axis=2))
+    assert 20 < np.ptp(rows) < 100
+    assert 20 < np.ptp(columns) < 100
+
+
 @pytest.mark.parametrize("rows", [1, 300])
 @pytest.mark.parametrize("threshold", ["1 rows", "1 GiB"])
 @pytest.mark.parametrize("layout", ["hats", "hipscat"])

@@ -10,10 +10,12 @@ from hipslake.clustering.layout_quality import FileBoxes, quality
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 number = st.floats(0, 1)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.integers(1, 3), st.data())
 def test_touched_files_are_those_whose_bounds_meet_the_query(columns: int, data: st.DataObject) -> None:
     def boxes(most: int) -> np.ndarray:

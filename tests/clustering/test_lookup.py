@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.examples import examples
+
 KINDS = ["int8", "int32", "int64", "uint8", "uint32", "uint64", "float32", "float64"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_numbers_are_found_where_a_search_finds_them(kind: str, data: st.DataObject) -> None:
     numbers = np.sort(data.draw(hnp.arrays(kind, st.integers(0, 60))))

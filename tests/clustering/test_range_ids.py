@@ -17,6 +17,8 @@ from hipslake.errors import InputError, SpecError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy]] = {
     "int8": (pa.int8(), st.integers(-128, 127)),
     "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
@@ -54,7 +56,7 @@ def ids_of(bounds: RangeBounds, values: list, arrow: pa.DataType) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data(), num_ranges=st.integers(2, 20))
 def test_ids_follow_the_order_of_values_of_every_type(
     kind: str, data: st.DataObject, num_ranges: int
@@ -71,7 +73,7 @@ def test_ids_follow_the_order_of_values_of_every_type(
 
 
 @pytest.mark.parametrize("kind", ["int64", "float64", "string", "decimal"])
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_few_values_have_a_range_each(kind: str, data: st.DataObject) -> None:
     arrow, values = TYPES[kind]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.cube.memory import MemoryCube
 from tests.cube.random_cubes import KINDS, RandomCube, brute_force, random_cube, random_query
+from tests.examples import examples
 
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # a smaller seed makes no smaller cube
 
@@ -32,7 +33,7 @@ def in_memory(cube: RandomCube, random: Random) -> MemoryCube:
     return memory
 
 
-@settings(max_examples=150, phases=UNSHRUNK)
+@settings(max_examples=examples(150), phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_query_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
     random = Random(seed)
@@ -44,7 +45,7 @@ def test_a_query_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
         assert [(group.key, group.rows.to_pylist()) for group in found] == brute_force(cube, query)
 
 
-@settings(max_examples=25, phases=UNSHRUNK)
+@settings(max_examples=examples(25), phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
 def test_every_query_can_be_explained(seed: int) -> None:
     random = Random(seed)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.cube.random_cubes import RandomCube, brute_force, random_cube, random_query
 from tests.cube.test_against_pandas import UNSHRUNK
+from tests.examples import examples
 
 ROLES = CubeColumns(dimension_columns=("x",), partition_columns=("p",), index_columns=("i",))
 
@@ -27,7 +28,7 @@ def numbers(xs: list[int], start: int = 0, **more: Any) -> pa.Table:
     return pa.table({"p": [x // 10 for x in xs], "x": xs, "v": [start + x for x in xs], **more})
 
 
-@settings(max_examples=25, phases=UNSHRUNK)
+@settings(max_examples=examples(25), phases=UNSHRUNK)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_stored_cube_gives_what_a_join_of_whole_datasets_gives(seed: int) -> None:
     random = Random(seed)

@@ -11,6 +11,8 @@ from hipslake.engine.reordering import in_order, in_sort_order
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 TEXT = st.text(max_size=40)
 KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
     (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
@@ -52,7 +54,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(table=tables(), data=st.data(), largest=st.sampled_from([1, 50, 300, 10**6]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_rows_come_in_the_order_whatever_is_gathered_at_once(
     table: pa.Table, data: st.DataObject, largest: int
 ) -> None:

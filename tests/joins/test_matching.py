@@ -12,6 +12,7 @@ from hipslake.joins.pair_grid import Grid, SkyPositions
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.joins.skies import PLACES, ascending, chords, placed, two_sides
 
 ARCSEC = np.pi / 180 / 3600
@@ -37,7 +38,7 @@ def separations(left: SkyPositions, right: SkyPositions) -> np.ndarray:
 
 
 @given(two_sides(), st.sampled_from([0.0, 0.2, 0.9]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_all_pairs_within_the_limits_equal_brute_force(
     sides: tuple[SkyPositions, SkyPositions, float], share: float
 ) -> None:
@@ -56,7 +57,7 @@ def test_all_pairs_within_the_limits_equal_brute_force(
 
 
 @given(two_sides(), st.integers(1, 4), st.sampled_from([0.0, 0.4]), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_the_nearest_are_the_first_of_all_pairs(
     sides: tuple[SkyPositions, SkyPositions, float], neighbours: int, share: float, crowded: bool
 ) -> None:
@@ -71,7 +72,7 @@ def test_the_nearest_are_the_first_of_all_pairs(
 
 
 @given(two_sides())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[SkyPositions, SkyPositions, float]) -> None:
     left, right, radius = sides
     whole = all_matches(left, right, radius_arcsec=radius, neighbours=None)
@@ -82,7 +83,7 @@ def test_what_is_looked_at_at_once_changes_nothing(sides: tuple[SkyPositions, Sk
 
 
 @given(two_sides())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_order_of_the_keys_is_no_matter(sides: tuple[SkyPositions, SkyPositions, float]) -> None:
     """Rows that have moved are not along the curve any more."""
     left, right, radius = sides

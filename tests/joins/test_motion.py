@@ -14,6 +14,8 @@ from hipslake.joins.motion import Motion, largest_shift, propagate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 MAS = 3_600_000.0
 BARNARD = (269.4520750, 4.6933649, -802.803, 10362.542, 546.9759, -110.51)
 
@@ -44,7 +46,7 @@ def apart(ra: np.ndarray, dec: np.ndarray, other: SkyCoord) -> np.ndarray:
 
 
 @given(st.integers(0, 2**32), st.floats(-150, 150), st.booleans())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_stars_go_where_astropy_carries_them(seed: int, years: float, near_pole: bool) -> None:
     rng = np.random.default_rng(seed)
     ra, dec = rng.uniform(0, 360, 50), np.degrees(np.arcsin(rng.uniform(-1, 1, 50)))
@@ -86,7 +88,7 @@ def test_a_distance_that_is_not_known_has_no_radial_motion(parallax: float) -> N
 
 
 @given(st.integers(0, 2**32), st.floats(-100, 100))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_row_moves_farther_than_the_bound(seed: int, years: float) -> None:
     rng = np.random.default_rng(seed)
     ra, dec = rng.uniform(0, 360, 100), np.degrees(np.arcsin(rng.uniform(-1, 1, 100)))

@@ -10,6 +10,8 @@ from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 ORDER = 4  # of the cells
 
 
@@ -63,7 +65,7 @@ def positions(seed: int, rows: int, clustered: bool) -> np.ndarray:
     threshold=st.integers(1, 80),
     lowest=st.integers(0, 2),
 )
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_regions_are_what_certainly_needs_no_division(
     seed: int, old: int, new: int, clustered: tuple[bool, bool], threshold: int, lowest: int
 ) -> None:

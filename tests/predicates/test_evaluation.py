@@ -16,6 +16,8 @@ from hipslake.predicates.filter_text import parse_filter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
 NUMBER_KINDS = [*INTEGERS, pa.float32(), pa.float64(), pa.decimal128(9, 2), pa.decimal256(60, 5)]
 SIGNS: dict[str, Callable[[Any, Any], bool]] = {
@@ -82,7 +84,7 @@ def kept(table: pa.Table, text: str, **options: Any) -> list[int]:
 
 
 @given(column=number_columns(), sign=st.sampled_from(sorted(SIGNS)), text=NUMBERS, negated=st.booleans())
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_numbers_compare_by_their_exact_values(column: pa.Array, sign: str, text: str, negated: bool) -> None:
     literal = literal_for(column.type, text)
     expected = [
@@ -108,7 +110,7 @@ def test_numbers_of_any_length_are_compared(kind: pa.DataType) -> None:
 
 
 @given(column=number_columns(), texts=st.lists(NUMBERS, min_size=1, max_size=4), negated=st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_lists_hold_numbers_by_their_exact_values(column: pa.Array, texts: list[str], negated: bool) -> None:
     literals = [literal_for(column.type, text) for text in texts]
     expected = [
@@ -120,7 +122,7 @@ def test_lists_hold_numbers_by_their_exact_values(column: pa.Array, texts: list[
 
 
 @given(left=number_columns(), right=number_columns(), sign=st.sampled_from(sorted(SIGNS)))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_columns_compare_by_their_exact_values(left: pa.Array, right: pa.Array, sign: str) -> None:
     rows = min(len(left), len(right))
     table = pa.table({"a": left[:rows], "b": right[:rows]})

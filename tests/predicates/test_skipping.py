@@ -18,6 +18,8 @@ from hipslake.predicates.pruning import KnownValues, may_pass, pushed_down, sure
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 SIGNS = ("=", "!=", "<", "<=", ">", ">=")
 
 
@@ -66,7 +68,7 @@ SCHEMA = pa.schema(
     statistics=st.booleans(),
     nan_is_null=st.booleans(),
 )
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 def test_what_is_skipped_holds_no_row_that_passes(
     text: str, rows: list[tuple[Any, ...]], size: int, statistics: bool, nan_is_null: bool
 ) -> None:

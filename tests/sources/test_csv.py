@@ -15,17 +15,18 @@ from hipslake.errors import (
     EmptySourceError,
 )
 from hipslake.sources.csv import text_blocks as csv_blocks
-from hipslake.sources.csv.text_blocks import cut_blocks, cut_quoted_blocks
+from hipslake.sources.csv.text_blocks import cut_blocks, cut_quoted_blocks, first_row_end
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import csv_source, csv_table, read
 
 values = st.text(alphabet='ab1 .;"\t', max_size=6) | st.integers().map(str)
 tables = st.lists(st.lists(values, min_size=3, max_size=3), max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     tables,
     st.integers(1, 60),
@@ -173,3 +174,13 @@ def test_source_of_empty_files_is_an_error_and_of_headers_has_no_rows(tmp_path: 
         read(csv_source(tmp_path))
     (tmp_path / "a.csv").write_text("a,b\n")
     assert read(csv_source(tmp_path)).num_rows == 0
+
+
+@given(st.text('a"\n', max_size=30), st.integers(0, 30), st.integers(1, 8))
+def test_the_first_row_ends_at_the_first_line_end_behind_an_even_number_of_quotes(
+    text: str, start: int, piece: int
+) -> None:
+    expected = (
+        at + 1 for at in range(start, len(text)) if text[at] == "\n" and text[start:at].count('"') % 2 == 0
+    )
+    assert first_row_end(text.encode(), start, b'"', piece) == next(expected, 0)

@@ -11,6 +11,7 @@ from hipslake.specs.source_spec import _PLAIN_TYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import csv_source, csv_table, read
 
 
@@ -67,7 +68,7 @@ kinds_of_text = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(kinds_of_text, min_size=1, max_size=5))
 def test_types_do_not_depend_on_the_cut(tmp_path_factory: pytest.TempPathFactory, text: list[str]) -> None:
     folder = tmp_path_factory.mktemp("types")

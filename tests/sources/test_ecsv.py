@@ -15,6 +15,7 @@ from hipslake.sources import Source
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import read, source, told
 
 HEADER = """\
@@ -89,7 +90,7 @@ def test_a_table_of_astropy_comes_out_with_values_nulls_units_and_descriptions(
     assert told(found, "n") == ("ct", None)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 200), st.integers(1, 2000), st.sampled_from(["", ".gz", ".zst"]))
 def test_any_split_gives_the_same_rows_in_order(
     tmp_path_factory: pytest.TempPathFactory, rows: int, target_bytes: int, suffix: str

@@ -18,6 +18,7 @@ from hipslake.sources.fits import source as fits_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import read, source, told
 
 
@@ -246,7 +247,7 @@ def compressed(path: Path, suffix: str) -> None:
     path.with_name(path.name + suffix).write_bytes(made)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=3),
     st.integers(1, 3000),

@@ -21,6 +21,7 @@ from hipslake.errors import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import read
 from tests.sources.test_fits import fits_source, rows_begin, several, write
 
@@ -203,7 +204,7 @@ def test_a_file_that_changed_after_it_was_listed_is_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 8639), st.binary(min_size=1, max_size=12))
 def test_damage_anywhere_in_the_headers_never_ends_in_another_error(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes

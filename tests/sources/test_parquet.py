@@ -26,6 +26,7 @@ from hipslake.specs.source_spec import SourceSpec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import read
 
 
@@ -93,7 +94,7 @@ def test_selected_columns_come_alone_also_with_dots_in_their_names(tmp_path: Pat
         read(source(tmp_path), columns=["nope"])
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     st.lists(st.integers(0, 50), min_size=1, max_size=4),
     st.integers(1, 20),

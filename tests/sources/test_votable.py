@@ -25,6 +25,7 @@ from hipslake.sources.votable import source as votable_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sources.reading import read, source, told
 
 NAMESPACE = 'version="1.4" xmlns="http://www.ivoa.net/xml/VOTable/v1.3"'
@@ -175,7 +176,7 @@ def binary_row(
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 60), st.integers(1, 5000), st.integers(0, 1000))
 def test_bytes_become_values_in_pieces_of_any_size(
     tmp_path_factory: pytest.TempPathFactory, rows: int, chunk_bytes: int, seed: int
@@ -361,7 +362,7 @@ def test_bytes_that_end_within_a_row_are_told(tmp_path: Path) -> None:
         binary_table(tmp_path, BINARY_FIELDS, negative)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.floats(0, 1))
 def test_a_file_that_ends_anywhere_is_named(tmp_path_factory: pytest.TempPathFactory, share: float) -> None:
     folder = tmp_path_factory.mktemp("cut")

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.examples import examples
 from tests.spark import routing
 from tests.spark.routing import Case
 
@@ -32,7 +33,7 @@ CASES = st.builds(Case, st.lists(ROWS, min_size=1, max_size=4).map(tuple), st.in
     files=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_row_arrives_once_in_source_order_however_blocks_travel(
     case: Case, block_bytes: int, files: bool, data: st.DataObject
 ) -> None:
@@ -59,7 +60,7 @@ def test_every_row_arrives_once_in_source_order_however_blocks_travel(
 
 
 @given(case=CASES, block_bytes=st.sampled_from([1, 50, 300, 2000]))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_blocks_are_cut_to_size_but_hold_a_row(case: Case, block_bytes: int) -> None:
     for number in range(len(case.sources)):
         for _, rows in case.route(number):

@@ -14,6 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 
+from tests.examples import examples
 from tests.spark.running import Run, land, pixels, read_file, smallest_leaves
 from tests.steps import in_process
 
@@ -32,7 +33,7 @@ SKY = st.lists(st.one_of(PLACES, ANYWHERE), min_size=1, max_size=60)
     row_group_rows=st.integers(1, 30),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_published_is_read_in_minimal_leaves(
     sky: list[tuple[float, float]],
     threshold: int,

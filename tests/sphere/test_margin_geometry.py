@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.examples import examples
 from tests.peers.running import run_peer
 from tests.sphere.boundaries import distances
 
@@ -99,7 +100,7 @@ def test_margins_are_those_of_brute_force(place: int, order: int, arcsec: float)
     assert check(tree.tiling(), np.concatenate([sky, near_edges(tree, arcsec, 300, rng)]), arcsec) > 0
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.integers(0, 2**32 - 1), st.integers(0, 8), st.floats(0.5, 20_000.0))
 def test_margins_of_any_tree_are_those_of_brute_force(seed: int, order: int, arcsec: float) -> None:
     rng = np.random.default_rng(seed)
@@ -275,7 +276,7 @@ def test_the_complement_is_the_negative_tree_of_hats(peers_python: str, tmp_path
     arcsec=st.sampled_from([0.01, 1.0, 600.0, 20_000.0]),
     cut=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_surroundings_of_a_stretch_hold_all_that_is_near_it(
     place: int, seed: int, order: int, arcsec: float, cut: bool
 ) -> None:

@@ -14,6 +14,7 @@ from hipslake.tables.row_keys import joint_codes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.tables.sinking import Lake, utc
 
 
@@ -241,7 +242,7 @@ def test_keys_of_two_tables_are_numbered_alike_also_where_they_are_null() -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(BATCH, min_size=1, max_size=4), files=st.integers(1, 3))
 def test_any_run_of_upserts_is_what_a_dictionary_would_hold(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[tuple[int, int, int]]], files: int

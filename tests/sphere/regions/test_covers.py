@@ -10,13 +10,14 @@ from hipslake.sphere.regions.region import _reach
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sphere.regions.skies import REGIONS, in_cover, positions_around
 
 SKY = 129600 / np.pi  # square degrees
 ARCSEC = 1 / 3600
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(region=REGIONS, seed=st.integers(0, 2**32 - 1))
 def test_a_cover_holds_its_region_and_is_right_where_it_is_certain(region: Region, seed: int) -> None:
     ra, dec = positions_around(region, seed)
@@ -31,7 +32,7 @@ def test_a_cover_holds_its_region_and_is_right_where_it_is_certain(region: Regio
     assert len(cover.intervals) <= 1000
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(region=REGIONS)
 def test_the_text_of_a_region_is_the_region(region: Region) -> None:
     assert parse_region(str(region)) == region

@@ -8,6 +8,7 @@ from hipslake.sphere.regions import Box, Cone, Polygon
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.sphere.regions.skies import CONES, boxes, moved, polygons, positions_around
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -15,7 +16,7 @@ MAS = 1e-3 / 3600
 NEAR_DEG = 2e-9 / 3600  # what lies so near to a border may go either way
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(cone=CONES, seed=SEEDS)
 def test_a_cone_is_what_astropy_separates_by_no_more(cone: Cone, seed: int) -> None:
     ra, dec = positions_around(cone, seed)
@@ -24,7 +25,7 @@ def test_a_cone_is_what_astropy_separates_by_no_more(cone: Cone, seed: int) -> N
     assert (cone.contains(ra, dec) == (away <= cone.radius_deg))[sure].all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(box=boxes(), seed=SEEDS)
 def test_a_box_is_its_ranges(box: Box, seed: int) -> None:
     ra, dec = positions_around(box, seed)
@@ -36,7 +37,7 @@ def test_a_box_is_its_ranges(box: Box, seed: int) -> None:
     assert (box.contains(ra, dec) == expected)[sure].all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(polygon=polygons(), seed=SEEDS, turn=st.integers(0, 11))
 def test_a_polygon_is_the_same_from_any_vertex_in_both_directions(
     polygon: Polygon, seed: int, turn: int
@@ -52,7 +53,7 @@ def test_a_polygon_is_the_same_from_any_vertex_in_both_directions(
     assert polygon.contains(*np.array(vertices).T).all()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(ra=st.floats(0, 360), dec=st.floats(-90, 90), size=st.floats(-7, 1.3), seed=SEEDS)
 @example(ra=27.0, dec=-90.0, size=0.0, seed=46684034)  # beyond a corner, in line with an edge
 def test_a_triangle_is_left_of_its_three_edges(ra: float, dec: float, size: float, seed: int) -> None:

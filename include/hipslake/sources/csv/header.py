@@ -7,7 +7,7 @@ import re
 from typing import BinaryIO, NamedTuple
 
 from hipslake.errors import CorruptFileError, SchemaMismatchError
-from hipslake.sources.csv.text_blocks import row_ends
+from hipslake.sources.csv.text_blocks import first_row_end
 from hipslake.sources.names import check_distinct
 from hipslake.specs.source_spec import CsvOptions
 
@@ -133,8 +133,7 @@ class _Lines:
         end = self._buffer.find(b"\n", self.position) + 1
         if end == 0 or not quotes or self._quote not in self._buffer[self.position : end]:
             return end
-        ends = row_ends(self._buffer[self.position :], self._quote)
-        return self.position + int(ends[0]) if len(ends) else 0
+        return first_row_end(self._buffer, self.position, self._quote)
 
     def _read(self) -> bool:
         if len(self._buffer) > _LONGEST:

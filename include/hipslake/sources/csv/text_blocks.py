@@ -19,6 +19,7 @@ BLOCK_BYTES = 8 << 20
 LONGEST_ROW = 64 << 20
 _LF = 10
 _CHUNK_BYTES = 8 << 20
+_PIECE = 1 << 20
 
 
 class TextBlock(NamedTuple):
@@ -102,6 +103,22 @@ def row_ends(data: bytes, quote: bytes | None) -> np.ndarray:
         return ends
     quotes = np.flatnonzero(text == quote[0])
     return ends[np.searchsorted(quotes, ends) % 2 == 0]
+
+
+def first_row_end(data: bytes, start: int, quote: bytes, piece: int = _PIECE) -> int:
+    """Return the offset behind the first line end from `start` on that is not between quotes; 0 without one.
+
+    It is looked for piece by piece: the offsets of all line ends can be eight times as large as the text.
+    """
+    before = b""  # a quote, where one is open at the start of the piece
+    for low in range(start, len(data), piece):
+        text = data[low : low + piece]
+        ends = row_ends(before + text, quote)
+        if len(ends):
+            return low + int(ends[0]) - len(before)
+        if text.count(quote) % 2:
+            before = b"" if before else quote
+    return 0
 
 
 def _check_length(carry: bytes, position: int, uri: str, what: str) -> None:
