@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from astropy.wcs import WCS
 from hipslake.catalog.hats.skymap import OFF_SKY, draw_skymap, forward, inverse, paint, write_skymap
+from hipslake.catalog.metadata import CatalogMetadata
 from hipslake.sphere.pixel_tree import PixelTree
 from hipslake.storage.folder import Storage
 
@@ -93,16 +94,18 @@ def test_picture_is_a_png_beside_the_group_and_the_same_each_time(tmp_path: Path
     assert np.ptp(south) < 0.1  # the grey of empty sky
 
 
+def positions_only(
+    place: Path, ra: np.ndarray, dec: np.ndarray, **fields: str
+) -> tuple[Storage, CatalogMetadata]:
+    """A catalog without further columns."""
+    storage, source = Storage.at(str(place)), pa.table({"ra": ra, "dec": dec})
+    position = {"ra": "ra", "dec": "dec"}
+    return storage, write_little(storage, source, (ra, dec), position=position, **fields)
+
+
 def test_a_catalog_that_covers_little_gets_a_ring(tmp_path: Path) -> None:
     ra, dec = 10.0 + np.arange(4) / 100, np.full(4, 45.0)
-    storage = Storage.at(str(tmp_path))
-    metadata = write_little(
-        storage,
-        pa.table({"ra": ra, "dec": dec}),
-        (ra, dec),
-        position={"ra": "ra", "dec": "dec"},
-        threshold="1 rows",
-    )
+    storage, metadata = positions_only(tmp_path, ra, dec, threshold="1 rows")
     group, table = metadata.groups[0], metadata.partitions(None, storage)
     ringed = draw_skymap(metadata, group, table)
     with pytest.MonkeyPatch.context() as patch:
@@ -121,15 +124,7 @@ def test_maps_of_one_leaf_and_of_very_many_are_drawn(
     tmp_path: Path, rows: int, threshold: str, layout: str
 ) -> None:
     ra, dec = sky(rows, cap=180.0)
-    storage = Storage.at(str(tmp_path))
-    metadata = write_little(
-        storage,
-        pa.table({"ra": ra, "dec": dec}),
-        (ra, dec),
-        position={"ra": "ra", "dec": "dec"},
-        layout=layout,
-        threshold=threshold,
-    )
+    storage, metadata = positions_only(tmp_path, ra, dec, layout=layout, threshold=threshold)
     picture = matplotlib.image.imread(io.BytesIO(storage.read(write_skymap(storage, metadata))))
     assert picture.shape[:2] == (1125, 1800)
     assert np.ptp(picture[..., :3], axis=2).max() > 0.2  # some of it is coloured

@@ -27,7 +27,8 @@ from hipslake.storage.folder import Storage
 
 _FORMAT = ds.ParquetFileFormat()
 _BATCH_ROWS = 1 << 20
-_FEW_ROWS = 1 << 16  # of a file: for fewer, handing columns to other threads costs more than it wins
+FEW_ROWS = 1 << 16
+"""Of a file: for fewer, handing columns to other threads costs more than it wins."""
 ALONG = [(name, "ascending") for name in ROW_IDENTITY]
 """The order of the rows of a catalog."""
 Wanted = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
@@ -73,7 +74,7 @@ def read_leaf(
     with read_errors(storage, path):
         fragment = _FORMAT.make_fragment(storage.arrow_path(path), storage.arrow_filesystem())
         stored = fragment.physical_schema
-        in_threads = fragment.metadata.num_rows >= _FEW_ROWS
+        in_threads = fragment.metadata.num_rows >= FEW_ROWS
         condition = _span(inside)
         skipping = None if predicate is None else pushed_down(predicate, schema, stored)
         if skipping is not None:

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hipslake.catalog.leaf_rows import FEW_ROWS
 from hipslake.storage.folder import Storage
 from hipslake.storage.parquet_failures import damage_as_error
-
-_FEW_ROWS = 1 << 16  # for fewer, handing columns to other threads costs more than it wins
 
 
 def write_table(storage: Storage, path: str, table: pa.Table) -> None:
@@ -36,7 +35,7 @@ def read_table(
     with damage_as_error(storage.uri(path)):
         if filters is None:  # without the dataset of one file that pyarrow would make
             file = pq.ParquetFile(pa.BufferReader(data))
-            table = file.read(columns, use_threads=file.metadata.num_rows >= _FEW_ROWS)
+            table = file.read(columns, use_threads=file.metadata.num_rows >= FEW_ROWS)
             return table if columns is None else table.select(columns)
         return pq.read_table(pa.BufferReader(data), columns=columns, filters=filters)
 
