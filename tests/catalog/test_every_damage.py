@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -36,6 +36,9 @@ DAMAGES: dict[str, Damage] = {
     "emptied": lambda data, other: b"",
     "another's": lambda data, other: other,
 }
+FOLDER = "a folder"
+"""What is in the place of the file; a repair does not take folders away, so this is no damage that it mends."""
+KINDS = (*DAMAGES, FOLDER)
 
 
 def files_below(root: Path) -> list[str]:
@@ -49,11 +52,11 @@ def unnoticed(path: str, kind: str) -> str:
     name = path.rpartition("/")[2]
     if path.startswith("_versions/ordinals/") and kind == "flipped":
         return "who had claimed an ordinal matters to that run alone, while it works"
-    if "/_skymaps/" in path and kind in ("deleted", "another's"):
+    if "/_skymaps/" in path and kind in ("deleted", "another's", FOLDER):
         return "nobody says whether a version has a picture, or what it shows"
-    if name == "_tree.json" and kind == "deleted":
+    if name == "_tree.json" and kind in ("deleted", FOLDER):
         return "nobody is led to the tree of an older version; that of the newest is named for `current`"
-    if "/_rejects/" in path and name == "_SHA256SUMS" and kind == "deleted":
+    if "/_rejects/" in path and name == "_SHA256SUMS" and kind in ("deleted", FOLDER):
         return "rejects of older libraries have no list; those that have one are held against their numbers"
     return ""
 
@@ -83,6 +86,9 @@ class Damaged:
                 if kind != "deleted":
                     path.symlink_to(Catalog.open(self.root, version=KEPT[0]).metadata.write_id)
                 continue
+            if kind == FOLDER:
+                path.mkdir()
+                continue
             damaged = DAMAGES[kind](data, self._other(name))
             assert damaged != data
             if damaged is not None:
@@ -94,6 +100,8 @@ class Damaged:
             if not self.restore:
                 aside.unlink()
                 continue
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
             path.unlink(missing_ok=True)
             aside.rename(path)
 
@@ -119,9 +127,8 @@ def check(survey: Survey, damages: dict[str, str]) -> None:
             assert not found - set(damages) - {""}, (all_versions, damages, found - set(damages))
 
 
-def rotated(names: Iterable[str], first: int) -> dict[str, str]:
+def rotated(names: Iterable[str], first: int, kinds: Sequence[str] = KINDS) -> dict[str, str]:
     """A damage for each of some files: every kind comes, whatever the number of files."""
-    kinds = list(DAMAGES)
     return {name: kinds[(first + number) % len(kinds)] for number, name in enumerate(names)}
 
 
@@ -151,7 +158,7 @@ def test_every_damage_is_named(history: Survey, first: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", DAMAGES)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_damage_is_named_alone(history: Survey, kind: str) -> None:
     """One file after the other; of leaves, every few."""
     every = int(os.environ.get("HIPSLAKE_TEST_EVERY_LEAF", "9"))

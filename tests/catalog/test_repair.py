@@ -34,6 +34,7 @@ def state(survey: Survey) -> dict[str, object]:
 def derivable(survey: Survey) -> list[str]:
     """The files that others tell the content of, by their place alone."""
     stones = [version_path(number) for number in VACUUMED]
+    first_names = _named(survey)
     root = [name for name in files_below(survey.root) if "/" not in name]
     views = [
         name
@@ -42,7 +43,7 @@ def derivable(survey: Survey) -> list[str]:
         and not name.startswith("_versions")
         and "/" in name
         and "/index/" not in name
-        and ("Norder=" not in name or _is_second_name(survey, name))
+        and ("Norder=" not in name or name not in first_names)
     ]
     coverage = [name for name in files_below(survey.root) if name.endswith("/_sidecars/coverage.parquet")]
     trees = [name for name in files_below(survey.root) if name.endswith("/_tree.json")]
@@ -50,15 +51,14 @@ def derivable(survey: Survey) -> list[str]:
     return [*root, *views, *coverage, *newest_tree, *stones, TOMBSTONES, NEWEST]
 
 
-def _is_second_name(survey: Survey, name: str) -> bool:
-    """Whether a file is one that an older write has, under a name in a tree."""
-    named = {
+def _named(survey: Survey) -> set[str]:
+    """The leaf files that versions name; the others in trees are second names of files of older writes."""
+    return {
         path
         for number in KEPT
         for each in Catalog.open(survey.root, version=number).metadata.with_files
         for path in each.table(survey.catalog.storage)["path"].to_pylist()
     }
-    return name not in named
 
 
 def check_repair(survey: Survey, damages: dict[str, str]) -> None:
@@ -87,7 +87,7 @@ def test_what_can_be_derived_is_mended(history: Survey, first: int) -> None:
     for number, names in enumerate(kinds_of_files(history.root).values()):
         names = [name for name in names if name in can]
         if names and (len(names) > 1 or number % 12 == first):
-            check_repair(history, rotated(names, first + number))
+            check_repair(history, rotated(names, first + number, list(DAMAGES)))
 
 
 @pytest.mark.slow

@@ -6,41 +6,69 @@ import os
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from threading import Barrier, current_thread
+from threading import Barrier, Thread, current_thread
+from time import sleep
 
 import pytest
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads, text_of
 
 
+STORE = Storage.at("memory://small-files")
+
+
+@pytest.fixture(params=["store", "local"])
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """A store, and a local disk, of which threads read only what takes some time."""
+    return STORE if request.param == "store" else Storage.at(tmp_path)
+
+
+def pausing(each: int) -> int:
+    """Take as long as makes it worth to start threads, once in a while."""
+    if each in (2, 20):
+        sleep(0.02)
+    return each
+
+
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 16, 17, 255, 256, 257, 1000])
-def test_results_come_in_the_order_of_the_inputs(number: int) -> None:
-    assert list(in_threads(str, range(number))) == [str(each) for each in range(number)]
+def test_results_come_in_the_order_of_the_inputs(at: Storage, number: int) -> None:
+    assert list(in_threads(at, pausing, range(number))) == list(range(number))
 
 
 @pytest.mark.parametrize("failing", [0, 1, 3, 40, 255, 299])
-def test_an_error_comes_after_the_results_of_the_inputs_before_it(failing: int) -> None:
+def test_an_error_comes_after_the_results_of_the_inputs_before_it(at: Storage, failing: int) -> None:
     def look(each: int) -> int:
         if each >= failing:
             raise ValueError(each)
-        return each
+        return pausing(each)
 
     found = []
     with pytest.raises(ValueError, match=f"^{failing}$"):
-        found.extend(each for each in in_threads(look, range(300)))
+        found.extend(each for each in in_threads(at, look, range(300)))
     assert found == list(range(failing))
 
 
-def test_few_are_looked_at_side_by_side() -> None:
+def test_few_of_a_store_are_looked_at_side_by_side() -> None:
     together = Barrier(3, timeout=20)
-    assert list(in_threads(lambda each: together.wait() is not None, range(3))) == [True] * 3
+    assert list(in_threads(STORE, lambda each: together.wait() is not None, range(3))) == [True] * 3
 
 
-def test_one_is_looked_at_without_threads() -> None:
-    assert list(in_threads(lambda _: current_thread(), [0])) == [current_thread()]
+def test_one_is_looked_at_without_threads(at: Storage) -> None:
+    assert list(in_threads(at, lambda _: current_thread(), [0])) == [current_thread()]
 
 
-def test_no_more_inputs_are_taken_than_are_in_flight() -> None:
+def test_threads_are_started_for_local_files_that_take_time(tmp_path: Path) -> None:
+    def look(each: int) -> Thread:
+        pausing(each)
+        return current_thread()
+
+    threads = list(in_threads(Storage.at(tmp_path), look, range(40)))
+    assert threads[0] is current_thread()
+    assert current_thread() not in threads[3:]
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02])
+def test_no_more_inputs_are_taken_than_are_in_flight(at: Storage, pause: float) -> None:
     taken = 0
 
     def given() -> Iterator[int]:
@@ -49,20 +77,20 @@ def test_no_more_inputs_are_taken_than_are_in_flight() -> None:
             taken = each + 1
             yield each
 
-    results = in_threads(str, given())
-    assert next(results) == "0"
-    assert taken <= 256
+    results = in_threads(at, lambda each: sleep(pause) or str(each), given())
+    assert (next(results), next(results)) == ("0", "1")
+    assert taken <= 257
     results.close()  # type: ignore[attr-defined]
 
 
-def test_threads_run_in_the_context_of_the_caller() -> None:
+def test_threads_run_in_the_context_of_the_caller(at: Storage) -> None:
     setting: ContextVar[str] = ContextVar("setting", default="theirs")
     setting.set("ours")
-    assert set(in_threads(lambda _: setting.get(), range(20))) == {"ours"}
+    assert set(in_threads(at, lambda each: (pausing(each), setting.get())[1], range(30))) == {"ours"}
 
 
 def test_what_is_there_but_no_file_has_no_content(tmp_path: Path) -> None:
-    storage = Storage.at(str(tmp_path))
+    storage = Storage.at(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     storage.write("file", b"x")
     found = {name: text_of(storage, name) for name in ("file", "none", "pipe")}

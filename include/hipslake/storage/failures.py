@@ -30,6 +30,8 @@ _NOBODY = {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "
 def storage_errors(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator[None]:
     """Turn an `OSError` of the block into a `StorageError`; a missing file stays `FileNotFoundError`.
 
+    Where a folder has the name of the file that is read, the file is missing: stores know no folders.
+
     `foreign`: the block talks to a store, whose client has exceptions of its own: for broken connections,
     refused credentials, missing buckets.
     """
@@ -41,6 +43,8 @@ def storage_errors(uri: str, doing: Doing, *, foreign: bool = False) -> Iterator
         meant = _meant(error) if foreign else error
         if isinstance(meant, FileNotFoundError):
             raise
+        if isinstance(meant, IsADirectoryError) and doing == "read":
+            raise FileNotFoundError(errno.ENOENT, "a folder has the name of the file", uri) from error
         raise _storage_error(meant, uri, doing, foreign) from error
     except Exception as error:
         if not foreign:

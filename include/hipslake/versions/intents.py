@@ -86,7 +86,7 @@ def fence(storage: Storage, writes: Collection[str]) -> set[str]:
     """
     if not writes:
         return set()
-    list(in_threads(lambda write_id: mark(storage, write_id), sorted(writes)))
+    list(in_threads(storage, lambda write_id: mark(storage, write_id), sorted(writes)))
     return set(writes) - may_commit(storage)
 
 

@@ -63,7 +63,7 @@ def sweep_orphans(
     pinning = set(pinning_writes(catalog))
     written = {entry.path for entry in catalog.list() if entry.is_dir and is_write_id(entry.path)}
     folders = sorted((written | pinning) - set(keep))
-    beats = in_threads(lambda folder: pulse(catalog, folder, limit, clock), folders)
+    beats = in_threads(catalog, lambda folder: pulse(catalog, folder, limit, clock), folders)
     pulses = dict(zip(folders, beats, strict=True))
     silent = [folder for folder in folders if _is_dead(catalog, folder, pulses[folder], limit, clock)]
     needed = _needed(catalog, silent, named)

@@ -62,7 +62,7 @@ def verify_partition(storage: Storage, rules: LeafRules, partition: Partition) -
     try:
         size = storage.entry(partition.path).size
         sha256 = storage.sha256(partition.path)
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         gone = Problem.of(
             ProblemKind.MISSING_FILE, partition.path, "metadata.json names the file, but it is not there"
         )

@@ -85,7 +85,7 @@ def read_whole_log(storage: Storage) -> WholeLog:
     """
     found = WholeLog(newest=_newest(storage))
     numbers = range(1, found.newest + 1)
-    texts = in_threads(lambda number: text_of(storage, version_path(number)), numbers)
+    texts = in_threads(storage, lambda number: text_of(storage, version_path(number)), numbers)
     for number, data in zip(numbers, texts, strict=True):
         _take(storage, found, number, data)
     found.problems += _strangers(storage)

@@ -83,7 +83,7 @@ def increment_problems(
 
 
 def _problems(storage: Storage, asked: Iterable[_Asked]) -> Iterator[Problem]:
-    found = in_threads(lambda each: _problem(storage, each), asked)
+    found = in_threads(storage, lambda each: _problem(storage, each), asked)
     return (problem for problem in found if problem is not None)
 
 
@@ -92,7 +92,7 @@ def _problem(storage: Storage, asked: _Asked) -> Problem | None:
     message = ""
     try:
         table = read_sidecar(storage, asked.sidecar, asked.schema)
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         kind, message = ProblemKind.MISSING_FILE, "a version names the file, but it is not there"
     except CatalogFormatError as error:
         message = str(error)

@@ -105,7 +105,7 @@ def hats_index_problems(storage: Storage, index: Index) -> Iterator[Problem]:
 
 def _read(storage: Storage, paths: Collection[str]) -> dict[str, bytes]:
     """The files that there are."""
-    texts = in_threads(lambda path: text_of(storage, path), paths)
+    texts = in_threads(storage, lambda path: text_of(storage, path), paths)
     return {path: text for path, text in zip(paths, texts, strict=True) if text is not None}
 
 
@@ -253,7 +253,7 @@ def second_name_problems(
     partitions : pyarrow.Table
         `PARTITION_SCHEMA`, of a group or margin.
     """
-    found = in_threads(lambda name: _second_name_problem(storage, name), _second_names(metadata, partitions))
+    found = in_threads(storage, lambda name: _second_name_problem(storage, name), _second_names(metadata, partitions))
     return (problem for problem in found if problem is not None)
 
 
@@ -288,7 +288,7 @@ def _second_name_problem(storage: Storage, name: _SecondName) -> Problem | None:
         if storage.entry(name.in_tree).size == name.bytes and storage.sha256(name.in_tree) == name.sha256:
             return None
         wrong = f"is no copy of {name.path}"
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         wrong = f"is missing: it is the name of {name.path} in the tree of the version"
     return _wrong(name.in_tree, wrong)
 

@@ -241,7 +241,7 @@ def _read_leaves(
     # Asked while the leaves are read: once there is no footer to make, only sampled leaves are opened.
     wanted = (at for at in _breadth_first(partitions).tolist() if together is not None or at in chosen)
     first_rows = {}
-    for place, footer, first_row in in_threads(look, wanted):
+    for place, footer, first_row in in_threads(storage, look, wanted):
         if first_row is not None:
             first_rows[place] = first_row
         if together is None:
