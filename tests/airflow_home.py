@@ -32,7 +32,8 @@ os.environ.pop("AIRFLOW_CONN_SPARK_DEFAULT", None)
 atexit.register(shutil.rmtree, HOME, ignore_errors=True)
 
 
-def migrate() -> None:
-    """Make the database."""
+def make_database(folder: Path) -> None:
+    """Make a database, `airflow.db`, in a folder."""
     airflow = [sys.executable, "-m", "airflow"]
-    subprocess.run([*airflow, "db", "migrate"], check=True, capture_output=True)
+    place = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder}/airflow.db"}
+    subprocess.run([*airflow, "db", "migrate"], check=True, capture_output=True, env={**os.environ, **place})

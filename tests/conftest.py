@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import os
+import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests import airflow_home
 from tests.examples import examples
+from tests.once import made_once
 
 if TYPE_CHECKING:
     from xdist.remote import Producer
@@ -133,9 +135,10 @@ def true_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def airflow() -> Path:
-    """The Airflow home, with its database made."""
-    airflow_home.migrate()
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Airflow home, with a database of its own: a copy of one that a worker of the run has made."""
+    made = made_once(tmp_path_factory, "airflow-database", airflow_home.make_database)
+    shutil.copytree(made, airflow_home.HOME, dirs_exist_ok=True)
     return airflow_home.HOME
 
 

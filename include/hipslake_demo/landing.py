@@ -88,7 +88,7 @@ def write_landing(folder: Path | str) -> dict[str, bool]:
         done[path] = not _is_there(storage, path, content)
         if done[path]:
             if path.endswith(".gz"):
-                content = gzip.compress(content, compresslevel=6, mtime=0)  # without a time: always alike
+                content = gzip.compress(content, compresslevel=1, mtime=0)  # without a time: always alike
             storage.write(path, content)
     return done
 

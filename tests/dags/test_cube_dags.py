@@ -17,11 +17,10 @@ from hipslake import Catalog, Cube
 from hipslake.cube.store.cube_files import PATH, read_files
 from hipslake.steps.cube.request import BuildCubeReport
 from hipslake.steps.run import run_uri
-from hipslake_demo.landing import write_landing
 
 from tests.steps import in_process
 from tests.steps.nights import Survey
-from tests.steps.real_skies import SPECS, publish_real_catalog
+from tests.steps.real_skies import SPECS, copy_real_catalog, real_landing
 
 Load = Callable[[], dict[str, Any]]
 SKY = """\
@@ -128,14 +127,14 @@ materialise: {{name: sky_joined, threshold: 20000 rows}}
 class RealSky:
     """Gaia in two nights, Hipparcos, their match, and a table of features."""
 
-    def __init__(self, place: Path, specs: Path) -> None:
+    def __init__(self, place: Path, specs: Path, factory: pytest.TempPathFactory) -> None:
         self.place, self.warehouse = place, place / "warehouse"
-        landing = write_landed(place / "gaia")
+        landing = bright_stars(real_landing(factory))
         self.survey = Survey(place, spec_text=GAIA.format(landing=place / "landing"))
         east, north = landing["ra"].to_numpy() - 56.75, landing["dec"].to_numpy() - 24.12
         near = pa.array(np.hypot(east, north) < 2)  # the Pleiades
         self.nights = [landing.filter(pc.invert(near)), landing.filter(near)]
-        publish_real_catalog("hipparcos_hats", place / "gaia", self.warehouse)
+        copy_real_catalog("hipparcos_hats", factory, self.warehouse)
         match = (SPECS / "joins" / "gaia_x_hipparcos.yaml").read_text()
         match = match.replace("gaia_x_hipparcos", "stars_x_hipparcos").replace("gaia_dr3", "stars")
         (specs.parent / "joins").mkdir()
@@ -198,18 +197,17 @@ class RealSky:
         pd.testing.assert_frame_equal(kept[names], found[names], check_exact=True)
 
 
-def write_landed(folder: Path) -> pa.Table:
-    """Land both catalogs, and return Gaia's rows: the bright ones, so that the test is quick."""
-    write_landing(folder)
+def bright_stars(folder: Path) -> pa.Table:
+    """Gaia's rows, as they landed: the bright ones, so that the test is quick."""
     stars = pq.read_table(sorted((folder / "gaia_dr3").glob("*.parquet"))).replace_schema_metadata(None)
     return stars.filter(pc.less(stars["phot_g_mean_mag"], 7.5))
 
 
 @pytest.mark.system
 def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_only_its_partitions(
-    airflow: Path, load: Load, cubes: Path, tmp_path: Path
+    airflow: Path, load: Load, cubes: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    sky = RealSky(tmp_path, cubes)
+    sky = RealSky(tmp_path, cubes, tmp_path_factory)
     waiting = load()["cube_align__sky"].test()
     assert set(states(waiting).values()) == {"success", "skipped"}  # nothing is published yet
     assert states(waiting)["resolve"] == "success"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,36 @@ from hipslake.steps.run import RunFolder
 from hipslake_demo.landing import write_landing
 
 from tests.airflow_home import PROJECT
+from tests.once import made_once
 from tests.steps import in_process
 
 SPECS = PROJECT / "include" / "specs"
 
 
-def publish_real_catalogs(folder: Path) -> Path:
-    """Land and ingest both; return the warehouse."""
-    write_landing(folder / "landing")
-    for name in ("gaia_dr3", "hipparcos_hats"):
-        publish_real_catalog(name, folder / "landing", folder / "warehouse")
-    return folder / "warehouse"
+CATALOGS = ("gaia_dr3", "hipparcos", "hipparcos_hats")
+
+
+def real_landing(factory: pytest.TempPathFactory) -> Path:
+    """What has landed, as the demo lands it; of all tests of the run."""
+    return made_once(factory, "landing", write_landing)
+
+
+def real_catalogs(factory: pytest.TempPathFactory) -> Path:
+    """The warehouse that holds the catalogs, of all tests of the run: they only read it."""
+    landing = real_landing(factory)
+
+    def publish(warehouse: Path) -> None:
+        for name in CATALOGS:
+            publish_real_catalog(name, landing, warehouse)
+
+    return made_once(factory, "real-catalogs", publish)
+
+
+def copy_real_catalog(name: str, factory: pytest.TempPathFactory, warehouse: Path) -> Path:
+    """A copy of one that a test may change, in a warehouse; its folder."""
+    folder = warehouse / "catalogs" / name
+    shutil.copytree(real_catalogs(factory) / "catalogs" / name, folder, symlinks=True)
+    return folder
 
 
 def publish_real_catalog(name: str, landing: Path, warehouse: Path) -> Path:

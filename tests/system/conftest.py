@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.steps.real_skies import publish_real_catalog
+from tests.steps.real_skies import copy_real_catalog, real_catalogs, real_landing
 from tests.system.dag_runs import Lake
 
 
@@ -22,22 +22,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def landing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Gaia and Hipparcos, as the demo lands them."""
-    from hipslake_demo.landing import write_landing
-
-    folder = tmp_path_factory.mktemp("landing")
-    write_landing(folder)
-    return folder
+    return real_landing(tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def plain_gaia(tmp_path_factory: pytest.TempPathFactory, landing: Path) -> Path:
-    """The folder of Gaia as this process ingests it, without Airflow and Spark."""
-    return publish_real_catalog("gaia_dr3", landing, tmp_path_factory.mktemp("plain") / "warehouse")
+def plain_gaia(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of Gaia as a process of the tests ingests it, without Airflow and Spark."""
+    return real_catalogs(tmp_path_factory) / "catalogs" / "gaia_dr3"
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory, landing: Path, airflow: Path) -> Lake:
-    """The catalogs that ship: Gaia ingested by its DAG on local Spark, the others by this process.
+    """The catalogs that ship: Gaia ingested by its DAG on local Spark, the others by a process of the tests.
 
     Tests of the jobs hold that Spark leaves what this process does.
     """
@@ -46,5 +42,5 @@ def lake(tmp_path_factory: pytest.TempPathFactory, landing: Path, airflow: Path)
     lake = Lake(landing, place / "warehouse", place / "logs")
     lake.ingest("gaia_dr3")
     for name in ("hipparcos", "hipparcos_hats"):
-        publish_real_catalog(name, landing, lake.warehouse)
+        copy_real_catalog(name, tmp_path_factory, lake.warehouse)
     return lake

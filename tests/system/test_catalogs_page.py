@@ -17,7 +17,7 @@ from playwright.sync_api import FrameLocator
 from tests.airflow_home import PROJECT
 from tests.steps import in_process
 from tests.steps.nights import Survey, night_rows
-from tests.steps.real_skies import publish_real_catalog
+from tests.steps.real_skies import copy_real_catalog
 from tests.system.environment import environment
 from tests.system.standalone import free_port
 from tests.web.browser import PICTURES, Sky, chromium, elsewhere, find_chromium, watched
@@ -28,7 +28,7 @@ SPECS = PROJECT / "include" / "specs"
 
 
 @pytest.fixture(scope="module")
-def survey(tmp_path_factory: pytest.TempPathFactory, landing: Path) -> Survey:
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Survey:
     """Gaia, and a catalog of two nights, in one warehouse."""
     survey = Survey(tmp_path_factory.mktemp("page"))
     survey.night(0)
@@ -36,7 +36,7 @@ def survey(tmp_path_factory: pytest.TempPathFactory, landing: Path) -> Survey:
     folder = survey.start(1)
     in_process.append(folder)
     in_process.show(folder)
-    publish_real_catalog("gaia_dr3", landing, Path(survey.warehouse))
+    copy_real_catalog("gaia_dr3", tmp_path_factory, Path(survey.warehouse))
     return survey
 
 

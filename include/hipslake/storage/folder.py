@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO, Literal, overload
 
 from fsspec.core import split_protocol
@@ -88,12 +88,12 @@ class Storage:
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""
         _check_characters(path)
-        parts = PurePosixPath(path)
-        if parts.is_absolute() or ".." in parts.parts:
+        parts = [part for part in path.split("/") if part not in ("", ".")]  # as pathlib, at a tenth of its cost
+        if path.startswith("/") or ".." in parts:
             raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
-        if not parts.parts:
+        if not parts:
             return self.root
-        return self.root + ("" if self.root.endswith("/") else "/") + str(parts)
+        return self.root + ("" if self.root.endswith("/") else "/") + "/".join(parts)
 
     @staticmethod
     def join(*parts: str) -> str:
@@ -379,7 +379,7 @@ class Storage:
     def _listing(self, path: str, recursive: bool, *, unfinished: bool) -> _Entries:
         with self._errors(path, "read"):
             found = [*self._files.list(self.uri(path), recursive=recursive)]
-        chosen = (entry for entry in found if is_unfinished(PurePosixPath(entry.path).name) is unfinished)
+        chosen = (entry for entry in found if is_unfinished(entry.path.rpartition("/")[2]) is unfinished)
         return sorted(entry._replace(path=self.join(path, entry.path)) for entry in chosen)
 
 

@@ -16,7 +16,7 @@ from hipslake import Catalog
 
 from tests.peers.running import run_peer
 from tests.steps import in_process
-from tests.steps.real_skies import SPECS, publish_real_catalog, publish_real_catalogs
+from tests.steps.real_skies import CATALOGS, SPECS, copy_real_catalog
 
 SPEC = SPECS / "joins" / "gaia_x_hipparcos.yaml"
 ASKED = [(1.0, 1), (200.0, 3)]  # radius in arcseconds, most neighbours
@@ -25,7 +25,10 @@ MOTION = {"pmra": "pmRA", "pmdec": "pmDE", "parallax": "Plx"}
 
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return publish_real_catalogs(tmp_path_factory.mktemp("real"))
+    warehouse = tmp_path_factory.mktemp("real")
+    for name in CATALOGS:
+        copy_real_catalog(name, tmp_path_factory, warehouse)
+    return warehouse
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +114,7 @@ def test_a_catalog_of_two_column_groups_is_matched_as_one_of_one_group(
     warehouse: Path, gaia: Catalog, hipparcos: Catalog
 ) -> None:
     """`hipparcos` and `hipparcos_hats` are one source; the columns of the former lie in two groups."""
-    groups = Catalog.open(publish_real_catalog("hipparcos", warehouse.parent / "landing", warehouse))
-    groups = groups.build_margin(1)
+    groups = Catalog.open(warehouse / "catalogs" / "hipparcos").build_margin(1)
     main, details = groups.metadata.groups
     found = gaia.crossmatch(groups, radius_arcsec=1)
     expected = gaia.crossmatch(hipparcos, radius_arcsec=1)

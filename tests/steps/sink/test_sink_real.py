@@ -15,9 +15,8 @@ from hipslake.specs.table_spec import IcebergSpec, TableSpec
 from hipslake.specs.yaml_file import load_spec, spec_type
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
-from hipslake_demo.landing import write_landing
 
-from tests.steps.real_skies import SPECS, publish_real_catalog
+from tests.steps.real_skies import SPECS, copy_real_catalog
 from tests.steps.sinks import Lake
 
 
@@ -26,10 +25,11 @@ def test_the_specs_of_tables_that_ship_can_be_read() -> None:
     assert [load_spec(path, TableSpec).name for path in paths] == ["gaia_dr3"]
 
 
-def test_gaia_lies_by_sky_and_by_magnitude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gaia_lies_by_sky_and_by_magnitude(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HIPSLAKE_STATE", str(tmp_path / "state"))
-    write_landing(tmp_path / "landing")
-    root = publish_real_catalog("gaia_dr3", tmp_path / "landing", tmp_path / "warehouse")
+    root = copy_real_catalog("gaia_dr3", tmp_path_factory, tmp_path / "warehouse")
     lake = Lake(tmp_path)
     report = lake.run(spec_file=str(SPECS / "tables" / "gaia_dr3.yaml"))
     assert (report.rows_out, report.files) == (482_176, 48)
