@@ -37,7 +37,7 @@ DAMAGES: dict[str, Damage] = {
     "another's": lambda data, other: other,
 }
 FOLDER = "a folder"
-"""What is in the place of the file; a repair does not take folders away, so this is no damage that it mends."""
+"""What is in the place of the file; a repair takes no folder away, so this is no damage that it mends."""
 KINDS = (*DAMAGES, FOLDER)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hipslake import Catalog
-from hipslake.catalog.view_tree import tree_markers
+from hipslake.catalog.view_tree import tree_marker, tree_markers
 from hipslake.errors import CatalogNotFoundError
 from hipslake.steps.upkeep import repair
 from hipslake.steps.upkeep.repair import repair_catalog
@@ -95,6 +95,22 @@ def test_what_can_be_derived_is_mended(history: Survey, first: int) -> None:
 def test_what_can_be_derived_is_mended_alone(history: Survey, kind: str) -> None:
     for name in derivable(history):
         check_repair(history, {name: kind})
+
+
+@mostly("hipscat")
+def test_the_marker_of_a_tree_is_written_anew(history: Survey) -> None:
+    check_repair(history, {tree_marker(history.catalog.metadata.write_id): "truncated"})
+
+
+@mostly("hats")
+def test_a_folder_in_the_place_of_a_file_is_no_loss_and_is_told(history: Survey) -> None:
+    path = history.root / "metadata.json"
+    path.unlink()
+    path.mkdir()
+    outcome = history.catalog.repair(dry_run=False)
+    assert ([each.path for each in outcome.left], outcome.mended) == (["metadata.json"], ())
+    path.rmdir()
+    assert [each.path for each in history.catalog.repair(dry_run=False).mended] == ["metadata.json"]
 
 
 def test_a_whole_catalog_is_left_alone(history: Survey) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 from hipslake import Catalog
 from hipslake.catalog.checks.findings import Problem
-from hipslake.versions.log_files import TOMBSTONES, is_intact, is_signed, tombstone, version_path
+from hipslake.catalog.view_tree import tree_marker
+from hipslake.versions.log_files import (
+    TOMBSTONES,
+    is_intact,
+    is_signed,
+    read_tombstone_list,
+    tombstone,
+    version_path,
+    write_tombstone_list,
+)
 
 from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.steps.nights import Survey
@@ -213,7 +222,64 @@ def test_a_damaged_tombstone_is_named(history: Survey, number: int, at: float) -
     assert version_path(number) in named(history, all=True)
 
 
-def test_a_tombstone_of_another_number_or_of_the_newest_is_named(history: Survey) -> None:
+@mostly("hats")
+def test_the_newest_version_as_a_tombstone_is_named(history: Survey) -> None:
+    catalog = history.catalog
+    (history.root / version_path(NEWEST)).write_bytes(tombstone(NEWEST, catalog.metadata.write_id))
+    messages = [
+        each.message for each in catalog.verify(all=True).problems if each.path == version_path(NEWEST)
+    ]
+    assert "the newest version is a tombstone, as only older ones are" in messages
+
+
+@mostly("hats")
+def test_a_version_that_stands_though_it_was_vacuumed_is_named(history: Survey) -> None:
+    storage = history.catalog.storage
+    write_id = Catalog.open(history.root, version=KEPT[0]).metadata.write_id
+    write_tombstone_list(storage, {**read_tombstone_list(storage).vacuumed, KEPT[0]: write_id})
+    assert "was vacuumed, and stands there again" in named(history, all=True)[version_path(KEPT[0])].message
+
+
+@mostly("hats")
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b'{"version": "one"}'])
+def test_a_pointer_of_no_version_is_named(history: Survey, content: bytes) -> None:
+    (history.root / "metadata.json").write_bytes(content)
+    assert "metadata.json" in named(history, all=True)
+
+
+@mostly("hipscat")
+@pytest.mark.parametrize("damage", [b"", None])
+def test_a_tree_whose_marker_says_otherwise_is_named(history: Survey, damage: bytes | None) -> None:
+    path = tree_marker(history.catalog.metadata.write_id)
+    (history.root / path).unlink()
+    if damage is not None:
+        (history.root / path).write_bytes(damage)
+    assert named(history, all=False).keys() == {path}
+
+
+@mostly("hats")
+def test_rejects_are_held_against_their_list(history: Survey) -> None:
+    (folder,) = {each.rejects.path for each in history.catalog.increments if each.rejects.path}
+    root, listing = history.root / folder, f"{folder}/_SHA256SUMS"
+    files = sorted(path for path in root.iterdir() if path.suffix == ".parquet")
+    kept = files[0].read_bytes()
+    files[0].unlink()
+    shutil.copy(history.root / listing, root / "strange.parquet")
+    found = named(history, all=False)
+    assert found.keys() == {f"{folder}/{files[0].name}", f"{folder}/strange.parquet"}
+    assert "is missing" in found[f"{folder}/{files[0].name}"].message
+    (root / "strange.parquet").unlink()
+    files[0].write_bytes(kept[:-1])
+    assert (
+        "is not the file that was written" in named(history, all=False)[f"{folder}/{files[0].name}"].message
+    )
+    files[0].write_bytes(kept)
+    assert named(history, all=False) == {}
+    (history.root / listing).write_text((history.root / listing).read_text().replace(folder, "elsewhere"))
+    assert listing in named(history, all=False)
+
+
+def test_a_tombstone_of_another_number_is_named(history: Survey) -> None:
     write = json.loads((history.root / version_path(2)).read_text())["write_id"]
     (history.root / version_path(2)).write_bytes(tombstone(3, write))
     assert version_path(2) in named(history, all=True)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hipslake.predicates.evaluation import passing, truth
 from hipslake.predicates.filter_text import parse_filter
+from hipslake.predicates.predicate_tree import And, Not, Or
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,25 @@ def test_columns_compare_by_their_exact_values(left: pa.Array, right: pa.Array, 
         if None not in row.values() and SIGNS[sign](exact(row["a"]), exact(row["b"]))
     ]
     assert kept(table, f"a {sign} b") == expected
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.decimal256(60, 5)])
+def test_decimals_beside_doubles_without_end_are_less_or_more(kind: pa.DataType) -> None:
+    table = pa.table(
+        {
+            "a": pa.array([Decimal(1), Decimal(-1), None, Decimal(0)], kind),
+            "b": [math.inf, -math.inf, 0.0, math.nan],
+        }
+    )
+    assert (kept(table, "a < b"), kept(table, "a > b"), kept(table, "b > a")) == ([0], [1], [0])
+    assert (kept(table, "a = b"), kept(table, "a != b")) == ([], [0, 1, 3])
+
+
+def test_all_of_nothing_is_true_and_any_of_nothing_is_false() -> None:
+    table = pa.table({"x": [1, None]})
+    assert passing(And(()), table).equals(table)
+    assert passing(Or(()), table).num_rows == 0
+    assert passing(Not(Or(())), table).equals(table)
 
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

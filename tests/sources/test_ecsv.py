@@ -128,6 +128,15 @@ def test_any_json_stays_text(tmp_path: Path) -> None:
     assert read(ecsv_source(tmp_path))["v"].to_pylist() == ['{"a":1}', '[1,"x"]']
 
 
+@pytest.mark.parametrize("cell", ["[1],[2]", "[1", "]", "1,[2]"])
+def test_a_cell_that_is_not_one_value_of_json_is_told(tmp_path: Path, cell: str) -> None:
+    header = HEADER.replace(
+        "{name: b, datatype: float64}", "{name: b, datatype: string, subtype: 'int64[null]'}"
+    )
+    with pytest.raises(CorruptFileError, match="column 'b'"):
+        ecsv_table(tmp_path, f'{header}a b\n1 "[1,2]"\n2 "{cell}"\n')
+
+
 def test_selected_columns_come_alone_and_rows_count_without_any(tmp_path: Path) -> None:
     (tmp_path / "a.ecsv").write_text(HEADER + "a b\n1 2\n3 4\n")
     (tmp_path / "b.ecsv").write_text(HEADER.replace("name: b", "name: c") + "a c\n5 6\n")

@@ -13,7 +13,6 @@ import pytest
 from hipslake.storage.folder import Storage
 from hipslake.storage.small_files import in_threads, text_of
 
-
 STORE = Storage.at("memory://small-files")
 
 

@@ -11,7 +11,13 @@ from hipslake.errors import CommitStateUnknownError, StorageError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.tables.iceberg import commit as committing
 from hipslake.tables.iceberg.catalogs import open_catalog
-from hipslake.tables.iceberg.commit_attempts import attempts_of
+from hipslake.tables.iceberg.commit_attempts import (
+    announce_attempt,
+    attempts_of,
+    open_attempts,
+    retract_attempt,
+    writes_of,
+)
 from hipslake.tables.iceberg.data_files import live_files
 from hipslake.tables.iceberg.write_folders import sweep_writes
 from pyiceberg.catalog.sql import SqlCatalog
@@ -105,6 +111,19 @@ def test_a_commit_that_can_land_no_more_is_swept(lake: Lake, spec: TableSpec, la
         late[0]()
     assert lake.rows(spec)["id"].to_pylist() == [0, 1, 2, 3, 4, 20, 21]
     assert len(live_files(lake.table(spec))) == 2
+
+
+def test_an_attempt_of_which_half_is_there_is_open_until_it_is_taken_back(
+    lake: Lake, spec: TableSpec
+) -> None:
+    table = lake.table(spec)
+    attempt = announce_attempt(table, "20260101T0000-0123456789ab")
+    assert open_attempts(table, [attempt]) == {attempt.write_id}
+    for half in (b"", b"{", b'{"sequence": null}', b"[]"):
+        writes_of(table).write(attempt.path, half)
+        assert open_attempts(table, [attempt]) == {attempt.write_id}
+    retract_attempt(table, attempt)
+    assert open_attempts(table, [attempt]) == set()
 
 
 def test_a_rollback_does_not_let_a_swept_commit_in(lake: Lake, spec: TableSpec, late: Late) -> None:

@@ -14,7 +14,7 @@ from hipslake.errors import PlanError
 from hipslake.specs.table_spec import TableSpec
 from hipslake.steps.sink import sink_table as sink_module
 from hipslake.tables.iceberg import stored_marks
-from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier
+from hipslake.tables.iceberg.stored_marks import EARLIER, OLDER, PREFIX, Earlier, StoredMarks
 from hipslake.tables.marks import SinkMark, SnapshotPlace, packed, same_digest, unpacked
 from hipslake.tables.sink_order import VersionRows
 from hypothesis import given
@@ -159,6 +159,31 @@ def test_other_properties_in_their_place_are_told(lake: Lake) -> None:
             transaction.set_properties({name: text, f"{PREFIX}x": "by hand"})
         with pytest.raises(PlanError, match=r"does not say what was sunk before .*; remove it"):
             lake.sink(spec, night(9), **interval(9))
+
+
+def test_what_earlier_versions_noted_is_told_apart_from_what_others_wrote(lake: Lake) -> None:
+    spec = lake.spec()
+    lake.sink(spec, night(0), **interval(0))
+    name = f"{EARLIER}{hashlib.sha256(b'sample').hexdigest()[:16]}"
+    for text, there in ((Earlier(spec="sample").model_dump_json(), False), ("by hand", None)):
+        with lake.table(spec).transaction() as transaction:
+            transaction.set_properties({name: text})
+        marks = StoredMarks(lake.table(spec))
+        if there is None:
+            with pytest.raises(PlanError, match="does not say what was sunk before; remove it"):
+                marks.was_sunk_earlier("sample/whole", None)
+        else:
+            assert marks.was_sunk_earlier("sample/whole", None) is there
+
+
+def test_a_mark_that_others_wrote_over_is_told(lake: Lake) -> None:
+    spec = lake.spec()
+    lake.sink(spec, night(0), **interval(0))
+    (name,) = [name for name in kept(lake, spec) if name.startswith(PREFIX)]
+    with lake.table(spec).transaction() as transaction:
+        transaction.set_properties({name: "by hand"})
+    with pytest.raises(PlanError, match="remove it, if nothing of that interval is in the table"):
+        lake.sink(spec, night(0), **interval(0))
 
 
 TIMES = st.datetimes(timezones=st.just(dt.UTC))

@@ -250,7 +250,9 @@ def read_partition_sidecars(
     if not sidecars:
         empty = PARTITION_SCHEMA.empty_table()
         return empty.select(columns) if columns else empty
-    tables = in_threads(storage, lambda each: read_sidecar(storage, each, PARTITION_SCHEMA, columns), sidecars)
+    tables = in_threads(
+        storage, lambda each: read_sidecar(storage, each, PARTITION_SCHEMA, columns), sidecars
+    )
     return pa.concat_tables(tables).combine_chunks()
 
 

@@ -88,7 +88,9 @@ class Storage:
     def uri(self, path: str = "") -> str:
         """The absolute path or URI of a path; `Storage.at` takes it back."""
         _check_characters(path)
-        parts = [part for part in path.split("/") if part not in ("", ".")]  # as pathlib, at a tenth of its cost
+        parts = [
+            part for part in path.split("/") if part not in ("", ".")
+        ]  # as pathlib, at a tenth of its cost
         if path.startswith("/") or ".." in parts:
             raise PathError(f"{path!r} leads out of {self.root}; give a path below it")
         if not parts:

@@ -20,9 +20,7 @@ Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
-def in_threads(
-    storage: Storage, look: Callable[[Given], Found], given: Iterable[Given]
-) -> Iterator[Found]:
+def in_threads(storage: Storage, look: Callable[[Given], Found], given: Iterable[Given]) -> Iterator[Found]:
     """Apply a function to many inputs in threads; results come in the order of the inputs.
 
     Of a local disk, the first milliseconds' worth is looked at by the caller's thread: threads cost more to

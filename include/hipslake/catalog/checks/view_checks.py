@@ -253,7 +253,9 @@ def second_name_problems(
     partitions : pyarrow.Table
         `PARTITION_SCHEMA`, of a group or margin.
     """
-    found = in_threads(storage, lambda name: _second_name_problem(storage, name), _second_names(metadata, partitions))
+    found = in_threads(
+        storage, lambda name: _second_name_problem(storage, name), _second_names(metadata, partitions)
+    )
     return (problem for problem in found if problem is not None)
 
 

@@ -260,7 +260,9 @@ def largest_shift_in(
         Arcseconds; infinite where nothing bounds it.
     """
     found = [
-        list(in_threads(storage, lambda path: _most_in(storage, path, motion), paths)) for paths in groups if paths
+        list(in_threads(storage, lambda path: _most_in(storage, path, motion), paths))
+        for paths in groups
+        if paths
     ]
     bounds = [bound for files in found for file in files for bound in file]
     if len(found) > 1 and bounds:
