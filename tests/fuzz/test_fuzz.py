@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from hipslake.sources.formats import READERS
 
+from tests.examples import ALL
 from tests.fuzz.deadly import DEADLY, FATES
 from tests.fuzz.running import fuzz
 from tests.fuzz.targets import TARGETS, shares
 from tests.trust.records import FUZZ
 
-SLICE = 12
+SLICE = 12 if ALL else 6
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # astropy's, about cards that are spoilt
 
 

@@ -14,6 +14,7 @@ from tests.soak.running import one_night
 from tests.soak.verdict import judged
 
 
+@pytest.mark.slow
 def test_four_nights_of_the_chain(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
