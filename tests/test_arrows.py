@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -54,12 +55,17 @@ IO = {
 }
 
 
-def imports(path: Path, *, names: bool = False) -> Iterator[str]:
+@cache
+def imports(path: Path, *, names: bool = False) -> tuple[str, ...]:
     """Every module that a file imports, anywhere in it; imports for type checkers only are left out.
 
     With `names`, instead of a module that names are imported from: each of these names, dotted, and the
     module where one of them is not a module of its own.
     """
+    return tuple(_imports(path, names))
+
+
+def _imports(path: Path, names: bool) -> Iterator[str]:
     todo: list[ast.AST] = [ast.parse(path.read_text())]
     while todo:
         node = todo.pop()

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import theilslopes
 
 from tests.soak.verdict import TOLERANCES, judged, slope, tolerance_of
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40))
 def test_the_slope_is_that_of_theil_and_sen(values: list[float]) -> None:
+    from scipy.stats import theilslopes  # takes a second to import, in each worker of a run
+
     x, y = np.arange(len(values)) * 3, np.array(values)
     assert slope(x, y) == pytest.approx(theilslopes(y, x).slope, rel=1e-9, abs=1e-9)
 

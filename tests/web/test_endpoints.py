@@ -134,12 +134,13 @@ def test_hostile_values_of_each_query_parameter_are_refused_or_pass_by(page: Pag
     }
     for name in sorted(named):
         others = [pair for pair in sound if not pair.startswith(f"{name}=")]
+        without = user.get(f"{path}?{'&'.join(others)}").content
         for value in HOSTILE:
             answer = user.get(f"{path}?{'&'.join([*others, f'{name}={value}'])}")
             assert answer.status_code in (200, 404, 422), (name, value)
             assert "passwd" not in answer.text or answer.headers["content-type"] == "application/json"
             if answer.status_code == 200:  # of a parameter that the endpoint does not have
-                assert answer.content == user.get(f"{path}?{'&'.join(others)}").content
+                assert answer.content == without, (name, value)
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
