@@ -74,6 +74,7 @@ class Damaged:
     def __init__(self, root: Path, damages: dict[str, str], *, restore: bool = True) -> None:
         self.root, self.damages, self.restore = root, damages, restore
         self.kept: list[tuple[Path, Path]] = []
+        self.names = files_below(root)
 
     def __enter__(self) -> Damaged:
         for number, (name, kind) in enumerate(self.damages.items()):
@@ -108,7 +109,7 @@ class Damaged:
     def _other(self, name: str) -> bytes:
         """What another file of the same kind holds, if there is one."""
         suffix = name.rpartition("/")[2].lstrip("0123456789") or name
-        like = [each for each in files_below(self.root) if each.endswith(suffix) and each != name]
+        like = [each for each in self.names if each.endswith(suffix) and each != name]
         mine = self.kept[-1][1].read_bytes()
         contents = ((self.root / each).read_bytes() for each in like if (self.root / each).is_file())
         return next((data for data in contents if data and data != mine), b"something else")

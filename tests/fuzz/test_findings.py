@@ -334,6 +334,7 @@ _BOMBS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bomb", _BOMBS)
 def test_a_file_that_unpacks_to_very_much_does_not_fill_the_memory(tmp_path: Path, bomb: str) -> None:
     format_, begin = _BOMBS[bomb]

@@ -77,7 +77,7 @@ def every_type(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(rows, schema).withColumn("other", F.col("big") % 3).cache()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", VALUES)
 def test_partitions_follow_the_order_of_values_of_every_type(every_type: DataFrame, name: str) -> None:
     rows = partitions(cluster(every_type, [name], files=6, add_noise=False))
@@ -92,7 +92,7 @@ def test_partitions_follow_the_order_of_values_of_every_type(every_type: DataFra
     assert all(of_value.setdefault(value, file) == file for value, file in found)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("curve", CURVES)
 def test_rows_lie_where_numpy_places_them_for_every_type(
@@ -104,7 +104,7 @@ def test_rows_lie_where_numpy_places_them_for_every_type(
     assert rows["partition"].to_pylist() == placement.place(rows, np.arange(rows.num_rows))[0].tolist()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(
     ("curve", "columns"),
     [
@@ -238,7 +238,7 @@ NAMES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", NAMES.values(), ids=list(NAMES))
 def test_names_are_those_that_spark_resolves(spark: SparkSession, case_sensitive: bool, name: str) -> None:
     df = spark.range(12).selectExpr(

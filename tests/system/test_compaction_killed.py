@@ -59,7 +59,7 @@ class Stand:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", ["table", "folder"])
-@pytest.mark.parametrize("every", [19, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [38, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_compaction_killed_at_any_moment_is_completed_by_its_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, every: int
 ) -> None:
