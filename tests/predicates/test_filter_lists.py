@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hipslake.predicates.binding import check_predicate
@@ -46,6 +48,41 @@ def test_what_is_beyond_all_numbers_is_compared(column: str, kind: str) -> None:
         predicate = predicate_of_lists([(column, operator, value)])
         check_predicate(predicate, ROWS.schema)
         assert passing(predicate, ROWS).num_rows == expected, operator
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([[]], "is no list of"),
+        ([[("i", "<", 1)], "i < 1"], "is no list of"),
+        ([("i", "<")], r"is not \(column, operator, value\)"),
+        ([(1, "<", "i")], r"is not \(column, operator, value\)"),
+        ([[["i", "<", 1], "i"]], r"'i' is not \(column, operator, value\)"),
+        ([("i", "in", "157")], "give a list of values"),
+        ([("i", "in", 7)], "give a list of values"),
+        ([("i", "~", 7)], "'~' compares nothing; use one of"),
+        ([("i", "<", {7})], "a set, which is no value"),
+    ],
+)
+def test_lists_of_another_shape_are_refused(given: Any, told: str) -> None:
+    with pytest.raises(UnfitError, match=told):
+        predicate_of_lists(given)
+
+
+def test_values_of_each_type_are_compared() -> None:
+    rows = pa.table(
+        {
+            "t": pa.array([dt.datetime(2026, 1, 1), None], pa.timestamp("us")),
+            "day": pa.array([dt.date(2026, 1, 1), None]),
+            "b": pa.array([b"x", None]),
+            "ok": pa.array([True, None]),
+        }
+    )
+    values = {"t": np.datetime64("2026-01-01T00:00:00"), "day": dt.date(2026, 1, 1), "b": b"x", "ok": True}
+    for name, value in values.items():
+        predicate = predicate_of_lists([[(name, "=", value)]])
+        check_predicate(predicate, rows.schema)
+        assert passing(predicate, rows).num_rows == 1, name
 
 
 @pytest.mark.parametrize("nothing", [Decimal("NaN"), Decimal("sNaN"), float("nan"), None])

@@ -133,6 +133,9 @@ def test_duplicates_are_a_text() -> None:
             {"source": {"catalog": "x", "rows": "increment", "version": 3}},
             "an increment is taken from the newest",
         ),
+        ({"source": {"catalog": "x", "columns": []}}, "columns: is empty; leave it out for all"),
+        ({"properties": {"format-version": "3"}}, "tables of format-version 1 and 2 can be written"),
+        ({"sort": [" "]}, "is empty; write a column"),
         ({"iceberg": {"type": "rest"}}, "a REST catalog has an address; give uri, or connection"),
         (
             {"iceberg": {"uri": "postgresql+psycopg2://db/x", "connection": "lake"}},
