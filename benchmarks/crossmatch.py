@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hipslake import Catalog
 from hipslake.catalog.joining.crossmatch import Crossmatch
+from hipslake.catalog.partitions import curve_sorted, leaf_spans
 from hipslake.specs.join_specs import MatchOptions
 
 from benchmarks import machine
@@ -115,16 +116,15 @@ def list_work(warehouse: Path, path: Path) -> None:
     match = Crossmatch.of(
         (left.storage, left.metadata), (right.storage, right.metadata), MatchOptions(radius_arcsec=RADIUS)
     )
-    files = {"leaf": right.metadata.partitions(None, right.storage), "margin": match.margin_files}
-    told = {name: table.select(["path", "rows"]).to_pylist() for name, table in files.items()}
+    rows = match.right_rows
+    tables = [curve_sorted(each.table(right.storage)) for each in (right.metadata.group(), rows.margin)]
     homes = []
-    for at in range(len(match.homes)):
-        places = ("leaf", int(match.homes.leaf[at])), ("margin", int(match.homes.margin[at]))
-        held = [told[name][place] for name, place in places if place >= 0]
+    for start, stop in zip(rows.homes.start.tolist(), rows.homes.stop.tolist(), strict=True):
+        held = [file for table in tables for file in files_in(table, start, stop)]
         homes.append(
             {
-                "start": int(match.homes.start[at]),
-                "stop": int(match.homes.stop[at]),
+                "start": start,
+                "stop": stop,
                 "files": [right.storage.uri(file["path"]) for file in held],
                 "rows": sum(file["rows"] for file in held),
             }
@@ -137,6 +137,14 @@ def list_work(warehouse: Path, path: Path) -> None:
         )
     ]
     path.write_text(json.dumps({"homes": homes, "leaves": leaves}))
+
+
+def files_in(table: pa.Table, start: int, stop: int) -> list[dict[str, Any]]:
+    """The path and the rows of each file, of those along the curve, that shares pixels with [start, stop)."""
+    starts, stops = leaf_spans(table)
+    low, high = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
+    found: list[dict[str, Any]] = table.select(["path", "rows"]).slice(low, high - low).to_pylist()
+    return found
 
 
 def run(system: str, folder: Path, warehouse: Path, rows: int, peers_python: str) -> dict[str, Any]:
@@ -265,7 +273,8 @@ def main(argv: list[str] | None = None) -> int:
     runs = []
     for rows in options.rows:
         warehouse = (options.warehouse or publish(options.folder, rows, options.threshold)).resolve()
-        list_work(warehouse, options.folder / "work.json")
+        if LIMIT in options.systems:
+            list_work(warehouse, options.folder / "work.json")
         for _ in range(options.repeats):
             for system in options.systems:
                 runs.append(run(system, options.folder, warehouse, rows, options.peers_python))
