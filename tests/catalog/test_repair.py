@@ -97,7 +97,7 @@ def test_what_can_be_derived_is_mended_alone(history: Survey, kind: str) -> None
         check_repair(history, {name: kind})
 
 
-@mostly("hipscat")
+@pytest.mark.parametrize("history", ["hipscat"], indirect=True)  # whose trees have markers
 def test_the_marker_of_a_tree_is_written_anew(history: Survey) -> None:
     check_repair(history, {tree_marker(history.catalog.metadata.write_id): "truncated"})
 

@@ -247,7 +247,7 @@ def test_a_pointer_of_no_version_is_named(history: Survey, content: bytes) -> No
     assert "metadata.json" in named(history, all=True)
 
 
-@mostly("hipscat")
+@pytest.mark.parametrize("history", ["hipscat"], indirect=True)  # whose trees have markers
 @pytest.mark.parametrize("damage", [b"", None])
 def test_a_tree_whose_marker_says_otherwise_is_named(history: Survey, damage: bytes | None) -> None:
     path = tree_marker(history.catalog.metadata.write_id)
