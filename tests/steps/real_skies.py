@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hipslake.catalog.hats.skymap import draw_skymap
 from hipslake.engine.this_process import ThisProcess
 from hipslake.steps.ingest import histogram, write
 from hipslake.steps.ingest.request import HistogramReport, HistogramRequest, WriteReport, WriteRequest
@@ -18,8 +19,6 @@ from tests.once import made_once
 from tests.steps import in_process
 
 SPECS = PROJECT / "include" / "specs"
-
-
 CATALOGS = ("gaia_dr3", "hipparcos", "hipparcos_hats")
 
 
@@ -33,8 +32,12 @@ def real_catalogs(factory: pytest.TempPathFactory) -> Path:
     landing = real_landing(factory)
 
     def publish(warehouse: Path) -> None:
-        for name in CATALOGS:
-            publish_real_catalog(name, landing, warehouse)
+        with (
+            pytest.MonkeyPatch.context() as patch
+        ):  # whoever asks first: with sky maps, as whole runs have them
+            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", draw_skymap)
+            for name in CATALOGS:
+                publish_real_catalog(name, landing, warehouse)
 
     return made_once(factory, "real-catalogs", publish)
 
