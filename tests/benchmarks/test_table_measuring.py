@@ -212,6 +212,7 @@ def test_ours_leave_the_rows_of_the_source(tmp_path: Path) -> None:
         assert run["right"], run
 
 
+@pytest.mark.slow
 def test_a_peer_over_the_ceiling_is_told(tmp_path: Path, peers_python: str) -> None:
     run = Bench(tmp_path, peers_python, Limits(ceiling=20 * MIB)).run(CLUSTER, PYARROW, 3000)
     assert run["outcome"] == OVER
@@ -219,6 +220,7 @@ def test_a_peer_over_the_ceiling_is_told(tmp_path: Path, peers_python: str) -> N
     assert "GiB" in run["told"]
 
 
+@pytest.mark.slow
 def test_pyicebergs_upsert_is_right_and_timed_also_over_the_ceiling(
     tmp_path: Path, peers_python: str
 ) -> None:

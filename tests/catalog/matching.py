@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from astropy.coordinates import SkyCoord
+from astropy.coordinates import angular_separation
 from hipslake import Catalog
 from hipslake.storage.folder import Storage
 
@@ -39,10 +39,11 @@ def rows_at(ra: np.ndarray, dec: np.ndarray, **more: Any) -> pa.Table:
 
 def separations(left: pa.Table, right: pa.Table) -> np.ndarray:
     """Arcseconds of every pair, by astropy."""
-    here, there = (
-        SkyCoord(side["ra"].to_numpy(), side["dec"].to_numpy(), unit="deg") for side in (left, right)
+    (ra, dec), (other_ra, other_dec) = (
+        (np.radians(side["ra"].to_numpy()), np.radians(side["dec"].to_numpy())) for side in (left, right)
     )
-    return here[:, None].separation(there[None, :]).arcsec
+    apart = angular_separation(ra[:, None], dec[:, None], other_ra[None, :], other_dec[None, :])
+    return np.degrees(apart) * 3600
 
 
 def pairs_of(found: pa.Table) -> list[tuple[int, int | None]]:

@@ -22,6 +22,8 @@ from tests.peers.running import run_peer
 from tests.steps.append.test_sources_grow import night
 from tests.steps.sources_of_objects import KINDS, Lake, objects_table, sources_table
 
+pytestmark = pytest.mark.sampled(2)
+
 INDEX = {"index": ["source_id", "object_id"]}
 
 

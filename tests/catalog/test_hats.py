@@ -233,6 +233,7 @@ def peers(hats_python: str, storage: Storage, little: CatalogMetadata) -> dict[s
 
 
 @pytest.mark.peers
+@pytest.mark.sampled(2)
 def test_hats_finds_the_catalog_and_every_group_strictly_valid(peers: dict[str, Any]) -> None:
     assert peers["valid"] == {"stars": True, "main": True, "details": True}
 

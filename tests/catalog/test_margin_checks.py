@@ -21,6 +21,8 @@ from hipslake.steps.upkeep.request import VerifyRequest
 
 from tests.catalog.publishing import publish
 
+pytestmark = pytest.mark.sampled(2)
+
 Change = Callable[[pa.Table, pa.Table], pa.Table | None]
 
 

@@ -22,6 +22,8 @@ from tests.catalog.vacuuming import assert_whole, show, vacuum
 from tests.steps.nights import Survey
 from tests.system.whole import contents
 
+pytestmark = pytest.mark.sampled(2)
+
 NEWEST = version_path(KEPT[-1])
 TRANSIENT = "_versions/pins"
 

@@ -25,6 +25,8 @@ from tests.catalog.vacuuming import assert_whole, copied, show, vacuum
 from tests.steps.nights import Survey
 from tests.system.whole import contents
 
+pytestmark = pytest.mark.sampled(2)
+
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 NIGHTS = 5
 

@@ -24,6 +24,8 @@ from hipslake.versions.log_files import (
 from tests.catalog.eventful import KEPT, VACUUMED, mostly
 from tests.steps.nights import Survey
 
+pytestmark = pytest.mark.sampled(2)
+
 NEWEST = KEPT[-1]
 
 

@@ -87,7 +87,7 @@ def test_a_change_is_built_from_the_first_step_that_it_touches(project: Path, tm
     assert "left" not in files(root), "other packages: all anew"
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("step", "told"),
     [

@@ -16,6 +16,8 @@ from hipslake.versions.log import VersionLog
 
 from tests.steps import in_process
 
+pytestmark = pytest.mark.sampled(2)
+
 Load = Callable[[], dict[str, Any]]
 
 

@@ -204,6 +204,7 @@ def bright_stars(folder: Path) -> pa.Table:
 
 
 @pytest.mark.system
+@pytest.mark.slow
 def test_a_cube_of_gaia_and_hipparcos_is_what_pandas_merges_and_a_night_touches_only_its_partitions(
     airflow: Path, load: Load, cubes: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -19,6 +19,8 @@ from tests.foreign.doors import GOOD
 from tests.tables.compaction import compacting, iceberg
 from tests.tables.sinking import Lake
 
+pytestmark = pytest.mark.sampled(2)
+
 GARBAGE = b"Obj\x01" + bytes(range(200))
 OTHER = GOOD.set_column(0, "id", [range(50, 60)])
 

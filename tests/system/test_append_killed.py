@@ -83,7 +83,7 @@ def test_readers_see_one_version_or_the_other_at_every_moment(stage: Stage) -> N
         assert stage.seen() == (3 if moment <= commit(stage) else 4), stage.changes[moment]
 
 
-@pytest.mark.parametrize("every", [56, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [84, pytest.param(7, marks=pytest.mark.slow)])
 def test_whenever_it_is_killed_its_retry_ends_it_and_leaves_no_orphan(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

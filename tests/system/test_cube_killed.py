@@ -63,7 +63,7 @@ class Stand:
         return seen.version == 1
 
 
-@pytest.mark.parametrize("every", [41, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [60, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_build_killed_at_any_moment_is_completed_by_its_rerun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:

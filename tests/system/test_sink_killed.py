@@ -52,7 +52,7 @@ class Stand:
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [20, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_sink_killed_at_any_moment_is_completed_by_the_next(tmp_path: Path, mode: str, every: int) -> None:
     stand = Stand(tmp_path, mode)
     root = str(stand.lake.root)

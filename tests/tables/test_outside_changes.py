@@ -18,6 +18,8 @@ from tests.tables.compaction import compacting
 from tests.tables.compaction.compacting import compact
 from tests.tables.sinking import Lake, utc
 
+pytestmark = pytest.mark.sampled(2)
+
 FIRST = utc("2026-01-01T00:00:00")
 
 

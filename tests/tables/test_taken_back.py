@@ -16,6 +16,8 @@ from pyiceberg.table import Table
 
 from tests.tables.sinking import Lake, utc
 
+pytestmark = pytest.mark.sampled(2)
+
 FIRST = utc("2026-01-01T00:00:00")
 VERSIONS = pytest.mark.parametrize("version", ["1", "2"])
 UNKNOWN = "not known any more what stands of sample/2026-01-01"

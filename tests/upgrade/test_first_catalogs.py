@@ -183,6 +183,7 @@ def test_it_gets_margins_and_is_matched_and_exported(place: Path) -> None:
     assert rows_of(back).equals(first_rows(place).combine_chunks())
 
 
+@pytest.mark.sampled(3)
 def test_lsdb_opens_it_before_and_after(place: Path, hats_python: str) -> None:
     survey = Grown(place, "stars")
     shutil.copytree(survey.root, place / "before", symlinks=True)

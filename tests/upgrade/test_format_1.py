@@ -43,6 +43,8 @@ from tests.upgrade.made_by.format_1 import MATCH, MORE, SINK, cube_spec, known, 
 from tests.upgrade.test_first_catalogs import read_by_lsdb
 from tests.upgrade.unpacked import at_its_place, landed, unpacked
 
+pytestmark = pytest.mark.sampled(2)
+
 CATALOGS = {"stars": 6, "objects": 1, "sources": 1, "joined": 1, "matched": 1}
 """The newest version of each."""
 

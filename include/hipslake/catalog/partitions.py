@@ -117,16 +117,18 @@ def pixel_ranges(order: np.ndarray, npix: np.ndarray) -> dict[int, str]:
     >>> pixel_ranges(np.array([2, 2, 2, 1]), np.array([7, 0, 1, 3]))
     {1: '3', 2: '0-1,7'}
     """
-    ranges = {}
-    for level in np.unique(order):
-        pixels = np.unique(npix[order == level])
-        cuts = np.flatnonzero(np.diff(pixels) != 1)
-        first = pa.array(pixels[np.concatenate(([0], cuts + 1))])
-        last = pa.array(pixels[np.concatenate((cuts, [len(pixels) - 1]))])
-        runs = pc.binary_join_element_wise(first.cast(pa.string()), last.cast(pa.string()), "-")
-        runs = pc.if_else(pc.equal(first, last), first.cast(pa.string()), runs)
-        ranges[int(level)] = ",".join(runs.to_pylist())
-    return ranges
+    if not len(order):
+        return {}
+    along = np.lexsort((npix, order))
+    levels, pixels = np.asarray(order)[along], np.asarray(npix)[along]
+    new_level = np.diff(levels) != 0
+    begins = np.flatnonzero(np.concatenate(([True], new_level | (np.diff(pixels) > 1))))
+    first, last = pixels[begins], pixels[np.concatenate((begins[1:], [len(pixels)])) - 1]
+    begin, end = pa.array(first).cast(pa.string()), pa.array(last).cast(pa.string())
+    runs = pc.if_else(first == last, begin, pc.binary_join_element_wise(begin, end, "-")).to_pylist()
+    bounds = np.flatnonzero(np.concatenate(([True], np.diff(levels[begins]) != 0, [True]))).tolist()
+    found = levels[begins].tolist()
+    return {found[start]: ",".join(runs[start:stop]) for start, stop in pairwise(bounds)}
 
 
 def pixels_in(ranges: dict[int, str]) -> tuple[np.ndarray, np.ndarray]:

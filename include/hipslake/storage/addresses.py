@@ -73,7 +73,7 @@ def is_below(uri: str | Path, root: str | Path, *, itself: bool = True) -> bool:
 
 def is_same_address(one: str | Path, other: str | Path) -> bool:
     """Whether two addresses are one place."""
-    return is_below(one, other) and is_below(other, one)
+    return str(one) == str(other) or (is_below(one, other) and is_below(other, one))
 
 
 def _split(uri: str) -> tuple[str, str]:

@@ -17,6 +17,8 @@ from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows
 from tests.system.whole import contents
 
+pytestmark = pytest.mark.sampled(2)
+
 LAYOUTS = ["hats", "hipscat"]
 ADD_FILE = "append: add_file"
 

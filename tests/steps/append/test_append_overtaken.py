@@ -19,6 +19,8 @@ from tests.catalog.leftovers import missing
 from tests.steps import in_process
 from tests.steps.nights import FIRST, Survey, night_rows
 
+pytestmark = pytest.mark.sampled(2)
+
 Overtake = Callable[[RunFolder, Callable[[], object]], AppendReport]
 
 

@@ -26,6 +26,8 @@ from hipslake.steps.ingest import gather_objects as gathering
 from tests.peers.running import run_peer
 from tests.steps.sources_of_objects import KINDS, Lake, by_objects, objects_table, sources_table
 
+pytestmark = pytest.mark.sampled(2)
+
 PEER = """\
 import json, sys
 import lsdb

@@ -29,6 +29,8 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.peers.running import run_peer
 from tests.steps import in_process
 
+pytestmark = pytest.mark.sampled(2)
+
 SPEC = """\
 name: a_x_b
 type: crossmatch

@@ -18,6 +18,8 @@ from tests.catalog.matching import nearest_pairs, pairs_of, published, rows_at, 
 from tests.peers.running import run_peer
 from tests.steps import in_process
 
+pytestmark = pytest.mark.sampled(2)
+
 GROUPS: list[dict[str, Any]] = [
     {"name": "main", "columns": ["id", "ra", "dec"]},
     {"name": "details", "columns": "*", "threshold": "90 rows"},

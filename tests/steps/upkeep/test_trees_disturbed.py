@@ -34,6 +34,8 @@ from tests.steps import in_process
 from tests.steps.nights import Survey
 from tests.system.runs import assert_verified
 
+pytestmark = pytest.mark.sampled(2)
+
 LAYOUTS = ("hats", "hipscat")
 LINKS = 7  # of so many files that are linked one after the other, a kill is before one
 
