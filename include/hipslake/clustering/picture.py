@@ -29,7 +29,7 @@ def draw_boxes(before: FileBoxes, after: FileBoxes, columns: Sequence[str], titl
     from matplotlib.patches import Rectangle
 
     figure = Figure(figsize=(11, 5.6))
-    figure.subplots_adjust(left=0.06, right=0.99, bottom=0.1, top=0.86, wspace=0.04)
+    figure.subplots_adjust(left=0.06, right=0.99, bottom=0.1, top=0.86, wspace=0.07)
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for panel, boxes, when in zip(panels, (before, after), ("before", "after"), strict=True):
