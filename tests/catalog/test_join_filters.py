@@ -13,6 +13,8 @@ from hipslake.errors import FilterError, SchemaMismatchError
 
 from tests.steps.sources_of_objects import Lake, objects_table, sources_table
 
+pytestmark = pytest.mark.sampled(2)
+
 ON = ("id", "object_id")
 GROUPS = [{"name": "main"}, {"name": "details", "columns": ["band", "flux"], "threshold": "300 rows"}]
 

@@ -14,6 +14,8 @@ from hipslake.errors import HipslakeError
 from tests.foreign.doors import SOURCES, TABLES, Door, compact_folder, cube, ingest, land, sink, upsert
 from tests.foreign.odd_files import DAMAGED, ODD, damaged, odd_schemas
 
+pytestmark = pytest.mark.sampled(2)
+
 _TYPES = {"struct of nothing", "durations", "wide decimals", "tensors", "json", "nulls"}  # that Iceberg lacks
 _KEYS = {"numbers are lists", "numbers are structs", "partition is a list"}
 _NAMES = {"column twice", "other columns"}

@@ -20,6 +20,8 @@ from hipslake.errors import InputError, SpecError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+pytestmark = pytest.mark.sampled(2)
+
 CURVES = [curve.value for curve in Curve]
 
 VALUES: dict[str, tuple[str, list[Any]]] = {

@@ -32,6 +32,8 @@ from tests.catalog.verifying import column_set, leaves, rewrite
 from tests.spark.running import Run, land, stars, uniform
 from tests.steps.nights import Survey
 
+pytestmark = pytest.mark.sampled(2)
+
 GROUPS = [
     {"name": "main", "columns": ["id", "ra", "dec"], "threshold": "150 rows"},
     {"name": "photo", "columns": "*", "threshold": "400 rows"},

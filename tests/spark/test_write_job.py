@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 from tests.spark.running import Run, land, pixels, read_file, same_rows, smallest_leaves, stars, uniform
 from tests.spark.skies import SKIES
 
+pytestmark = pytest.mark.sampled(2)
+
 TWO_GROUPS = [
     {"name": "main", "columns": ["id", "ra", "dec"], "threshold": "150 rows"},
     {"name": "photo", "columns": "*", "threshold": "24 kB"},

@@ -141,7 +141,7 @@ def lsdb_pairs(warehouse: Path, peers_python: str) -> dict[str, list[tuple[int, 
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.peers
 @pytest.mark.parametrize(("radius", "neighbours"), ASKED)
 def test_lsdb_finds_the_same_pairs(
