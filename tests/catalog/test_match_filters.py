@@ -236,7 +236,7 @@ def test_a_catalog_that_grew_is_filtered_by_a_column_that_came_later(
 ) -> None:
     """Files that are older than the column hold nulls; with add_file a leaf has several files."""
     more = f"margin: {{arcsec: [3600]}}\nappend: {append}\n{groups}"
-    survey = Survey(tmp_path, threshold="60 rows", more=more)
+    survey = Survey(tmp_path, threshold="150 rows", more=more)
     first = night_rows(0)
     survey.land(0, first.set_column(3, "mag", pa.nulls(len(first))))
     survey.append(0)

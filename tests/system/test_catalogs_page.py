@@ -22,6 +22,8 @@ from tests.system.environment import environment
 from tests.system.standalone import free_port
 from tests.web.browser import PICTURES, Sky, chromium, elsewhere, find_chromium, watched
 
+pytestmark = pytest.mark.slow
+
 PLEIADES = (56.75, 24.12)
 USER, PASSWORD = "astronomer", "a-password-of-the-test"
 SPECS = PROJECT / "include" / "specs"

@@ -101,22 +101,24 @@ def is_of_one_who_may_live(name: str) -> bool:
     return sign_of_life or (name.endswith(".tmp") and name.rpartition("/")[0] in ("", "_versions"))
 
 
-def test_before_the_commit_nothing_that_readers_look_at_changes(stage: Stage) -> None:
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_before_the_commit_nothing_that_readers_look_at_changes(stage: Stage, every: int) -> None:
     stage.set()
     standing = stage.files(without=stage.write_id)
-    for number in range(stage.at(COMMIT) + 1):
+    for number in range(stage.at(COMMIT), -1, -every):
         stage.set(number)
         found = stage.files(without=stage.write_id)
         assert {name: data for name, data in found.items() if not is_of_one_who_may_live(name)} == standing
         assert assert_readers_see_whole_version(stage.catalog, stage.source) == 1
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_at_every_moment_behind_the_commit_the_next_run_has_nothing_to_do_but_mend(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     for name, value in DEAD_AT_ONCE.items():
         monkeypatch.setenv(name, value)
-    for number in range(stage.at(COMMIT) + 1, len(stage.changes)):
+    for number in range(stage.at(COMMIT) + 1, len(stage.changes), every):
         stage.set(number)
         assert assert_readers_see_whole_version(stage.catalog, stage.source) == 2
         following = in_process.start(stage.warehouse, stage.place / "stars.yaml", "third")

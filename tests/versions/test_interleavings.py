@@ -35,6 +35,8 @@ from hipslake.versions.write_id import is_write_id
 
 from tests.versions.interleavings import Act, Killed, World, explored
 
+pytestmark = pytest.mark.sampled(2)
+
 NOW = datetime(2026, 11, 21, 3, 30, tzinfo=UTC)
 SHARED = "20261121T0330-aaaa"
 SAMPLE = int(os.environ.get("HIPSLAKE_TEST_INTERLEAVINGS", "200"))

@@ -21,6 +21,7 @@ def survey(tmp_path: Path, bucket: str) -> StoreSurvey:
     return StoreSurvey(tmp_path, uri=f"{bucket}/{uuid.uuid4().hex}")
 
 
+@pytest.mark.slow
 def test_nights_are_appended_replaced_and_kept(survey: StoreSurvey, tmp_path: Path) -> None:
     local = Survey(tmp_path / "local")
     local.place.mkdir()
