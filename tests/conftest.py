@@ -16,6 +16,7 @@ from zlib import crc32
 import fsspec
 import pytest
 from hipslake.catalog.hats.skymap import draw_skymap
+from hipslake.clustering.picture import draw_boxes
 from hipslake.storage.folder import Storage
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from xdist.scheduler import LoadFileScheduling
@@ -41,7 +42,11 @@ for _key in ("HIPSLAKE_RUN_KEY", "HIPSLAKE_SPARK_SECRET", "HIPSLAKE_INPUTS", "HI
     os.environ.pop(_key, None)
 
 
-DRAW_SKY_MAPS = ("demo", "system")
+DRAWS = {
+    "hipslake.catalog.hats.skymap.draw_skymap": draw_skymap,
+    "hipslake.steps.compact_table.run.draw_boxes": draw_boxes,
+}
+DRAWING = ("demo", "system", "spark", "test_folders.py", "test_skymap.py")  # packages and modules
 LONG_FIRST = ("spark", "system", "dags", "steps", "catalog")
 
 
@@ -91,8 +96,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     return _FilesAndSpark(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported and tests are collected: nearly all of it stays."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep what was imported and collected, millions of objects, out of later, rarer garbage collections."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -114,23 +125,26 @@ BLANK_PNG = base64.b64decode(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def blank_sky_maps() -> Iterator[None]:
-    """Leave a picture of one pixel in place of each sky map, also in fixtures that many modules share.
+def blank_pictures() -> Iterator[None]:
+    """Leave a picture of one pixel in place of each sky map and each picture of a compaction's boxes.
 
-    A picture costs more than all else that is done for a version of some thousand rows, and tests publish
-    thousands. What it has to be is held by `test_skymap.py`.
+    It does so in fixtures that many modules share, too. A picture costs more than all else that is done for
+    some thousand rows, and tests publish thousands of versions. What it has to be is held by `test_skymap.py`
+    and `test_picture.py`.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", lambda *drawn: BLANK_PNG)
+        for name in DRAWS:
+            patch.setattr(name, lambda *drawn: BLANK_PNG)
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
-def true_sky_maps(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Draw them in packages of whole runs."""
+def true_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Draw them in packages of whole runs, and where a test looks at them."""
     with pytest.MonkeyPatch.context() as patch:
-        if _package(request.path) in DRAW_SKY_MAPS or request.path.name == "test_skymap.py":
-            patch.setattr("hipslake.catalog.hats.skymap.draw_skymap", draw_skymap)
+        if _package(request.path) in DRAWING or request.path.name in DRAWING:
+            for name, draw in DRAWS.items():
+                patch.setattr(name, draw)
         yield
 
 
