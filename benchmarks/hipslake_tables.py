@@ -17,7 +17,7 @@ import pyiceberg.catalog.sql  # noqa: F401
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.compact_table import request as compact_table_request
 from hipslake.steps.compact_table import run as compact_table_run
 from hipslake.steps.report import Report, Request

@@ -18,8 +18,8 @@ from hipslake.api.catalog import Catalog
 from hipslake.cube.store.layout import cube_uri
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.specs.environment import expand
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.run import RUNS, catalog_uri
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 

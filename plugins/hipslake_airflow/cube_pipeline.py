@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, Param
 from hipslake.specs.cube_spec import CubeSpec, MaterialiseSpec
+from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
@@ -75,8 +76,11 @@ def cube_dag(
     return dag
 
 
-def news_of(spec: CubeSpec) -> list[Asset]:
-    """The assets of the datasets whose rows are those of the newest version or snapshot; files have none."""
+def news_of(spec: CubeSpec, specs: SpecFolder) -> list[Asset]:
+    """The assets of the datasets whose rows are those of the newest version or snapshot; files have none.
+
+    Those of tables are of the sinks among all specs.
+    """
     found: list[Asset] = []
     for dataset in spec.datasets.values():
         if not dataset.follows:
@@ -84,7 +88,7 @@ def news_of(spec: CubeSpec) -> list[Asset]:
         if dataset.catalog is not None and "/" not in dataset.catalog:
             found.append(catalog_asset(dataset.catalog))
         if dataset.table is not None:
-            found += assets_of_table(dataset.iceberg, dataset.table)
+            found += assets_of_table(dataset.iceberg, dataset.table, specs)
     return found
 
 

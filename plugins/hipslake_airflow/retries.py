@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import DAG, ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk import DAG, ExceptionRetryPolicy, Param, RetryAction, RetryRule
+from airflow.sdk.definitions.param import ParamsDict
 
 # Wrong input and wrong specs end a task by AirflowFailException, so they never come here.
 _BUGS: list[type[BaseException] | str] = [
@@ -60,13 +63,17 @@ RETRIES: dict[str, Any] = {
 }
 
 
-def pipeline_dag(**given: Any) -> DAG:
-    """Return a DAG with our retries, and without a schedule unless one is given.
+@contextmanager
+def pipeline_dag(*, params: Mapping[str, Param] | None = None, **given: Any) -> Iterator[DAG]:
+    """Give a DAG with our retries, and without a schedule unless one is given, to put tasks into.
 
     Parameters
     ----------
+    params : mapping of str to Param, optional
+        The fields of its form. They are set when its tasks are there: Airflow would copy them into each task,
+        where nobody looks at them, and each copy is held against its JSON Schema several times per parse.
     **given
-        Parameters of `airflow.sdk.DAG`.
+        Other parameters of `airflow.sdk.DAG`.
     """
     common = {
         "schedule": None,
@@ -74,4 +81,6 @@ def pipeline_dag(**given: Any) -> DAG:
         "catchup": False,
         "default_args": RETRIES,
     }
-    return DAG(**common | given)
+    with DAG(**common | given) as dag:
+        yield dag
+    dag.params = ParamsDict(params)

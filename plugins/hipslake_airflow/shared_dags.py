@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, CronTriggerTimetable, Param
+from airflow.sdk import DAG, BaseOperator, CronTriggerTimetable, Param
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.vacuum_spec import VacuumSpec
@@ -17,14 +18,19 @@ from hipslake_airflow.operators.catalog import BuildHatsViewOperator, ResolveRun
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator
 from hipslake_airflow.params.catalog import vacuum_params
+from hipslake_airflow.pipeline import FormPipeline
 from hipslake_airflow.retries import pipeline_dag
-from hipslake_airflow.spec_folders import spec_files
 
 
-def form_dag(
-    pipeline: str, params: Callable[[Sequence[str]], dict[str, Param]], *, description: str, tag: str
-) -> DAG:
-    """Return a DAG whose form names a catalog or cube, still without its task.
+def form_pipeline(
+    pipeline: str,
+    params: Callable[[Sequence[str]], dict[str, Param]],
+    step: Callable[..., BaseOperator],
+    *,
+    description: str,
+    tag: str,
+) -> FormPipeline:
+    """Return the pipeline of a DAG of one task, whose form names a catalog or cube.
 
     Parameters
     ----------
@@ -32,18 +38,25 @@ def form_dag(
         `catalog_` or `cube_` and what is done; the DAG's id.
     params : callable
         Makes the fields of the form, from the names that the specs have.
+    step : callable
+        Makes the operator; takes nothing.
     description : str
     tag : str
     """
     kind = pipeline.partition("_")[0]
-    names = [path.stem for path in spec_files(CatalogSpec if kind == "catalog" else CubeSpec)]
-    return pipeline_dag(
-        dag_id=pipeline,
-        description=description,
-        doc_md=document(pipeline),
-        params=params(names),
-        tags=["hipslake", kind, tag],
-    )
+
+    def build(names: list[str]) -> DAG:
+        with pipeline_dag(
+            dag_id=pipeline,
+            description=description,
+            doc_md=document(pipeline),
+            params=params(names),
+            tags=["hipslake", kind, tag],
+        ) as dag:
+            step()
+        return dag
+
+    return FormPipeline(pipeline, CatalogSpec if kind == "catalog" else CubeSpec, build)
 
 
 def catalog_dag(
@@ -97,8 +110,8 @@ def catalog_dag(
 
 def retention_dag(
     pipeline: str, name: str, kept: VacuumSpec, *, versions: str = "versions", **facts: Any
-) -> DAG:
-    """Return the DAG that takes old versions away, of a catalog, a cube or a table, still without its task.
+) -> AbstractContextManager[DAG]:
+    """Give the DAG that takes old versions away, of a catalog, a cube or a table, still without its task.
 
     Parameters
     ----------

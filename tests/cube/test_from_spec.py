@@ -22,7 +22,7 @@ from hipslake.errors import (
 )
 from hipslake.predicates.conditions import C
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 
 from tests.catalog.little import sky
 from tests.catalog.matching import published, rows_at

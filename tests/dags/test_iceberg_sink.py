@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.run import RunFolder, run_uri
 from hipslake.steps.sink.request import SinkReport
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table

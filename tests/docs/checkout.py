@@ -17,8 +17,8 @@ from hipslake import Catalog
 from hipslake.engine.this_process import ThisProcess
 from hipslake.sources import open_source
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.index import request as index_step
 from hipslake.steps.index import run as index_work
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest

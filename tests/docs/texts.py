@@ -20,7 +20,7 @@ from hipslake.errors import SpecError
 from hipslake.predicates.filter_text import parse_filter
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.partition_fields import PartitionField
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.upkeep.request import VacuumReport
 from hipslake.tables.shuffle import ValueCounts, plan_shuffle
 from hipslake_demo.outcome import outcome_of

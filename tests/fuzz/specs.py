@@ -14,8 +14,8 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.spec_folder import load_spec, spec_type
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec, spec_type
 from pydantic import BaseModel
 
 from tests.fuzz.mutation import NUMBERS, reshaped, respelt

@@ -37,8 +37,8 @@ from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.plain_yaml import Document, PlainLoader, YamlError
 from hipslake.specs.source_spec import CsvOptions
+from hipslake.specs.spec_folder import load_spec, spec_type
 from hipslake.specs.threshold import Threshold
-from hipslake.specs.yaml_file import load_spec, spec_type
 from hipslake.steps.export.outputs import output_uri
 from hipslake.steps.join.frozen_join import frozen_join
 from hipslake.steps.join.request import FROZEN

@@ -13,7 +13,7 @@ import pytest
 from airflow.sdk import DAG, Connection
 from airflow.sdk.exceptions import AirflowException
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake_airflow.alerts import CONNECTION, WebhookNotifier, address_of, alert
 from hipslake_airflow.invalid_specs import InvalidSpecOperator
 

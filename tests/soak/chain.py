@@ -22,8 +22,8 @@ from hipslake import Catalog
 from hipslake.api.cube import Cube
 from hipslake.engine.model import Engine
 from hipslake.engine.this_process import ThisProcess
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.append import run as append_run
 from hipslake.steps.append.request import AppendReport, AppendRequest
 from hipslake.steps.compact import run as compact_run

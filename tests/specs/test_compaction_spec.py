@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 
 WHOLE = """\
 name: stars

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.cube_spec import CubeColumns, CubeSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from pydantic import ValidationError
 
 SPEC = """\

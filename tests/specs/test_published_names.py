@@ -14,8 +14,8 @@ from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 
 Fields = dict[str, Any]
 POSITION = {"ra": "ra", "dec": "dec"}

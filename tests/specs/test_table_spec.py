@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.partition_fields import PartitionField, SortField
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import Duplicates, TableMode, TableSpec
-from hipslake.specs.yaml_file import load_spec
 from pydantic import ValidationError
 
 WHOLE = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 from hipslake.engine.this_process import ThisProcess
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.report import perform
 from hipslake.steps.run import RunFolder, Window, run_uri
 from hipslake.steps.sink import request as sink_request

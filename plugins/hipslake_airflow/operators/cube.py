@@ -35,7 +35,7 @@ class ResolveCubeOperator(ResolveOperator):
     def request_fields(self, context: Context) -> dict[str, Any]:
         from hipslake.cube.store.spec_changes import BuildMode
         from hipslake.specs.cube_spec import CubeSpec
-        from hipslake.specs.yaml_file import load_spec
+        from hipslake.specs.spec_folder import load_spec
 
         _use_connections(load_spec(self.spec_file, CubeSpec))
         params = context["params"]

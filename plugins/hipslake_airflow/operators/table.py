@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def _spec_with_connection(spec_file: str) -> TableSpec:
     """Read a spec of a table, and let this process reach the Iceberg catalog that it names."""
+    from hipslake.specs.spec_folder import load_spec
     from hipslake.specs.table_spec import TableSpec
-    from hipslake.specs.yaml_file import load_spec
 
     spec = load_spec(spec_file, TableSpec)
     use_iceberg_connection(spec.iceberg)

@@ -15,7 +15,7 @@ from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
 from hipslake.specs.environment import expand
-from hipslake.specs.published_names import find_specs
+from hipslake.specs.spec_folder import find_specs
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from sqlalchemy.orm import Session
 

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from hipslake.errors import HipslakeError, StoreTimeoutError
 from hipslake.specs.base import Frozen
+from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.table_spec import TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.storage.folder import Storage
 
-from hipslake_airflow.spec_folders import spec_files
 from hipslake_airflow.web.shown import shown
 
 CUBES = "cubes"
@@ -43,17 +42,18 @@ def tables(specs: Path, warehouse: str) -> Iterator[Product]:
     warehouse : str
     """
     silent: dict[str, str] = {}
-    for path in spec_files(TableSpec, specs):
-        yield _table(path, warehouse, silent)
+    folder = SpecFolder(specs)
+    for path in folder.files(TableSpec):
+        yield _table(folder, path, warehouse, silent)
 
 
-def _table(path: Path, warehouse: str, silent: dict[str, str]) -> Product:
+def _table(folder: SpecFolder, path: Path, warehouse: str, silent: dict[str, str]) -> Product:
     """A table; catalogs that did not answer stand in `silent`, with why, and are not asked again."""
     from hipslake.tables.opening import open_table
 
     title = path.stem
     try:
-        spec = load_spec(path, TableSpec)
+        spec = folder.load(path, TableSpec)
         title = spec.table
         if (problem := silent.get(spec.iceberg.model_dump_json())) is not None:
             return Product(name=path.stem, title=title, problem=problem)

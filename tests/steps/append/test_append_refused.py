@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hipslake.errors import HipslakeError, PlanError, SchemaMismatchError, SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.template import is_templated
-from hipslake.specs.yaml_file import load_spec
 from hypothesis import given
 from hypothesis import strategies as st
 

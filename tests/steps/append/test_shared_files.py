@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hipslake.errors import InputError, SpecError
 from hipslake.specs.catalog_spec import CatalogSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.append import run as append_run
 from hipslake.steps.run import RunFolder, Window
 

@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hipslake import Catalog
-from hipslake.specs.published_names import find_specs
+from hipslake.specs.spec_folder import find_specs, load_spec, spec_type
 from hipslake.specs.table_spec import IcebergSpec, TableSpec
-from hipslake.specs.yaml_file import load_spec, spec_type
 from hipslake.tables.iceberg.catalogs import open_catalog, open_table
 from hipslake.tables.iceberg.data_files import live_files
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hipslake.library_version import __version__
 from hipslake.specs.compaction_spec import CompactionSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.compact_table.request import (
     FrozenCompaction,
     ResolveCompactionReport,

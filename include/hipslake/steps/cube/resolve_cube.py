@@ -19,7 +19,7 @@ from hipslake.errors import CatalogNotFoundError, SourceNotFoundError, SpecError
 from hipslake.library_version import __version__
 from hipslake.predicates.condition_text import check_conditions
 from hipslake.specs.cube_spec import CubeSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.cube.frozen_cube import FrozenCube
 from hipslake.steps.cube.request import ResolveCubeReport, ResolveCubeRequest
 from hipslake.steps.first import check_free_space

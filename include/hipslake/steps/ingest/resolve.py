@@ -11,7 +11,7 @@ from hipslake.catalog.evolution import as_it_stands
 from hipslake.catalog.metadata import Owner
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.first import check_free_space, freeze_run, swept_orphans
 from hipslake.steps.ingest.frozen_objects import freeze_objects
 from hipslake.steps.ingest.request import ResolveReport, ResolveRequest

@@ -8,7 +8,7 @@ from hipslake.catalog.moc_files import region_of
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import PositionSpec
 from hipslake.specs.join_specs import CrossmatchSpec
-from hipslake.specs.yaml_file import load_spec
+from hipslake.specs.spec_folder import load_spec
 from hipslake.steps.given_files import check_region
 from hipslake.steps.join.frozen_join import FrozenCrossmatch
 from hipslake.steps.join.request import ResolveCrossmatchReport, ResolveCrossmatchRequest

@@ -16,8 +16,8 @@ from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import SpecError
 from hipslake.library_version import __version__
 from hipslake.specs.environment import expand
+from hipslake.specs.spec_folder import load_spec
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
-from hipslake.specs.yaml_file import load_spec
 from hipslake.steps.first import check_free_space
 from hipslake.steps.report import Phases
 from hipslake.steps.run import RunFolder, catalog_uri, now_utc

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.cube_pipeline import cube_dag
 from hipslake_airflow.params.cube import build_params
-from hipslake_airflow.spec_dags import spec_dags
+from hipslake_airflow.pipeline import SpecPipeline
 
-PIPELINE = "cube_build"
+NAME = "cube_build"
 
 
-def cube_build(spec: CubeSpec, path: Path) -> DAG:
+def cube_build(spec: CubeSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that builds one cube."""
-    return cube_dag(PIPELINE, spec, path, params=build_params(spec))
+    return cube_dag(NAME, spec, path, params=build_params(spec))
 
 
-globals().update(spec_dags(PIPELINE, CubeSpec, cube_build))
+PIPELINE = SpecPipeline(NAME, CubeSpec, cube_build)

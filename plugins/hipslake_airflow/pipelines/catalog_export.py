@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hipslake_airflow.operators.catalog import ExportCatalogOperator
 from hipslake_airflow.params.export import export_params
-from hipslake_airflow.shared_dags import form_dag
+from hipslake_airflow.shared_dags import form_pipeline
 
-with form_dag("catalog_export", export_params, description="Export rows of a catalog", tag="export"):
-    ExportCatalogOperator(task_id="export")
+PIPELINE = form_pipeline(
+    "catalog_export",
+    export_params,
+    partial(ExportCatalogOperator, task_id="export"),
+    description="Export rows of a catalog",
+    tag="export",
+)

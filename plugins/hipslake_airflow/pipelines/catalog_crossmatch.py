@@ -6,18 +6,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.join_specs import CrossmatchSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.join import CrossmatchOperator, ResolveCrossmatchOperator
 from hipslake_airflow.params.joins import crossmatch_params
-from hipslake_airflow.spec_dags import spec_dags
+from hipslake_airflow.pipeline import SpecPipeline
 
-PIPELINE = "catalog_crossmatch"
+NAME = "catalog_crossmatch"
 
 
-def catalog_crossmatch(spec: CrossmatchSpec, path: Path) -> DAG:
+def catalog_crossmatch(spec: CrossmatchSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG of one cross-match."""
     return join_dag(
-        PIPELINE,
+        NAME,
         spec,
         path,
         params=crossmatch_params(spec),
@@ -26,4 +28,4 @@ def catalog_crossmatch(spec: CrossmatchSpec, path: Path) -> DAG:
     )
 
 
-globals().update(spec_dags(PIPELINE, CrossmatchSpec, catalog_crossmatch))
+PIPELINE = SpecPipeline(NAME, CrossmatchSpec, catalog_crossmatch)

@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG
+from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.table_spec import TableSpec
+
 from hipslake_airflow.operators.table import VacuumTableOperator
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.shared_dags import retention_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "table_vacuum"
+NAME = "table_vacuum"
 
 
-def table_vacuum(spec: TableSpec, path: Path) -> DAG:
+def table_vacuum(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that vacuums one table."""
-    with retention_dag(PIPELINE, spec.name, spec.vacuum, table=spec.table, versions="snapshots") as dag:
+    with retention_dag(NAME, spec.name, spec.vacuum, table=spec.table, versions="snapshots") as dag:
         VacuumTableOperator(task_id="vacuum_table", spec_file=str(path))
     return dag
 
 
-globals().update(spec_dags(PIPELINE, TableSpec, table_vacuum))
+PIPELINE = SpecPipeline(NAME, TableSpec, table_vacuum)

@@ -6,18 +6,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.join_specs import EquijoinSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.join_dags import join_dag
 from hipslake_airflow.operators.join import EquiJoinOperator, ResolveEquijoinOperator
 from hipslake_airflow.params.joins import join_params
-from hipslake_airflow.spec_dags import spec_dags
+from hipslake_airflow.pipeline import SpecPipeline
 
-PIPELINE = "catalog_equijoin"
+NAME = "catalog_equijoin"
 
 
-def catalog_equijoin(spec: EquijoinSpec, path: Path) -> DAG:
+def catalog_equijoin(spec: EquijoinSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG of one join."""
     return join_dag(
-        PIPELINE,
+        NAME,
         spec,
         path,
         params=join_params(spec),
@@ -26,4 +28,4 @@ def catalog_equijoin(spec: EquijoinSpec, path: Path) -> DAG:
     )
 
 
-globals().update(spec_dags(PIPELINE, EquijoinSpec, catalog_equijoin))
+PIPELINE = SpecPipeline(NAME, EquijoinSpec, catalog_equijoin)

@@ -6,18 +6,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.operators.cube import CleanUpCubeOperator
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.shared_dags import retention_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "cube_cleanup"
+NAME = "cube_cleanup"
 
 
-def cube_cleanup(spec: CubeSpec, _path: Path) -> DAG:
+def cube_cleanup(spec: CubeSpec, _path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that cleans one cube up."""
-    with retention_dag(PIPELINE, spec.name, spec.vacuum) as dag:
+    with retention_dag(NAME, spec.name, spec.vacuum) as dag:
         CleanUpCubeOperator(task_id="cleanup", cube=spec.name)
     return dag
 
 
-globals().update(spec_dags(PIPELINE, CubeSpec, cube_cleanup))
+PIPELINE = SpecPipeline(NAME, CubeSpec, cube_cleanup)

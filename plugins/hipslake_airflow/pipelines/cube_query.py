@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hipslake_airflow.operators.cube import QueryCubeOperator
 from hipslake_airflow.params.cube import query_params
-from hipslake_airflow.shared_dags import form_dag
+from hipslake_airflow.shared_dags import form_pipeline
 
-with form_dag("cube_query", query_params, description="Query a cube", tag="query"):
-    QueryCubeOperator(task_id="query")
+PIPELINE = form_pipeline(
+    "cube_query",
+    query_params,
+    partial(QueryCubeOperator, task_id="query"),
+    description="Query a cube",
+    tag="query",
+)

@@ -7,18 +7,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.operators.catalog import RollbackCatalogOperator
 from hipslake_airflow.params.catalog import rollback_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.shared_dags import catalog_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "catalog_rollback"
+NAME = "catalog_rollback"
 
 
-def catalog_rollback(spec: CatalogSpec, path: Path) -> DAG:
+def catalog_rollback(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that rolls one catalog back."""
     return catalog_dag(
-        PIPELINE,
+        NAME,
         spec,
         path,
         partial(RollbackCatalogOperator, catalog=spec.name),
@@ -28,4 +30,4 @@ def catalog_rollback(spec: CatalogSpec, path: Path) -> DAG:
     )
 
 
-globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_rollback))
+PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_rollback)

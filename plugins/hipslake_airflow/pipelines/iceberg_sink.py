@@ -8,7 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from airflow.sdk import DAG, Asset, CronDataIntervalTimetable
+from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
+
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
@@ -19,21 +21,21 @@ from hipslake_airflow.operators.table import (
     ResolveSinkOperator,
 )
 from hipslake_airflow.params.tables import sink_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.sensors.source_files import SinkFilesSensor
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "iceberg_sink"
+NAME = "iceberg_sink"
 PARALLEL_INTERVALS = 4
 
 
-def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
+def iceberg_sink(spec: TableSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that feeds one table."""
     with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+        dag_id=dag_id_of(NAME, path),
         description=spec.description or None,
-        doc_md=document(PIPELINE, spec=spec, path=path),
+        doc_md=document(NAME, spec=spec, path=path),
         schedule=schedule_of(spec.schedule, followed_by(spec), timetable=CronDataIntervalTimetable),
         # Of a catalog, a run sinks all that is missing. Intervals of files are apart, where they only come.
         max_active_runs=PARALLEL_INTERVALS if spec.needs_interval and appends_files(spec) else 1,
@@ -41,7 +43,7 @@ def iceberg_sink(spec: TableSpec, path: Path) -> DAG:
         tags=["hipslake", "table", "sink"],
     ) as dag:
         resolve = ResolveSinkOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
+        run_uri = resolve.output["run_uri"]  # type: ignore[index]
         sink = IcebergSinkOperator(task_id="sink", run_uri=run_uri, table=spec.name)
         if isinstance(spec.source, CatalogRowsSpec):
             resolve >> sink
@@ -67,4 +69,4 @@ def appends_files(spec: TableSpec) -> bool:
     return not isinstance(spec.source, CatalogRowsSpec) and spec.mode is TableMode.APPEND
 
 
-globals().update(spec_dags(PIPELINE, TableSpec, iceberg_sink))
+PIPELINE = SpecPipeline(NAME, TableSpec, iceberg_sink)

@@ -6,18 +6,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.cube_pipeline import cube_dag, news_of
 from hipslake_airflow.params.cube import align_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.schedules import schedule_of
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "cube_align"
+NAME = "cube_align"
 
 
-def cube_align(spec: CubeSpec, path: Path) -> DAG:
+def cube_align(spec: CubeSpec, path: Path, specs: SpecFolder) -> DAG:
     """Return the DAG that keeps one cube as its datasets are."""
-    schedule = schedule_of(spec.schedule, news_of(spec))
-    return cube_dag(PIPELINE, spec, path, params=align_params(spec), schedule=schedule)
+    schedule = schedule_of(spec.schedule, news_of(spec, specs))
+    return cube_dag(NAME, spec, path, params=align_params(spec), schedule=schedule)
 
 
-globals().update(spec_dags(PIPELINE, CubeSpec, cube_align))
+PIPELINE = SpecPipeline(NAME, CubeSpec, cube_align)

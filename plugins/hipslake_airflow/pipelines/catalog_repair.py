@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 from hipslake.specs.vacuum_spec import VacuumSpec
+
 from hipslake_airflow.documents import document
 from hipslake_airflow.operators.catalog import RepairCatalogOperator
 from hipslake_airflow.params.catalog import repair_params
+from hipslake_airflow.pipeline import CatalogPipeline
 from hipslake_airflow.retries import pipeline_dag
-from hipslake_airflow.spec_dags import dags_of_all_catalogs
 
-PIPELINE = "catalog_repair"
+NAME = "catalog_repair"
 
 
 def catalog_repair(name: str, _kept: VacuumSpec) -> DAG:
     """Return the DAG that repairs one catalog."""
     with pipeline_dag(
-        dag_id=f"{PIPELINE}__{name}",
+        dag_id=f"{NAME}__{name}",
         description=f"Mend pointers, views and lists of {name}",
-        doc_md=document(PIPELINE, name=name),
+        doc_md=document(NAME, name=name),
         max_active_runs=1,
         params=repair_params(),
         tags=["hipslake", "catalog", "versions"],
@@ -30,4 +31,4 @@ def catalog_repair(name: str, _kept: VacuumSpec) -> DAG:
     return dag
 
 
-globals().update(dags_of_all_catalogs(PIPELINE, catalog_repair))
+PIPELINE = CatalogPipeline(NAME, catalog_repair)

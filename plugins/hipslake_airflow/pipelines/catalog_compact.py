@@ -6,22 +6,24 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.operators.catalog import CompactCatalogOperator
 from hipslake_airflow.params.catalog import compact_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.schedules import schedule_of
 from hipslake_airflow.shared_dags import catalog_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "catalog_compact"
+NAME = "catalog_compact"
 
 
-def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
+def catalog_compact(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG | None:
     """Return the DAG that compacts one catalog; None where leaves never gather files."""
     if not spec.gathers:
         return None
     return catalog_dag(
-        PIPELINE,
+        NAME,
         spec,
         path,
         CompactCatalogOperator,
@@ -32,4 +34,4 @@ def catalog_compact(spec: CatalogSpec, path: Path) -> DAG | None:
     )
 
 
-globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_compact))
+PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_compact)

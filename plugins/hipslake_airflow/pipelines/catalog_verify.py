@@ -6,18 +6,20 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.operators.catalog import VerifyPublishedOperator
 from hipslake_airflow.params.catalog import verify_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.shared_dags import catalog_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "catalog_verify"
+NAME = "catalog_verify"
 
 
-def catalog_verify(spec: CatalogSpec, path: Path) -> DAG:
+def catalog_verify(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that verifies what one catalog has published."""
     return catalog_dag(
-        PIPELINE,
+        NAME,
         spec,
         path,
         VerifyPublishedOperator,
@@ -28,4 +30,4 @@ def catalog_verify(spec: CatalogSpec, path: Path) -> DAG:
     )
 
 
-globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_verify))
+PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_verify)

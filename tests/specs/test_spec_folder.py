@@ -8,9 +8,8 @@ import pytest
 from hipslake.errors import SpecError
 from hipslake.specs.catalog_spec import CatalogSpec, Layout
 from hipslake.specs.environment import PROJECT_ROOT
-from hipslake.specs.published_names import find_specs
+from hipslake.specs.spec_folder import find_specs, load_spec
 from hipslake.specs.threshold import Threshold
-from hipslake.specs.yaml_file import load_spec
 
 GOOD = """\
 name: stars

@@ -7,19 +7,21 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.operators.catalog import BuildIndexOperator
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.shared_dags import catalog_dag
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "catalog_index"
+NAME = "catalog_index"
 
 
-def catalog_index(spec: CatalogSpec, path: Path) -> DAG | None:
+def catalog_index(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG | None:
     """Return the DAG that indexes one catalog, or None where the spec asks for no index."""
     if not spec.index:
         return None
     step = partial(BuildIndexOperator, published=True)
-    return catalog_dag(PIPELINE, spec, path, step, description=f"Index {spec.name}", tag="index")
+    return catalog_dag(NAME, spec, path, step, description=f"Index {spec.name}", tag="index")
 
 
-globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_index))
+PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_index)

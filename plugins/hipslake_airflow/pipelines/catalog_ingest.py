@@ -9,6 +9,8 @@ from pathlib import Path
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, chain
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
+from hipslake.specs.spec_folder import SpecFolder
+
 from hipslake_airflow.documents import document
 from hipslake_airflow.invalid_specs import dag_id_of
 from hipslake_airflow.operators.catalog import (
@@ -24,21 +26,21 @@ from hipslake_airflow.operators.catalog import (
     derived_from,
 )
 from hipslake_airflow.params.catalog import ingest_params
+from hipslake_airflow.pipeline import SpecPipeline
 from hipslake_airflow.retries import pipeline_dag
 from hipslake_airflow.sensors.source_files import SourceFilesSensor
-from hipslake_airflow.spec_dags import spec_dags
 
-PIPELINE = "catalog_ingest"
+NAME = "catalog_ingest"
 PARALLEL_APPENDS = 4
 SPARK_ABOVE_BYTES = 128 << 20  # a night of fewer bytes is done before Spark has started
 
 
-def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
+def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
     """Return the DAG that ingests one catalog."""
     with pipeline_dag(
-        dag_id=dag_id_of(PIPELINE, path),
+        dag_id=dag_id_of(NAME, path),
         description=spec.description or None,
-        doc_md=document(PIPELINE, spec=spec, path=path),
+        doc_md=document(NAME, spec=spec, path=path),
         schedule=CronDataIntervalTimetable(spec.schedule, timezone="UTC") if spec.schedule else None,
         # Two runs that replace would build the same version; those that append find room for each other.
         max_active_runs=1 if spec.mode is Mode.REPLACE else PARALLEL_APPENDS,
@@ -46,7 +48,7 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
         tags=["hipslake", "catalog", spec.layout.value],
     ) as dag:
         resolve = ResolveRunOperator(task_id="resolve", spec_file=str(path))
-        run_uri = resolve.output["run_uri"]
+        run_uri = resolve.output["run_uri"]  # type: ignore[index]
         wait = SourceFilesSensor(task_id="wait", run_uri=run_uri)
         inputs = FreezeInputsOperator(task_id="inputs", run_uri=run_uri)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
@@ -69,4 +71,4 @@ def catalog_ingest(spec: CatalogSpec, path: Path) -> DAG:
     return dag
 
 
-globals().update(spec_dags(PIPELINE, CatalogSpec, catalog_ingest))
+PIPELINE = SpecPipeline(NAME, CatalogSpec, catalog_ingest)

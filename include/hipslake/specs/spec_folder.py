@@ -1,0 +1,252 @@
+"""The spec files of a deployment: listed once, each read once, and held against each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar, cast, get_args
+
+from hipslake.errors import SpecError
+from hipslake.specs.base import NamedSpec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.compaction_spec import COMPACTION, CompactionSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.plain_yaml import Document
+from hipslake.specs.table_spec import TableSpec
+from hipslake.specs.yaml_model import load_yaml, text_of
+
+CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
+"""The folders of specs, beside each other."""
+
+_FOLDERS: dict[type[NamedSpec], str] = {
+    CatalogSpec: CATALOGS,
+    CrossmatchSpec: JOINS,
+    EquijoinSpec: JOINS,
+    TableSpec: TABLES,
+    CompactionSpec: TABLES,
+    CubeSpec: CUBES,
+}
+
+Named = TypeVar("Named", bound=NamedSpec)
+
+
+def find_specs(folder: Path | str) -> list[Path]:
+    """Return the spec files of a folder, by name; hidden files are none."""
+    paths = (path for ending in ("*.yaml", "*.yml") for path in Path(folder).glob(ending))
+    return sorted(path for path in paths if not path.name.startswith((".", "_")))
+
+
+def spec_type(path: Path) -> str | None:
+    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
+
+    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
+    """
+    try:
+        data = Document(text_of(path)).value()
+    except (OSError, ValueError, SpecError):
+        return None
+    found = data.get("type") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else None
+
+
+class SpecFolder:
+    """The spec files in the subfolders of a folder, as they are when they are first asked for.
+
+    No two specs of a deployment publish into the same place. Catalogs come of three of the subfolders:
+    `catalogs`, `joins`, and `cubes` whose joined rows become one. A cube has the name of its file, so that a
+    folder cannot hold two of one name; Iceberg tables may have several sinks, but only through one catalog.
+
+    Parameters
+    ----------
+    root : Path or str
+        What changes in it later is not seen.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+        self._listed: dict[Path, dict[str, list[Path]]] = {}
+        self._types: dict[Path, str | None] = {}
+        self._read: dict[tuple[Path, type[NamedSpec]], NamedSpec | SpecError] = {}
+
+    def files(self, model: type[NamedSpec], name: str | None = None) -> list[Path]:
+        """Return the files that hold specs of a kind, by name.
+
+        In a subfolder that holds several kinds, a file says its own by the key `type`. Files of tables that
+        say none that is known are taken for specs of sinks, so that what is wrong with them is reported.
+
+        Parameters
+        ----------
+        model : type
+            The kind of spec.
+        name : str, optional
+            Of the only one that is wanted; the others are not read.
+        """
+        named = self._beside(self.root / _FOLDERS[model])
+        paths = [*chain(*named.values())] if name is None else named.get(name, [])
+        if model is TableSpec:
+            return [path for path in paths if self._type_of(path) != COMPACTION]
+        if "type" not in model.model_fields:
+            return paths
+        kinds = get_args(model.model_fields["type"].annotation)
+        return [path for path in paths if self._type_of(path) in kinds]
+
+    def load(self, path: Path, model: type[Named]) -> Named:
+        """Read a spec file `<name>.yaml`, whose key `name` must be the file's name.
+
+        Parameters
+        ----------
+        path : Path
+        model : type
+            The kind of spec that the file holds.
+
+        Raises
+        ------
+        SpecError
+            One line `file:line: key: what is wrong; what would be right` for every mistake in the file; or
+            the name of what it publishes is taken by another spec.
+        """
+        for twin in self._beside(path.parent).get(path.stem, ()):
+            if twin != path:
+                raise SpecError(
+                    f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one"
+                )
+        spec = self._read_once(path, model)
+        if isinstance(spec, SpecError):
+            raise SpecError(str(spec))
+        if isinstance(spec, CubeSpec):
+            self._check_materialised_name(path, spec)
+        elif isinstance(spec, TableSpec):
+            self._check_table_place(path, spec)
+        elif not isinstance(spec, CompactionSpec):
+            self._check_catalog_name(path)
+        return spec
+
+    def loaded(self, model: type[Named], name: str | None = None) -> Iterator[Named]:
+        """Give the specs of a kind, by name, but for those that cannot be read.
+
+        Parameters
+        ----------
+        model : type
+            The kind of spec.
+        name : str, optional
+            Of the only one that is wanted.
+        """
+        for path in self.files(model, name):
+            with suppress(SpecError):  # its own DAG says what is wrong
+                yield self.load(path, model)
+
+    def _beside(self, folder: Path) -> dict[str, list[Path]]:
+        """The spec files of a folder, by their names without the ending."""
+        if folder not in self._listed:
+            found: dict[str, list[Path]] = defaultdict(list)
+            for path in find_specs(folder):
+                found[path.stem].append(path)
+            self._listed[folder] = dict(found)
+        return self._listed[folder]
+
+    def _type_of(self, path: Path) -> str | None:
+        if path not in self._types:
+            self._types[path] = spec_type(path)
+        return self._types[path]
+
+    def _read_once(self, path: Path, model: type[Named]) -> Named | SpecError:
+        """What a file says by itself, or what is wrong with it."""
+        key = path, model
+        if key not in self._read:
+            try:
+                spec, lines = load_yaml(path, model)
+                if spec.name != path.stem:
+                    raise SpecError(
+                        f"{path}:{lines.get(('name',), 1)}: name: {spec.name!r} is not the file's name; "
+                        f"write 'name: {path.stem}' or rename the file to {spec.name}.yaml"
+                    )
+                self._read[key] = spec
+            except SpecError as error:
+                self._read[key] = error
+        return cast("Named | SpecError", self._read[key])
+
+    def _check_catalog_name(self, path: Path) -> None:
+        """Refuse a catalog's or join's spec whose name that of another kind has, too."""
+        other = self._publisher_of(path.stem, path) if path.parent.name in (CATALOGS, JOINS) else None
+        if other is not None:
+            raise SpecError(
+                f"{path}: {_shown(other)} publishes a catalog of the same name; rename one of them"
+            )
+
+    def _check_materialised_name(self, path: Path, spec: CubeSpec) -> None:
+        """Refuse a cube's spec whose joined rows would become the catalog of another spec."""
+        name = _materialised(spec)
+        if name is None or path.parent.name != CUBES:
+            return
+        other = self._publisher_of(name, path)
+        if other is not None:
+            raise SpecError(
+                f"{path}: materialise.name: {_shown(other)} publishes the catalog {name!r} already; "
+                "take another"
+            )
+
+    def _check_table_place(self, path: Path, spec: TableSpec) -> None:
+        """Refuse a sink whose table would lie in the folder of a table of another SQL catalog."""
+        if path.parent.name != TABLES or spec.iceberg.type != "sql":
+            return
+        for other_path, other in self._sinks.get(spec.table, ()):
+            if other_path == path or other.iceberg.type != "sql":
+                continue
+            if other.iceberg.warehouse == spec.iceberg.warehouse and _catalog(other) != _catalog(spec):
+                raise SpecError(
+                    f"{path}: {_shown(other_path)} feeds {spec.table} through another Iceberg catalog, whose "
+                    "table would lie in the same folder, where each takes the other's files for leftovers; "
+                    "give iceberg.warehouse, or the table another name"
+                )
+
+    def _publisher_of(self, name: str, path: Path) -> Path | None:
+        """The spec that publishes a catalog of a name, other than the one at `path`."""
+        for folder in (CATALOGS, JOINS):
+            for other in self._beside(self.root / folder).get(name, ()):
+                if other != path:
+                    return other
+        return next((other for other in self._joined_rows.get(name, ()) if other != path), None)
+
+    @cached_property
+    def _joined_rows(self) -> dict[str, list[Path]]:
+        """The cubes whose joined rows become a catalog, by its name; without those that cannot be read."""
+        found: dict[str, list[Path]] = defaultdict(list)
+        for path in self.files(CubeSpec):
+            cube = self._read_once(path, CubeSpec)
+            if isinstance(cube, CubeSpec) and (name := _materialised(cube)) is not None:
+                found[name].append(path)
+        return dict(found)
+
+    @cached_property
+    def _sinks(self) -> dict[str, list[tuple[Path, TableSpec]]]:
+        """The specs of sinks by the table that they feed; without those that cannot be read."""
+        found: dict[str, list[tuple[Path, TableSpec]]] = defaultdict(list)
+        for path in self.files(TableSpec):
+            sink = self._read_once(path, TableSpec)
+            if isinstance(sink, TableSpec):
+                found[sink.table].append((path, sink))
+        return dict(found)
+
+
+def load_spec(path: Path | str, model: type[Named]) -> Named:
+    """Read one spec file and hold it against the others of its deployment: `SpecFolder.load`."""
+    path = Path(path)
+    return SpecFolder(path.parent.parent).load(path, model)
+
+
+def _materialised(spec: CubeSpec) -> str | None:
+    """The catalog that the joined rows of a cube become."""
+    return spec.materialise.name if spec.materialise is not None else None
+
+
+def _catalog(spec: TableSpec) -> tuple[str, str | None, str | None]:
+    return spec.iceberg.name, spec.iceberg.uri, spec.iceberg.connection
+
+
+def _shown(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"

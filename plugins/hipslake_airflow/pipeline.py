@@ -1,0 +1,135 @@
+"""A pipeline makes DAGs: one for every spec of a kind, one for every catalog, or a single one with a form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from airflow.sdk import DAG
+from hipslake.specs.base import NamedSpec
+from hipslake.specs.catalog_spec import CatalogSpec
+from hipslake.specs.cube_spec import CubeSpec
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec, JoinSpec
+from hipslake.specs.spec_folder import SpecFolder
+from hipslake.specs.vacuum_spec import VacuumSpec
+
+from hipslake_airflow.alerts import alert
+from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
+from hipslake_airflow.retries import with_task_limit
+
+Spec = TypeVar("Spec", bound=NamedSpec)
+
+
+@dataclass(frozen=True)
+class Pipeline(ABC):
+    """What makes DAGs of specs.
+
+    Attributes
+    ----------
+    name : str
+        The first part of the ids of its DAGs.
+    """
+
+    name: str
+
+    @abstractmethod
+    def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
+        """Give the DAGs of all specs.
+
+        Parameters
+        ----------
+        specs : SpecFolder
+        only : str, optional
+            The id of the one DAG that is asked for; what the others are made of is not read.
+        """
+
+
+@dataclass(frozen=True)
+class SpecPipeline(Pipeline, Generic[Spec]):
+    """A DAG `<name>__<spec>` for every spec of a kind; a spec that cannot be read gives one that says so.
+
+    Attributes
+    ----------
+    model : type
+        The kind of spec.
+    build : callable
+        Makes the DAG of a spec, or None where the pipeline is not for it; takes the spec, its path, and the
+        folder of all specs.
+    """
+
+    model: type[Spec]
+    build: Callable[[Spec, Path, SpecFolder], DAG | None]
+
+    def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
+        """Give the DAGs of all specs of the kind, or the one that is asked for."""
+        for path in specs.files(self.model):
+            if only is not None and only != dag_id_of(self.name, path):
+                continue
+            try:
+                spec = specs.load(path, self.model)
+                dag = self.build(spec, path, specs)
+                if dag is not None:
+                    alert(with_task_limit(dag, spec.task_hours), spec.deadline_minutes)
+            except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
+                dag = alert(invalid_spec_dag(self.name, path, error))
+            if dag is not None:
+                yield dag
+
+
+@dataclass(frozen=True)
+class CatalogPipeline(Pipeline):
+    """A DAG `<name>__<catalog>` for every catalog, also those of joins, and of the joined rows of cubes.
+
+    Attributes
+    ----------
+    build : callable
+        Makes the DAG of a catalog; takes its name, and how long its versions stay.
+    """
+
+    build: Callable[[str, VacuumSpec], DAG]
+
+    def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
+        """Give the DAGs of all catalogs, or the one that is asked for."""
+        if only is not None and not only.startswith(f"{self.name}__"):
+            return
+        wanted = None if only is None else only.removeprefix(f"{self.name}__")
+        for name, kept in _derived_catalogs(specs, wanted):
+            yield self.build(name, kept)
+        named = SpecPipeline(self.name, CatalogSpec, lambda spec, *_: self.build(spec.name, spec.vacuum))
+        yield from named.dags(specs, only)
+
+
+@dataclass(frozen=True)
+class FormPipeline(Pipeline):
+    """A single DAG, whose form says of which catalog or cube.
+
+    Attributes
+    ----------
+    model : type
+        The kind of spec whose names the form offers.
+    build : callable
+        Makes the DAG; takes the names.
+    """
+
+    model: type[NamedSpec]
+    build: Callable[[list[str]], DAG]
+
+    def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
+        """Give the DAG, unless another one is asked for."""
+        if only in (None, self.name):
+            yield self.build([path.stem for path in specs.files(self.model)])
+
+
+def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[tuple[str, VacuumSpec]]:
+    """Name the catalogs of joins, and of the joined rows of cubes; specs that cannot be read give none."""
+    kinds: tuple[type[JoinSpec], ...] = (CrossmatchSpec, EquijoinSpec)
+    for model in kinds:
+        for join in specs.loaded(model, wanted):
+            yield join.name, join.vacuum
+    for cube in specs.loaded(CubeSpec):
+        joined = cube.materialise
+        if joined is not None and joined.name is not None and wanted in (None, joined.name):
+            yield joined.name, joined.vacuum
