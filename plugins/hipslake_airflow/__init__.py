@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hipslake_airflow.all_dags import spec_dags
+    from hipslake_airflow.all_dags import check_specs, spec_dags
 
-__all__ = ["spec_dags"]
+__all__ = ["check_specs", "spec_dags"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "spec_dags":
-        from hipslake_airflow.all_dags import spec_dags
+    if name in __all__:
+        from hipslake_airflow import all_dags
 
-        return spec_dags
+        return getattr(all_dags, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

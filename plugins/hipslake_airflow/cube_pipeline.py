@@ -11,7 +11,7 @@ from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
-from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.catalog import (
     HistogramCatalogOperator,
     PlanPixelsOperator,

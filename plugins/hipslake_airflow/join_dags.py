@@ -9,7 +9,7 @@ from hipslake.specs.join_specs import JoinSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
-from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.catalog import (
     BuildHatsViewOperator,
     PublishCatalogOperator,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from airflow.sdk import DAG
+from hipslake.errors import SpecError
 from hipslake.specs.base import NamedSpec
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.cube_spec import CubeSpec
@@ -17,7 +18,7 @@ from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.alerts import alert
-from hipslake_airflow.invalid_specs import dag_id_of, invalid_spec_dag
+from hipslake_airflow.failing_dags import dag_id_of, failing_dag
 from hipslake_airflow.retries import with_task_limit
 
 Spec = TypeVar("Spec", bound=NamedSpec)
@@ -49,7 +50,7 @@ class Pipeline(ABC):
 
 @dataclass(frozen=True)
 class SpecPipeline(Pipeline, Generic[Spec]):
-    """A DAG `<name>__<spec>` for every spec of a kind; a spec that cannot be read gives one that says so.
+    """A DAG `<name>__<spec>` for every spec of a kind that can be read.
 
     Attributes
     ----------
@@ -70,11 +71,14 @@ class SpecPipeline(Pipeline, Generic[Spec]):
                 continue
             try:
                 spec = specs.load(path, self.model)
+            except SpecError:  # `check_specs` tells what is wrong
+                continue
+            try:
                 dag = self.build(spec, path, specs)
                 if dag is not None:
                     alert(with_task_limit(dag, spec.task_hours), spec.deadline_minutes)
-            except Exception as error:  # whatever is wrong with one spec must not take the others' DAGs down
-                dag = alert(invalid_spec_dag(self.name, path, error))
+            except Exception as error:  # a bug that one spec brings up must not take the others' DAGs down
+                dag = alert(failing_dag(self.name, path, error))
             if dag is not None:
                 yield dag
 

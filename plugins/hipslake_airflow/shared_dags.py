@@ -13,7 +13,7 @@ from hipslake.specs.cube_spec import CubeSpec
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.documents import document
-from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.catalog import BuildHatsViewOperator, ResolveRunOperator
 from hipslake_airflow.operators.spark_step import SparkStepOperator
 from hipslake_airflow.operators.step import StepOperator

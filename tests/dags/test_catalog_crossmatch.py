@@ -88,21 +88,27 @@ def test_a_match_may_have_a_schedule_of_its_own(load: Load, joins: Path, schedul
     assert dag.timetable.can_be_scheduled is (schedule != "manual")
 
 
-def test_a_broken_spec_is_told_by_its_dag(load: Load, joins: Path) -> None:
+def test_a_broken_spec_is_told_and_has_no_dag(load: Load, told: Callable[[], str], joins: Path) -> None:
     (joins / "a_x_b.yaml").write_text(SPEC + "neighbors: 2\n")
-    assert "invalid-spec" in load()[DAG].tags
+    assert f"{joins}/a_x_b.yaml:" in told()
+    assert "did you mean 'neighbours'?" in told()
+    assert DAG not in load()
 
 
-def test_a_name_that_a_catalog_has_too_is_told_by_the_dags_of_both(
-    load: Load, joins: Path, stars: Path
+def test_a_join_of_no_known_type_is_told(told: Callable[[], str], joins: Path) -> None:
+    (joins / "a_x_b.yaml").write_text(SPEC.replace("type: crossmatch", "type: match"))
+    assert "a_x_b.yaml: type: is none of a join; write crossmatch or equijoin" in told()
+
+
+def test_a_name_that_a_catalog_has_too_is_told_of_both(
+    load: Load, told: Callable[[], str], joins: Path, stars: Path
 ) -> None:
     (joins / "stars.yaml").write_text(SPEC.replace("name: a_x_b", "name: stars"))
     dags = load()
-    assert "invalid-spec" not in dags[DAG].tags
+    assert DAG in dags
     for pipeline, beside in (("catalog_crossmatch", "catalogs"), ("catalog_ingest", "joins")):
-        dag = dags[f"{pipeline}__stars"]
-        assert "invalid-spec" in dag.tags
-        assert f"{beside}/stars.yaml publishes a catalog of the same name" in dag.doc_md
+        assert f"{pipeline}__stars" not in dags
+        assert f"{beside}/stars.yaml publishes a catalog of the same name" in told()
 
 
 def test_a_run_publishes_the_match(airflow: Path, load: Load, joins: Path, tmp_path: Path) -> None:

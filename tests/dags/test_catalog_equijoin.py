@@ -21,7 +21,9 @@ index: [id]
 """
 
 
-def test_light_curves_are_made_once(load: Load, specs: Path, tmp_path: Path, airflow: Path) -> None:
+def test_light_curves_are_made_once(
+    load: Load, told: Callable[[], str], specs: Path, tmp_path: Path, airflow: Path
+) -> None:
     lake = Lake(tmp_path)
     objects = objects_table(rows=300)
     lake.ingest_objects(objects)
@@ -31,7 +33,8 @@ def test_light_curves_are_made_once(load: Load, specs: Path, tmp_path: Path, air
     (joins / "curves.yaml").write_text(SPEC)
     (joins / "broken.yaml").write_text(SPEC.replace("curves", "broken").replace("left:", "links:"))
     dags = load()
-    assert "invalid-spec" in dags["catalog_equijoin__broken"].tags
+    assert "catalog_equijoin__broken" not in dags
+    assert "broken.yaml:3: links: unknown key; known keys are name, " in told()
     dag = dags["catalog_equijoin__curves"]
     tasks = ["resolve", "equijoin", "margin", "index", "verify", "publish", "view"]
     assert [task.task_id for task in dag.topological_sort()] == tasks

@@ -59,19 +59,22 @@ def test_a_new_spec_file_is_a_new_dag(load: Load, stars: Path) -> None:
     assert ingests(load()) == {"catalog_ingest__stars"}
 
 
-def test_a_broken_spec_takes_no_other_dag_down(load: Load, stars: Path, specs: Path) -> None:
+def test_broken_specs_are_told_at_once_and_take_no_other_dag_down(
+    load: Load, told: Callable[[], str], stars: Path, specs: Path
+) -> None:
+    assert told() == ""
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
     (specs / "no yaml at all.yaml").write_text("{")
     (specs / "template.yaml").write_text("name: template\nsource: {uri: {{ landing }}, format: csv}\n")
-    dags = load()
-    assert ingests(dags) == {
-        "catalog_ingest__stars",
-        "catalog_ingest__broken",
-        "catalog_ingest__no-yaml-at-all",
-        "catalog_ingest__template",
-    }
-    assert "invalid-spec" in dags["catalog_ingest__broken"].tags
-    assert "invalid-spec" not in dags["catalog_ingest__stars"].tags
+    assert ingests(load()) == {"catalog_ingest__stars"}
+    lines = told().splitlines()
+    assert f"{specs}/broken.yaml:2: sorce: unknown key; did you mean 'source'?" in lines
+    assert any(line.startswith(f"{specs}/no yaml at all.yaml:") for line in lines)
+    assert any(line.startswith(f"{specs}/template.yaml:2: ") for line in lines)
+    assert "stars" not in told().partition("spec files cannot be read:")[2]
+    (specs / "broken.yaml").write_text(stars.read_text().replace("name: stars", "name: broken"))
+    assert ingests(load()) == {"catalog_ingest__stars", "catalog_ingest__broken"}
+    assert "broken.yaml" not in told()
 
 
 IMPORTED = """\
@@ -162,28 +165,31 @@ def test_every_param_has_help(load: Load, stars: Path) -> None:
 class TestRuns:
     """Whole DAG runs, without Spark."""
 
-    def test_the_task_of_a_broken_spec_fails_with_the_message_and_a_webhook_is_told(
+    def test_the_task_of_a_dag_that_cannot_be_made_fails_with_the_reason_and_a_webhook_is_told(
         self,
         airflow: Path,
         load: Load,
-        specs: Path,
+        stars: Path,
         caplog: pytest.LogCaptureFixture,
         capsys: Any,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
+        def fails(*_: object) -> None:
+            raise KeyError("no such field")
+
+        monkeypatch.setattr("hipslake_airflow.pipelines.catalog_ingest.ingest_params", fails)
         with alerted(monkeypatch) as webhook:
-            run = load()["catalog_ingest__broken"].test()
-        assert states(run) == {"read_spec": "failed"}
+            run = load()["catalog_ingest__stars"].test()
+        assert states(run) == {"make_dag": "failed"}
         [(path, posted)] = webhook.posted
         assert (path, list(posted)) == ("/hooks/s3cret/part", ["text"])
         failed = (
-            f"catalog_ingest__broken: task read_spec of run {run.run_id} has failed: AirflowFailException: "
+            f"catalog_ingest__stars: task make_dag of run {run.run_id} has failed: AirflowFailException: "
         )
         assert posted["text"].startswith(failed)
-        assert "did you mean 'source'" in posted["text"].lower()
+        assert "stars.yaml: no DAG can be made of it" in posted["text"]
         out = capsys.readouterr()
-        assert "did you mean 'source'" in (out.out + out.err + caplog.text).lower()
+        assert "KeyError: 'no such field'" in out.out + out.err + caplog.text
 
     def test_a_missing_spark_connection_fails_at_once_and_publishes_nothing(
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path, capsys: Any, caplog: Any

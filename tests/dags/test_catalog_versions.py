@@ -51,13 +51,9 @@ def test_every_spec_has_one_of_each(load: Load, stars: Path) -> None:
             assert params.get_param(name).description
 
 
-def test_a_broken_spec_is_told_by_each_pipeline(load: Load, specs: Path) -> None:
+def test_a_broken_spec_has_no_dag_of_any_pipeline(load: Load, specs: Path) -> None:
     (specs / "broken.yaml").write_text("name: broken\nsorce:\n  uri: x\n")
-    dags = load()
-    pipelines = ("ingest", "compact", "index", "margin", "repair", "rollback", "vacuum", "verify")
-    broken = {f"catalog_{what}__broken" for what in pipelines}
-    assert {dag_id for dag_id in dags if "__" in dag_id} == broken
-    assert all("invalid-spec" in dags[dag_id].tags for dag_id in broken)
+    assert not [dag_id for dag_id in load() if "__" in dag_id]
 
 
 def test_the_spec_gives_the_vacuum_its_schedule_and_defaults(load: Load, specs: Path, tmp_path: Path) -> None:

@@ -32,11 +32,12 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, 
     shipped = airflow_home.PROJECT / "include" / "specs"
     for path in shipped.glob("*/*.yaml"):
         (folder / path.parent.name / path.name).write_text(path.read_text())
-    in_process.write_spec(folder / "catalogs" / "whole.yaml", "/x/*.parquet")
+    whole = in_process.write_spec(folder / "catalogs" / "whole.yaml", "/x/*.parquet")
+    whole.write_text(whole.read_text().replace("name: stars", "name: whole"))
     nightly = "source: {uri: '/x/{{ night }}/*.parquet', format: parquet}"
     append = f"name: nightly\n{nightly}\nposition: {{ra: ra, dec: dec}}\nmode: append\nappend: add_file\n"
     (folder / "catalogs" / "nightly.yaml").write_text(append)
-    indexed = (folder / "catalogs" / "whole.yaml").read_text().replace("name: whole", "name: indexed")
+    indexed = whole.read_text().replace("name: whole", "name: indexed")
     (folder / "catalogs" / "indexed.yaml").write_text(f"{indexed}\nindex: [id]\n")
     (folder / "joins" / "s.yaml").write_text(JOIN)
     (folder / "joins" / "pairs.yaml").write_text(EQUIJOIN.replace("name: s", "name: pairs"))

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowException
 from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.specs.spec_folder import load_spec
 from hipslake_airflow.alerts import CONNECTION, WebhookNotifier, address_of, alert
-from hipslake_airflow.invalid_specs import InvalidSpecOperator
+from hipslake_airflow.failing_dags import FailingOperator
 
 from tests.receivers import Webhook, alerted
 from tests.steps import in_process
@@ -29,7 +29,7 @@ def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Webhook]:
 
 def failing(dag_id: str, deadline_minutes: float | None = None) -> DAG:
     with DAG(dag_id, schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-        InvalidSpecOperator(task_id="read_spec", message="no such column: dec", retries=0)
+        FailingOperator(task_id="read_spec", message="no such column: dec", retries=0)
     return alert(dag, deadline_minutes)
 
 

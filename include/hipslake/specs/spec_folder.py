@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar, cast, get_args
+from typing import TypeVar, cast
 
 from hipslake.errors import SpecError
 from hipslake.specs.base import NamedSpec
@@ -23,6 +23,8 @@ from hipslake.specs.yaml_model import load_yaml, text_of
 CATALOGS, JOINS, CUBES, TABLES = "catalogs", "joins", "cubes", "tables"
 """The folders of specs, beside each other."""
 
+_KINDS: dict[str, type[NamedSpec]] = {CATALOGS: CatalogSpec, CUBES: CubeSpec}
+_JOINS: dict[str | None, type[NamedSpec]] = {"crossmatch": CrossmatchSpec, "equijoin": EquijoinSpec}
 _FOLDERS: dict[type[NamedSpec], str] = {
     CatalogSpec: CATALOGS,
     CrossmatchSpec: JOINS,
@@ -42,10 +44,7 @@ def find_specs(folder: Path | str) -> list[Path]:
 
 
 def spec_type(path: Path) -> str | None:
-    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read.
-
-    Each pipeline takes the files of its type; one also takes those of no type, and reports what is wrong.
-    """
+    """The key `type` of a file in the folder of joins or of tables; None where it cannot be read."""
     try:
         data = Document(text_of(path)).value()
     except (OSError, ValueError, SpecError):
@@ -76,8 +75,8 @@ class SpecFolder:
     def files(self, model: type[NamedSpec], name: str | None = None) -> list[Path]:
         """Return the files that hold specs of a kind, by name.
 
-        In a subfolder that holds several kinds, a file says its own by the key `type`. Files of tables that
-        say none that is known are taken for specs of sinks, so that what is wrong with them is reported.
+        In a subfolder that holds several kinds, a file says its own by the key `type`; files of tables that
+        say none are specs of sinks.
 
         Parameters
         ----------
@@ -88,12 +87,23 @@ class SpecFolder:
         """
         named = self._beside(self.root / _FOLDERS[model])
         paths = [*chain(*named.values())] if name is None else named.get(name, [])
-        if model is TableSpec:
-            return [path for path in paths if self._type_of(path) != COMPACTION]
-        if "type" not in model.model_fields:
-            return paths
-        kinds = get_args(model.model_fields["type"].annotation)
-        return [path for path in paths if self._type_of(path) in kinds]
+        return [path for path in paths if self._model_of(path) is model]
+
+    def problems(self) -> dict[Path, str]:
+        """Return what is wrong with each file that cannot be read: lines as `load` raises them."""
+        found: dict[Path, str] = {}
+        for folder in (CATALOGS, JOINS, CUBES, TABLES):
+            for path in chain(*self._beside(self.root / folder).values()):
+                model = self._model_of(path)
+                try:
+                    if model is None:
+                        raise SpecError(
+                            f"{path}: type: is none of a join; write {' or '.join(map(str, _JOINS))}"
+                        )
+                    self.load(path, model)
+                except SpecError as error:
+                    found[path] = str(error)
+        return found
 
     def load(self, path: Path, model: type[Named]) -> Named:
         """Read a spec file `<name>.yaml`, whose key `name` must be the file's name.
@@ -149,10 +159,16 @@ class SpecFolder:
             self._listed[folder] = dict(found)
         return self._listed[folder]
 
-    def _type_of(self, path: Path) -> str | None:
+    def _model_of(self, path: Path) -> type[NamedSpec] | None:
+        """The kind of spec that a file in one of the subfolders holds; None of a join of no known type."""
+        folder = path.parent.name
+        if folder in _KINDS:
+            return _KINDS[folder]
         if path not in self._types:
             self._types[path] = spec_type(path)
-        return self._types[path]
+        if folder == JOINS:
+            return _JOINS.get(self._types[path])
+        return CompactionSpec if self._types[path] == COMPACTION else TableSpec
 
     def _read_once(self, path: Path, model: type[Named]) -> Named | SpecError:
         """What a file says by itself, or what is wrong with it."""

@@ -13,7 +13,7 @@ from hipslake.specs.table_spec import CatalogRowsSpec, TableMode, TableSpec
 
 from hipslake_airflow.assets import catalog_asset
 from hipslake_airflow.documents import document
-from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.table import (
     ConfirmSinkOperator,
     FreezeSinkFilesOperator,

@@ -12,7 +12,7 @@ from hipslake.specs.compaction_spec import CompactionSpec
 from hipslake.specs.spec_folder import SpecFolder
 
 from hipslake_airflow.documents import document
-from hipslake_airflow.invalid_specs import dag_id_of
+from hipslake_airflow.failing_dags import dag_id_of
 from hipslake_airflow.operators.table import CompactTableOperator, ResolveCompactionOperator
 from hipslake_airflow.params.tables import compaction_params
 from hipslake_airflow.pipeline import SpecPipeline

@@ -1,4 +1,4 @@
-"""A spec that cannot be read becomes a DAG that says so, and takes no other DAG down."""
+"""A spec of which no DAG can be made, by a bug of ours, gets one that says so, and takes no other down."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
-TAG = "invalid-spec"
+TAG = "failing"
 
 
-class InvalidSpecOperator(BaseOperator):
-    """Fail with what is wrong with a spec file.
+class FailingOperator(BaseOperator):
+    """Fail with what is wrong.
 
     Parameters
     ----------
     message : str
-        File, line, key and mend. Not templated, since it quotes what the user wrote.
+        Not templated, since it may quote what a user wrote.
     """
 
     ui_color = "#f3c4c0"
@@ -44,18 +44,18 @@ def dag_id_of(pipeline: str, path: Path) -> str:
     return f"{pipeline}__{re.sub(r'[^A-Za-z0-9_.-]+', '-', path.stem)}"
 
 
-def invalid_spec_dag(pipeline: str, path: Path, error: Exception) -> DAG:
-    """Return the DAG that stands in for the one of a broken spec; its only task fails with the message."""
-    message = str(error)
+def failing_dag(pipeline: str, path: Path, error: Exception) -> DAG:
+    """Return the DAG that stands in for one that could not be made; its only task fails with the reason."""
+    message = f"{path}: no DAG can be made of it, which is a bug of hipslake: {type(error).__name__}: {error}"
     with DAG(
         dag_id=dag_id_of(pipeline, path),
         schedule=None,
         catchup=False,
         tags=["hipslake", TAG],
-        description=message.splitlines()[0][:200] if message else None,
-        doc_md=f"This spec cannot be read:\n\n```\n{message}\n```\n",
+        description=message.splitlines()[0][:200],
+        doc_md=f"```\n{message}\n```\n",
     ) as dag:
-        InvalidSpecOperator(
-            task_id="read_spec", message=message, retries=0, execution_timeout=timedelta(minutes=5)
+        FailingOperator(
+            task_id="make_dag", message=message, retries=0, execution_timeout=timedelta(minutes=5)
         )
     return dag
