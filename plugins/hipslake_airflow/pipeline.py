@@ -101,7 +101,7 @@ class CatalogPipeline(Pipeline):
             return
         wanted = None if only is None else only.removeprefix(f"{self.name}__")
         for name, kept in _derived_catalogs(specs, wanted):
-            yield self.build(name, kept)
+            yield alert(self.build(name, kept))
         named = SpecPipeline(self.name, CatalogSpec, lambda spec, *_: self.build(spec.name, spec.vacuum))
         yield from named.dags(specs, only)
 
@@ -124,7 +124,7 @@ class FormPipeline(Pipeline):
     def dags(self, specs: SpecFolder, only: str | None = None) -> Iterator[DAG]:
         """Give the DAG, unless another one is asked for."""
         if only in (None, self.name):
-            yield self.build([path.stem for path in specs.files(self.model)])
+            yield alert(self.build([path.stem for path in specs.files(self.model)]))
 
 
 def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[tuple[str, VacuumSpec]]:

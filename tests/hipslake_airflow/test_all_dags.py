@@ -144,6 +144,20 @@ def test_forms_stand_on_dags_and_not_on_their_tasks(many: Path, monkeypatch: pyt
     assert not any(task["__var"].get("params") for task in told["tasks"])
 
 
+@pytest.mark.parametrize(
+    "dag_id",
+    ["catalog_ingest__survey_007", "catalog_repair__match_7", "catalog_vacuum__joined", "cube_query"],
+)
+def test_a_task_of_any_dag_that_fails_is_told(
+    many: Path, monkeypatch: pytest.MonkeyPatch, dag_id: str
+) -> None:
+    monkeypatch.setenv(ONLY, dag_id)
+    monkeypatch.setenv("HIPSLAKE_ALERTS_CONN", "operators")
+    [dag] = spec_dags(many).values()
+    assert dag.tasks
+    assert all(task.on_failure_callback for task in dag.tasks)
+
+
 def test_the_dags_folder_holds_the_dags_and_what_is_wrong_with_specs() -> None:
     files = sorted(path.name for path in (airflow_home.PROJECT / "dags").glob("*.py"))
     assert files == ["spec_errors.py", "survey_pipelines.py"]
