@@ -15,8 +15,9 @@ COPY pyproject.toml requirements.txt ./
 RUN sed -n '/^uv==/,/[^\\]$/w uv.txt' requirements.txt \
     && pip install --quiet --require-hashes --requirement uv.txt \
     && uv pip install --require-hashes --constraint requirements.txt --requirement pyproject.toml \
-        --extra demo --extra server --extra build
+        --extra airflow --extra demo --extra server --extra build
 
+COPY README.md ./
 COPY dags dags
 COPY plugins plugins
 COPY include include
@@ -38,4 +39,5 @@ ENV AIRFLOW_HOME=/opt/airflow \
     PYSPARK_PYTHON=/usr/local/bin/python \
     PYSPARK_DRIVER_PYTHON=/usr/local/bin/python \
     SPARK_LOCAL_DIRS=/opt/spark/scratch \
+    PYTHONPATH=/opt/hipslake/include \
     MPLCONFIGDIR=/opt/airflow/cache/matplotlib

@@ -1,7 +1,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
+.PHONY: help demo demo-ingest test test-slow test-system fuzz soak lint up down cluster-up cluster-down cluster-status shell wheel bench-ingest bench-fits bench-append bench-crossmatch bench-margin bench-tables bench-cube bench-sky page pictures docs docs-serve setup peers peers-older peers-cube lock clean
 
 with := source include/setup/environment.sh;
 
@@ -65,6 +65,9 @@ shell: setup ## Open a shell where airflow, python and spark-submit are this pro
 	@include/setup/setup.sh database
 	@include/setup/shell.sh
 
+wheel: setup ## Build the package for an Airflow that is already there: dist/hipslake-*.whl
+	@include/setup/wheel.sh dist
+
 bench-ingest: setup peers ## Compare the ingest with its peers (ARGS="--quick" takes 2M rows only)
 	@$(with) python -m benchmarks.ingest $(ARGS)
 
@@ -122,4 +125,4 @@ lock: setup ## Compile requirements.txt and those of the peers and the documenta
 	@$(with) include/setup/lock.sh
 
 clean: down cluster-down ## Remove the environments and the default folders: .data and .airflow
-	@rm -rf .venv .venv-peers .venv-peers-older .venv-peers-cube .venv-docs .site .nginx .postgres .fab .cluster .image .image.lock .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse
+	@rm -rf .venv .venv-peers .venv-peers-older .venv-peers-cube .venv-docs .site .nginx .postgres .fab .cluster .image .image.lock dist .data .airflow .setup.lock .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse

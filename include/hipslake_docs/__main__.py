@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from hipslake.specs.environment import PROJECT_ROOT
-from hipslake_airflow.chain import chain_part
 
 from hipslake_docs.aligning import alignment_picture
+from hipslake_docs.dag_chain import chain_part
 from hipslake_docs.pages import with_part
 from hipslake_docs.splitting import splitting_picture
 

@@ -41,13 +41,15 @@ make_environment() { # folder, lock file, the function that finds its Python
   printf '%s' "$stamp" >"$folder/.complete"
 }
 
-# Editable: a change of the code needs no setup; a change of the metadata or a new top-level package does.
+# Editable: a change of the code needs no setup; a change of the metadata does. What include/ holds beside the library
+# serves the checkout and is no part of the package, so Python is told of the folder.
 install_package() {
   local stamp
-  stamp=$({ cat pyproject.toml .venv/.complete; find include plugins -maxdepth 1 -mindepth 1 -type d 2>/dev/null | sort; } | digest)
+  stamp=$(cat pyproject.toml .venv/.complete "$here/setup.sh" | digest)
   [[ -e .venv/.package && $(<.venv/.package) == "$stamp" ]] && return
   say "installing the package into .venv"
   .venv/bin/uv pip install --quiet --python .venv/bin/python --no-build-isolation --no-deps --editable .
+  printf '%s\n' "$root/include" >"$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/hipslake_checkout.pth"
   printf '%s' "$stamp" >.venv/.package
 }
 

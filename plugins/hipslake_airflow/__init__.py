@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hipslake_airflow.all_dags import check_specs, spec_dags
 
 __all__ = ["check_specs", "spec_dags"]
+
+# All processes of an Airflow have this folder in common; a checkout is its own root.
+os.environ.setdefault("HIPSLAKE_ROOT", os.environ.get("AIRFLOW_HOME") or str(Path("~/airflow").expanduser()))
 
 
 def __getattr__(name: str) -> Any:

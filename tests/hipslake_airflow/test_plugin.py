@@ -1,16 +1,27 @@
-"""Airflow's plugin loader takes the one plugin file and leaves the package alone."""
+"""Airflow finds the plugin by its entry point, and loading it imports nothing else of the package."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 from airflow import plugins_manager
 
+LOAD = """
+import sys
+from importlib.metadata import entry_points
+(found,) = entry_points(group="airflow.plugins", name="hipslake")
+print(found.load().name, *sorted(name for name in sys.modules if name.startswith("hipslake")))
+"""
 
-def test_the_loader_executes_the_plugin_file_and_nothing_in_the_package() -> None:
-    before = {name for name in sys.modules if name.startswith("hipslake_airflow")}
+
+def test_airflow_loads_the_plugin_once_and_without_errors() -> None:
     plugins, errors = plugins_manager._get_plugins()
     assert errors == {}
-    assert "hipslake" in {plugin.name for plugin in plugins}
-    assert {name for name in sys.modules if name.startswith("hipslake_airflow")} == before
-    assert not {"spark_step", "catalog", "source_files"} & set(sys.modules)
+    assert [plugin.name for plugin in plugins].count("hipslake") == 1
+
+
+def test_loading_the_plugin_imports_nothing_else_of_the_package() -> None:
+    done = subprocess.run([sys.executable, "-c", LOAD], capture_output=True, text=True, check=True)
+    of_providers = {"hipslake", "hipslake.library_version", "hipslake_airflow.provider_info"}
+    assert set(done.stdout.split()) - of_providers == {"hipslake_airflow", "hipslake_airflow.plugin"}

@@ -1,4 +1,4 @@
-"""`${NAME}` in the URIs of specs: environment variables, with defaults inside the checkout."""
+"""`${NAME}` in the URIs of specs: environment variables, with defaults below one root folder."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from hipslake.errors import SpecError
 
 PROJECT_ROOT = Path(__file__).resolve().parents[3]
+"""The top of the checkout, where the library lies in one."""
+
 DEFAULTS = {
     "HIPSLAKE_LANDING": ".data/landing",
     "HIPSLAKE_WAREHOUSE": ".data/warehouse",
@@ -17,16 +19,32 @@ DEFAULTS = {
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
+def in_checkout() -> bool:
+    """Whether the library lies in a checkout of the project, and not among installed packages."""
+    return (PROJECT_ROOT / "spark_jobs").is_dir() and (PROJECT_ROOT / "pyproject.toml").is_file()
+
+
+def root_folder() -> Path:
+    """Return the folder that relative paths lie under.
+
+    The checkout, where the library lies in one; else the folder that `HIPSLAKE_ROOT` names, which in Airflow
+    is `AIRFLOW_HOME` unless it is set; else the current one.
+    """
+    if in_checkout():
+        return PROJECT_ROOT
+    return Path(os.environ.get("HIPSLAKE_ROOT") or Path.cwd())
+
+
 def expand(uri: str) -> str:
     """Put environment variables into a URI and make a relative path absolute.
 
-    Relative paths lie under the project root, since Airflow's processes start in folders of their own.
+    Relative paths lie under `root_folder`, since Airflow's processes start in folders of their own.
 
     Parameters
     ----------
     uri
         A path or URL, with `${NAME}` for environment variables. `HIPSLAKE_LANDING`,
-        `HIPSLAKE_WAREHOUSE` and `HIPSLAKE_STATE` default to folders of the checkout.
+        `HIPSLAKE_WAREHOUSE` and `HIPSLAKE_STATE` default to folders below the root.
 
     Raises
     ------
@@ -43,7 +61,7 @@ def expand(uri: str) -> str:
         raise SpecError(f"{uri!r}: '${{' is not closed by '}}'")
     if "://" in expanded:
         return expanded
-    return os.path.normpath(PROJECT_ROOT / expanded)
+    return os.path.normpath(root_folder() / expanded)
 
 
 def _value(name: str, uri: str) -> str:

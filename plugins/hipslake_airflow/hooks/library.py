@@ -5,15 +5,15 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from hipslake.specs.environment import PROJECT_ROOT
+import hipslake
 
-LIBRARY = PROJECT_ROOT / "include" / "hipslake"
-JOBS = PROJECT_ROOT / "spark_jobs"
+LIBRARY = Path(hipslake.__file__).parent
+JOBS = Path(__file__).parents[1] / "spark_jobs"  # in a checkout a link to the folder at its top
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can hold: the same sources give the same bytes
 
 
 def job_path(job: str) -> str:
-    """Return the path of a job's entry point in `spark_jobs/`."""
+    """Return the path of a job's entry point."""
     return str(JOBS / f"{job}.py")
 
 

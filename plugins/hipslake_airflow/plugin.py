@@ -1,7 +1,6 @@
-"""The only file that Airflow's plugin loader executes; the code lies in the package `hipslake_airflow`.
+"""The plugin that Airflow finds by the entry point `airflow.plugins` of the installed package.
 
-The loader runs every `.py` under plugins/ as a top-level module, so `.airflowignore` keeps it out of the
-package. Operators and sensors are imported normally: `from hipslake_airflow.operators.catalog import ...`.
+Every process of Airflow loads it, tasks too, so it imports little.
 """
 
 from __future__ import annotations

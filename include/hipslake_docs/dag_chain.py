@@ -1,18 +1,14 @@
-"""The DAGs of the specs and the assets that connect them, as Airflow loads them.
+"""The DAGs of the specs and the assets that connect them.
 
-The DAG files are loaded as a scheduler loads them. What starts a DAG is its schedule, what it publishes are
-the outlets of its tasks.
+What starts a DAG is its schedule, what it publishes are the outlets of its tasks.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from hipslake.specs.environment import PROJECT_ROOT
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -45,22 +41,13 @@ def links(specs: Path) -> list[Link]:
 
     Raises
     ------
-    RuntimeError
-        If a DAG file cannot be loaded.
+    SpecError
+        A spec cannot be read.
     """
-    from airflow.dag_processing.dagbag import DagBag  # slow to import
+    from hipslake_airflow import check_specs, spec_dags  # slow to import
 
-    before = os.environ.get("HIPSLAKE_SPECS")
-    os.environ["HIPSLAKE_SPECS"] = str(specs)
-    try:
-        bag = DagBag(str(PROJECT_ROOT / "dags"))
-    finally:
-        os.environ.pop("HIPSLAKE_SPECS")
-        if before is not None:
-            os.environ["HIPSLAKE_SPECS"] = before
-    if bag.import_errors:
-        raise RuntimeError(f"DAG files that cannot be loaded: {bag.import_errors}")
-    found = (Link(dag_id, _follows(dag), _emits(dag)) for dag_id, dag in sorted(bag.dags.items()))
+    check_specs(specs)
+    found = (Link(dag_id, _follows(dag), _emits(dag)) for dag_id, dag in sorted(spec_dags(specs).items()))
     return [link for link in found if link.follows or link.emits]
 
 
