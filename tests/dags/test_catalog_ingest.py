@@ -194,6 +194,7 @@ class TestRuns:
     def test_a_missing_spark_connection_fails_at_once_and_publishes_nothing(
         self, airflow: Path, load: Load, stars: Path, tmp_path: Path, capsys: Any, caplog: Any
     ) -> None:
+        stars.write_text(stars.read_text() + "spark_above_bytes: 1\n")
         run = load()["catalog_ingest__stars"].test()
         assert states(run)["inputs"] == "success"
         assert states(run)["histogram"] == "failed"
@@ -201,6 +202,17 @@ class TestRuns:
         assert not (tmp_path / "warehouse/catalogs/stars/metadata.json").exists()
         out = capsys.readouterr()
         assert "There is no Spark connection 'spark_default'" in out.out + out.err + caplog.text
+
+    def test_an_ingest_of_few_bytes_is_published_without_spark(
+        self, airflow: Path, load: Load, stars: Path, tmp_path: Path
+    ) -> None:
+        """There is no Spark connection, and none is asked for."""
+        run = load()["catalog_ingest__stars"].test()
+        assert states(run) == dict.fromkeys(STEPS, "success")
+        metadata = json.loads((tmp_path / "warehouse/catalogs/stars/metadata.json").read_text())
+        assert (metadata["version"], metadata["total_rows"]) == (1, 3000)
+        [folder] = (tmp_path / "warehouse/_runs/catalog_ingest__stars").glob("manual*")
+        assert not (folder / "jobs").exists()
 
     def test_files_that_never_come_fail_saying_what_was_looked_for(
         self, airflow: Path, load: Load, specs: Path, tmp_path: Path, capsys: Any, caplog: Any

@@ -38,7 +38,8 @@ sys.exit({code})
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
     in_process.write_source(tmp_path / "landing")
-    spec = in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet")
+    source = f"{tmp_path}/landing/*.parquet"
+    spec = in_process.write_spec(tmp_path / "stars.yaml", source, more="spark_above_bytes: 0")
     folder = in_process.start(tmp_path / "warehouse", spec)
     in_process.freeze(folder)
     return folder

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+from hipslake.engine.model import Engine
+from hipslake.engine.this_process import ThisProcess
 from hipslake.spark.engine import SparkEngine
 from hipslake.steps.ingest import histogram, inputs, plan, resolve, write
 from hipslake.steps.ingest.request import (
@@ -35,13 +37,13 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the steps that need Spark, and of those between them."""
+    """A run of the steps that have Spark jobs, and of those between them; without a session by threads."""
 
-    spark: SparkSession
+    spark: SparkSession | None
     folder: RunFolder
 
     @classmethod
-    def start(cls, spark: SparkSession, place: Path, *, run_id: str = "first", **spec: Any) -> Run:
+    def start(cls, spark: SparkSession | None, place: Path, *, run_id: str = "first", **spec: Any) -> Run:
         """Resolve a run of the spec `stars` on `<place>/landing`, and freeze its files."""
         spec_file = place / "stars.yaml"
         given = {"name": "stars", "position": {"ra": "ra", "dec": "dec"}, "mapping_order": 6} | spec
@@ -83,9 +85,9 @@ class Run:
         return self.write(**write)
 
     @property
-    def engine(self) -> SparkEngine:
+    def engine(self) -> Engine:
         """What runs the tasks."""
-        return SparkEngine(self.spark)
+        return ThisProcess() if self.spark is None else SparkEngine(self.spark)
 
     @property
     def root(self) -> Path:

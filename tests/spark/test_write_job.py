@@ -67,6 +67,7 @@ def test_published_is_read_and_no_leaf_is_over_its_threshold(
 
 
 def test_leaf_files_are_the_same_bytes_whatever_the_workers_did(spark: SparkSession, tmp_path: Path) -> None:
+    """However Spark cuts the work; and without Spark, as ingests below the size for it are done."""
     ra, dec = uniform(900)
     ra[280:320], dec[280:320] = 15.0, 25.0  # equal keys, from two files and many blocks
     ra[750:780], dec[750:780] = 15.0, 25.0
@@ -75,13 +76,15 @@ def test_leaf_files_are_the_same_bytes_whatever_the_workers_did(spark: SparkSess
     source = stars(ra, dec, word=words, text=["t" * (n // 30) for n in range(900)])
     land(tmp_path, source, row_group_rows=110)
     contents, tasks = [], []
-    for run_id, split, target, block in [
-        ("plain", 1 << 28, 1 << 27, 1 << 24),
-        ("fine", 1, 1, 1),
-        ("mixed", 9000, 12_000, 3000),
+    for run_id, session, split, target, block in [
+        ("plain", spark, 1 << 28, 1 << 27, 1 << 24),
+        ("fine", spark, 1, 1, 1),
+        ("mixed", spark, 9000, 12_000, 3000),
+        ("here", None, 1 << 28, 1 << 27, 1 << 24),
+        ("here_finely", None, 9000, 12_000, 3000),
     ]:
         run = Run.start(
-            spark,
+            session,
             tmp_path,
             run_id=run_id,
             column_groups=[
@@ -96,7 +99,7 @@ def test_leaf_files_are_the_same_bytes_whatever_the_workers_did(spark: SparkSess
         )
         tasks.append((len(run.table(RunFolder.SPLITS)), report.tasks))
         contents.append({name: data for name, data in run.contents().items() if not name.startswith("_")})
-    assert len(set(tasks)) == 3
+    assert len(set(tasks[:3])) == 3
     assert len(contents[0]) > 15
     for other in contents[1:]:
         assert other.keys() == contents[0].keys()

@@ -1,17 +1,18 @@
-"""Runs a Spark step's operator as a task's process does: `-m tests.system.run_operator STEP RUN_URI`."""
+"""Runs a step's operator as a task's process does: `-m tests.system.run_operator STEP RUN_URI`."""
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from functools import partial
 from types import SimpleNamespace
 
 from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
 from hipslake_airflow.operators.cube import BuildCubeOperator
 
-OPERATORS = {
-    "histogram": HistogramCatalogOperator,
-    "write": WritePartitionsOperator,
+OPERATORS = {  # in Spark, however small it is
+    "histogram": partial(HistogramCatalogOperator, spark_above_bytes=0),
+    "write": partial(WritePartitionsOperator, spark_above_bytes=0),
     "build": lambda **given: BuildCubeOperator(cube="sky", **given),
 }
 

@@ -13,7 +13,7 @@ from hipslake.specs.margin_spec import MarginSpec, margin_name
 from hipslake.specs.schedule import Following, check_cron, intervals_within
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.specs.template import is_templated, tells_apart
-from hipslake.specs.threshold import Threshold, ThresholdUnit
+from hipslake.specs.threshold import ByteCount, Threshold, ThresholdUnit
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 MAX_ORDER = 29
@@ -156,7 +156,7 @@ class CompactSpec(Frozen):
 class CatalogSpec(NamedSpec):
     """One catalog: its source, its place on the sky, its partitioning and its schedule."""
 
-    of_no_outcome = frozenset({"schedule", "compact", "vacuum"})
+    of_no_outcome = frozenset({"schedule", "compact", "vacuum", "spark_above_bytes"})
 
     attribution: str = ""  # licence and credit of the data; published with it
     source: SourceSpec
@@ -180,6 +180,8 @@ class CatalogSpec(NamedSpec):
     on_empty: Literal["skip", "fail"] = "skip"  # mode append: what an interval without files is
     compact: CompactSpec = CompactSpec()
     vacuum: VacuumSpec = VacuumSpec()
+    # Bytes of source files; from these on Spark does the work. 0: always; None: as the deployment says
+    spark_above_bytes: ByteCount | None = None
 
     @model_validator(mode="after")
     def _source_fits_mode(self) -> CatalogSpec:

@@ -16,6 +16,9 @@ DEFAULTS = {
     "HIPSLAKE_WAREHOUSE": ".data/warehouse",
     "HIPSLAKE_STATE": ".data/state",
 }
+SPARK_ABOVE_BYTES = "HIPSLAKE_SPARK_ABOVE_BYTES"
+"""The variable that says from how many bytes of source files on Spark does an ingest."""
+
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
 
@@ -62,6 +65,30 @@ def expand(uri: str) -> str:
     if "://" in expanded:
         return expanded
     return os.path.normpath(root_folder() / expanded)
+
+
+def spark_above_bytes(otherwise: int) -> int:
+    """Return from how many bytes of source files on Spark does an ingest, as the deployment says.
+
+    Parameters
+    ----------
+    otherwise : int
+        Bytes, where the deployment does not say it.
+
+    Raises
+    ------
+    SpecError
+        If `HIPSLAKE_SPARK_ABOVE_BYTES` is no size.
+    """
+    given = os.environ.get(SPARK_ABOVE_BYTES, "").strip()
+    if not given:
+        return otherwise
+    from hipslake.specs.threshold import byte_count
+
+    try:
+        return int(byte_count(given))
+    except ValueError as error:
+        raise SpecError(f"the environment variable {SPARK_ABOVE_BYTES}: {error}") from None
 
 
 def _value(name: str, uri: str) -> str:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hipslake.specs.base import TextForm
 
@@ -99,3 +99,33 @@ def _check_bytes(given: Threshold) -> Threshold:
 
 Bytes = Annotated[Threshold, AfterValidator(_check_bytes)]
 """A size in bytes."""
+
+
+def byte_count(given: Any) -> Any:
+    """Return a text such as `128 MiB`, or a number of bytes, as a whole number; anything else as it is.
+
+    Raises
+    ------
+    ValueError
+        If a text is no size, or counts rows.
+
+    Examples
+    --------
+    >>> byte_count("128 MiB"), byte_count("0"), byte_count(1000)
+    (134217728, 0, 1000)
+    """
+    if not isinstance(given, str):
+        return given
+    if re.fullmatch(r"\s*[0-9]{1,18}\s*", given):
+        return int(given)
+    match = _TEXT.fullmatch(given)
+    if match is None or match[3] not in _BYTES:
+        raise ValueError(f"{given!r} is no size; write bytes, such as 134217728 or '128 MiB'")
+    size = Fraction(match[1].replace("_", "")) * _BYTES[match[3]]
+    if size.denominator != 1:
+        raise ValueError(f"{given!r} is not a whole number of bytes")
+    return int(size)
+
+
+ByteCount = Annotated[int, Field(ge=0, lt=1 << 63), BeforeValidator(byte_count)]
+"""Bytes as a number, or as a text with a unit."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _MIB, _GIB = 1 << 20, 1 << 30
 
+INGEST_IN_SPARK = 128 * _MIB
+"""Of source files: fewer are counted, written and appended before Spark has started."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -34,6 +37,8 @@ class Step:
         Name of the entry point in `spark_jobs/`; "": the step needs no Spark.
     spark_above_bytes : int
         From how many bytes on Spark does the work, unless the operator is given another size; 0: always.
+    of_ingest : bool
+        Whether the run's catalog spec and the deployment may say another size (`size_for_spark`).
     size : str
         Import string of the function that finds how many bytes a request has to handle; "": those of the
         run's source files.
@@ -46,6 +51,7 @@ class Step:
     job: str = ""
     spark_above_bytes: int = 0
     size: str = ""
+    of_ingest: bool = False
 
     @property
     def request_model(self) -> type[Request]:
@@ -64,6 +70,23 @@ class Step:
         if not self.size:
             return request.folder.inputs().total_bytes
         return int(resolve(self.size)(request))
+
+    def size_for_spark(self, request: Request) -> int:
+        """Return from how many bytes on Spark does a request: as its spec says, or the deployment; 0: always.
+
+        Raises
+        ------
+        SpecError
+            If what the deployment says is no size.
+        """
+        if not self.of_ingest:
+            return self.spark_above_bytes
+        said = request.folder.run().spec.spark_above_bytes
+        if said is not None:
+            return said
+        from hipslake.specs.environment import spark_above_bytes
+
+        return spark_above_bytes(self.spark_above_bytes)
 
     def perform(self, request: Request) -> Report:
         """Run the step in this process, or take over what a finished attempt left; leave its report."""
@@ -97,6 +120,7 @@ def _step(
     size: str = "",
     *,
     report: str = "",
+    of_ingest: bool = False,
 ) -> Step:
     """Return a step by its family, and what the names of its models begin with.
 
@@ -107,7 +131,9 @@ def _step(
     models = f"{family}.request"
     if size and ":" not in size:
         size = f"{run.partition(':')[0]}:{size}"
-    return Step(name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size)
+    return Step(
+        name, f"{models}:{request}", f"{models}:{report}", run, job, spark_above_bytes, size, of_ingest
+    )
 
 
 STEPS = {
@@ -115,11 +141,22 @@ STEPS = {
     for step in (
         _step("resolve", "ingest:Resolve", "ingest.resolve:run"),
         _step("inputs", "ingest:Inputs", "ingest.inputs:run"),
-        _step("histogram", "ingest:Histogram", "ingest.histogram:run", "histogram_catalog"),
+        _step(
+            "histogram",
+            "ingest:Histogram",
+            "ingest.histogram:run",
+            "histogram_catalog",
+            INGEST_IN_SPARK,
+            of_ingest=True,
+        ),
         _step("plan", "ingest:Plan", "ingest.plan:run"),
-        _step("write", "ingest:Write", "ingest.write:run", "write_partitions"),
+        _step(
+            "write", "ingest:Write", "ingest.write:run", "write_partitions", INGEST_IN_SPARK, of_ingest=True
+        ),
         _step("publish", "ingest:Publish", "ingest.publish:run"),
-        _step("append", "append:Append", "append.run:run", "append_increment", 128 * _MIB),
+        _step(
+            "append", "append:Append", "append.run:run", "append_increment", INGEST_IN_SPARK, of_ingest=True
+        ),
         _step("margin", "margin:Margin", "margin.run:run", "build_margin", _GIB, "bytes_to_read"),
         _step("index", "index:BuildIndex", "index.run:run", "build_index", 256 * _MIB, "bytes_to_index"),
         _step(

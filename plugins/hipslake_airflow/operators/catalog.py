@@ -99,7 +99,7 @@ class PlanPixelsOperator(StepOperator):
 
 
 class WritePartitionsOperator(SparkStepOperator):
-    """Route every row to its leaf files and write them, in Spark."""
+    """Route every row to its leaf files and write them; in Spark, unless there are few."""
 
     step = "write"
 

@@ -44,8 +44,8 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
     conn_id : str
         The Spark connection, in JSON form: `{"conn_type": "spark", "host": "local[*,4]"}`.
     spark_above_bytes : int, optional
-        What has fewer bytes is done in the task's own process, which is quicker than starting Spark; by
-        default as the registry of steps says.
+        What has fewer bytes is done in the task's own process, which is quicker than starting Spark; 0:
+        nothing is. By default as the spec of an ingest, the deployment or the registry of steps says.
     """
 
     template_fields: Sequence[str] = ("run_uri",)
@@ -73,7 +73,7 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         self.run_uri = run_uri
         self.warehouse = warehouse
         self.part = part
-        self.spark_above_bytes = step.spark_above_bytes if spark_above_bytes is None else spark_above_bytes
+        self.spark_above_bytes = spark_above_bytes
 
     def perform(self, context: Context) -> Report:
         """Return the report of a step that went well; raise what a failed one says."""
@@ -85,7 +85,9 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
         if finished is not None:
             self.log.info("Step %s is done already with the same fingerprint; reusing it.", request.step)
             return finished
-        if self.spark_above_bytes and self.bytes_to_handle(request) < self.spark_above_bytes:
+        limit = step.size_for_spark(request) if self.spark_above_bytes is None else self.spark_above_bytes
+        if limit and self.bytes_to_handle(request, limit) < limit:
+            self.log.info("Fewer than %d bytes: done in this process, without Spark.", limit)
             return step.perform(request)
         report = self._submitted(request, step, context)
         if report.error is not None:
@@ -93,8 +95,8 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             raise failure_to_raise(report.error)
         return report
 
-    def bytes_to_handle(self, request: Any) -> int:
-        """Return how much the step has to do; only called where the task's own process may do it."""
+    def bytes_to_handle(self, request: Any, limit: int) -> int:
+        """Return how much the step has to do, or any number from the limit on, if it is more than that."""
         from hipslake.steps.registry import STEPS
 
         return STEPS[self.step].bytes_to_handle(request)

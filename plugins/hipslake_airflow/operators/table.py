@@ -102,10 +102,10 @@ class IcebergSinkOperator(SparkStepOperator):
             raise AirflowSkipException(orders.why_none)
         _run_with_connection(self.run_uri)
 
-    def bytes_to_handle(self, request: Any) -> int:
+    def bytes_to_handle(self, request: Any, limit: int) -> int:
         from hipslake.steps.sink.sink_size import bytes_to_sink
 
-        return bytes_to_sink(request, self.spark_above_bytes)
+        return bytes_to_sink(request, limit)
 
     def finish(self, context: Context, report: Any) -> None:
         if report.snapshot_id is not None:

@@ -32,7 +32,6 @@ from hipslake_airflow.sensors.source_files import SourceFilesSensor
 
 NAME = "catalog_ingest"
 PARALLEL_APPENDS = 4
-SPARK_ABOVE_BYTES = 128 << 20  # a night of fewer bytes is done before Spark has started
 
 
 def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
@@ -53,14 +52,11 @@ def catalog_ingest(spec: CatalogSpec, path: Path, _specs: SpecFolder) -> DAG:
         inputs = FreezeInputsOperator(task_id="inputs", run_uri=run_uri)
         # Also after a run with nothing to do: an earlier one may have died between its commit and its view.
         view = BuildHatsViewOperator(task_id="view", run_uri=run_uri, trigger_rule="none_failed")
+        histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)
         if spec.mode is Mode.APPEND:
-            histogram = HistogramCatalogOperator(
-                task_id="histogram", run_uri=run_uri, spark_above_bytes=SPARK_ABOVE_BYTES
-            )
             append = AppendIncrementOperator(task_id="append", run_uri=run_uri, catalog=spec.name)
             resolve >> wait >> inputs >> histogram >> append >> view
             return dag
-        histogram = HistogramCatalogOperator(task_id="histogram", run_uri=run_uri)
         plan = PlanPixelsOperator(task_id="plan", run_uri=run_uri)
         write = WritePartitionsOperator(task_id="write", run_uri=run_uri)
         verify = VerifyCatalogOperator(task_id="verify", run_uri=run_uri)
