@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hipslake_airflow.all_dags import check_specs, spec_dags
+    from hipslake_airflow.dag_settings import DagSettings
 
-__all__ = ["check_specs", "spec_dags"]
+__all__ = ["DagSettings", "check_specs", "spec_dags"]
 
 # All processes of an Airflow have this folder in common; a checkout is its own root.
 os.environ.setdefault("HIPSLAKE_ROOT", os.environ.get("AIRFLOW_HOME") or str(Path("~/airflow").expanduser()))

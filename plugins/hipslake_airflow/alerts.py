@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import urllib.request
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -68,7 +69,7 @@ def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
     if not conn_id:
         return dag
     for task in dag.tasks:
-        task.on_failure_callback = [WebhookNotifier(conn_id)]
+        task.on_failure_callback = [*_several(task.on_failure_callback), WebhookNotifier(conn_id)]
     if deadline_minutes is not None:
         late = DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
@@ -78,6 +79,13 @@ def alert(dag: DAG, deadline_minutes: float | None = None) -> DAG:
         )
         dag.deadline = late
     return dag
+
+
+def _several(callbacks: Any) -> Sequence[Any]:
+    """What Airflow takes as callbacks of a task (none, one, or several) as a sequence."""
+    if callbacks is None:
+        return ()
+    return callbacks if isinstance(callbacks, list | tuple) else (callbacks,)
 
 
 def address_of(connection: Connection) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 from airflow.sdk import DAG, BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
+from hipslake_airflow.dag_settings import with_settings
+
 TAG = "failing"
 
 
@@ -44,17 +46,21 @@ def dag_id_of(pipeline: str, path: Path) -> str:
     return f"{pipeline}__{re.sub(r'[^A-Za-z0-9_.-]+', '-', path.stem)}"
 
 
-def failing_dag(pipeline: str, path: Path, error: Exception) -> DAG:
-    """Return the DAG that stands in for one that could not be made; its only task fails with the reason."""
+def failing_dag(pipeline: str, path: Path, error: Exception, name: str | None = None) -> DAG:
+    """Return the DAG that stands in for one that could not be made; its only task fails with the reason.
+
+    `name` is what its id says beside the pipeline, by default the name of the spec's file.
+    """
     message = f"{path}: no DAG can be made of it, which is a bug of hipslake: {type(error).__name__}: {error}"
-    with DAG(
-        dag_id=dag_id_of(pipeline, path),
-        schedule=None,
-        catchup=False,
-        tags=["hipslake", TAG],
-        description=message.splitlines()[0][:200],
-        doc_md=f"```\n{message}\n```\n",
-    ) as dag:
+    given = {
+        "dag_id": dag_id_of(pipeline, path) if name is None else f"{pipeline}__{name}",
+        "schedule": None,
+        "catchup": False,
+        "tags": ["hipslake", TAG],
+        "description": message.splitlines()[0][:200],
+        "doc_md": f"```\n{message}\n```\n",
+    }
+    with DAG(**with_settings(given)) as dag:
         FailingOperator(
             task_id="make_dag", message=message, retries=0, execution_timeout=timedelta(minutes=5)
         )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from airflow.sdk import DAG
 from hipslake.errors import SpecError
@@ -18,6 +20,7 @@ from hipslake.specs.spec_folder import SpecFolder
 from hipslake.specs.vacuum_spec import VacuumSpec
 
 from hipslake_airflow.alerts import alert
+from hipslake_airflow.dag_settings import in_effect, settings_of
 from hipslake_airflow.failing_dags import dag_id_of, failing_dag
 from hipslake_airflow.retries import with_task_limit
 
@@ -73,12 +76,8 @@ class SpecPipeline(Pipeline, Generic[Spec]):
                 spec = specs.load(path, self.model)
             except SpecError:  # `check_specs` tells what is wrong
                 continue
-            try:
-                dag = self.build(spec, path, specs)
-                if dag is not None:
-                    alert(with_task_limit(dag, spec.task_hours), spec.deadline_minutes)
-            except Exception as error:  # a bug that one spec brings up must not take the others' DAGs down
-                dag = alert(failing_dag(self.name, path, error))
+            build = partial(self.build, spec, path, specs)
+            dag = _guarded(self.name, spec, path, build)
             if dag is not None:
                 yield dag
 
@@ -100,8 +99,11 @@ class CatalogPipeline(Pipeline):
         if only is not None and not only.startswith(f"{self.name}__"):
             return
         wanted = None if only is None else only.removeprefix(f"{self.name}__")
-        for name, kept in _derived_catalogs(specs, wanted):
-            yield alert(self.build(name, kept))
+        for derived in _derived_catalogs(specs, wanted):
+            build = partial(self.build, derived.name, derived.kept)
+            dag = _guarded(self.name, derived.spec, derived.path, build, name=derived.name)
+            if dag is not None:
+                yield dag
         named = SpecPipeline(self.name, CatalogSpec, lambda spec, *_: self.build(spec.name, spec.vacuum))
         yield from named.dags(specs, only)
 
@@ -127,13 +129,47 @@ class FormPipeline(Pipeline):
             yield alert(self.build([path.stem for path in specs.files(self.model)]))
 
 
-def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[tuple[str, VacuumSpec]]:
+class _Derived(NamedTuple):
+    """A catalog that comes of a join or a cube: its name, how long its versions stay, and its spec."""
+
+    name: str
+    kept: VacuumSpec
+    spec: NamedSpec
+    path: Path
+
+
+def _guarded(
+    pipeline: str, spec: NamedSpec, path: Path, build: Callable[[], DAG | None], name: str | None = None
+) -> DAG | None:
+    """Make the DAG of a spec with its settings; in place of one that cannot be made, one that says so.
+
+    `name` is that of the DAG, where it is not the file's.
+    """
+    try:
+        settings = settings_of(spec, path)
+    except SpecError:  # `check_specs` tells what is wrong
+        return None
+    with in_effect(settings):
+        try:
+            dag = build()
+            if dag is not None:
+                alert(with_task_limit(dag, spec.task_hours), spec.deadline_minutes)
+        except Exception as error:  # a bug that one spec brings up must not take the others' DAGs down
+            dag = alert(failing_dag(pipeline, path, error, name=name))
+    return dag
+
+
+def _derived_catalogs(specs: SpecFolder, wanted: str | None) -> Iterator[_Derived]:
     """Name the catalogs of joins, and of the joined rows of cubes; specs that cannot be read give none."""
     kinds: tuple[type[JoinSpec], ...] = (CrossmatchSpec, EquijoinSpec)
     for model in kinds:
-        for join in specs.loaded(model, wanted):
-            yield join.name, join.vacuum
-    for cube in specs.loaded(CubeSpec):
-        joined = cube.materialise
-        if joined is not None and joined.name is not None and wanted in (None, joined.name):
-            yield joined.name, joined.vacuum
+        for path in specs.files(model, wanted):
+            with suppress(SpecError):
+                join = specs.load(path, model)
+                yield _Derived(join.name, join.vacuum, join, path)
+    for path in specs.files(CubeSpec):
+        with suppress(SpecError):
+            cube = specs.load(path, CubeSpec)
+            joined = cube.materialise
+            if joined is not None and joined.name is not None and wanted in (None, joined.name):
+                yield _Derived(joined.name, joined.vacuum, cube, path)

@@ -11,6 +11,8 @@ from typing import Any
 from airflow.sdk import DAG, ExceptionRetryPolicy, Param, RetryAction, RetryRule
 from airflow.sdk.definitions.param import ParamsDict
 
+from hipslake_airflow.dag_settings import with_settings
+
 # Wrong input and wrong specs end a task by AirflowFailException, so they never come here.
 _BUGS: list[type[BaseException] | str] = [
     "builtins.TypeError",
@@ -67,6 +69,8 @@ RETRIES: dict[str, Any] = {
 def pipeline_dag(*, params: Mapping[str, Param] | None = None, **given: Any) -> Iterator[DAG]:
     """Give a DAG with our retries, and without a schedule unless one is given, to put tasks into.
 
+    The settings in effect are put in: see `hipslake_airflow.dag_settings`.
+
     Parameters
     ----------
     params : mapping of str to Param, optional
@@ -81,6 +85,6 @@ def pipeline_dag(*, params: Mapping[str, Param] | None = None, **given: Any) -> 
         "catchup": False,
         "default_args": RETRIES,
     }
-    with DAG(**common | given) as dag:
+    with DAG(**with_settings(common | given)) as dag:
         yield dag
     dag.params = ParamsDict(params)

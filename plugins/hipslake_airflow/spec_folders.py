@@ -8,10 +8,10 @@ from pathlib import Path
 from hipslake.specs.environment import in_checkout, root_folder
 
 
-def specs_folder() -> Path:
-    """Return the folder whose subfolders hold the specs: `HIPSLAKE_SPECS`, or by default that of the root.
+def specs_folders() -> list[Path]:
+    """Return the folders whose subfolders hold the specs: those of `HIPSLAKE_SPECS`, parted by colons.
 
-    In a checkout it is `include/specs`, elsewhere `specs`.
+    By default it is `include/specs` of a checkout; elsewhere `specs` below the root.
     """
-    default = root_folder() / ("include/specs" if in_checkout() else "specs")
-    return Path(os.environ.get("HIPSLAKE_SPECS") or default)
+    given = [Path(each) for each in os.environ.get("HIPSLAKE_SPECS", "").split(os.pathsep) if each]
+    return given or [root_folder() / ("include/specs" if in_checkout() else "specs")]

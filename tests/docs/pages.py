@@ -69,6 +69,7 @@ class Page:
             root: Path = self._request.getfixturevalue("web_root")
             shutil.copytree(self.checkout.warehouse / "catalogs", root / "catalogs", dirs_exist_ok=True)
             source = source.replace("https://data.example.org", self._request.getfixturevalue("web").url)
+        source = source.replace("/our/specs", str(self.checkout.root / "include" / "specs"))
         return source.replace("/path/of/the/checkout", str(self.checkout.root))
 
     def _fill_bucket(self, bucket: str) -> None:

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 import yaml
 from airflow.cli.cli_parser import get_parser
+from packaging.requirements import Requirement
 
 from tests.docs.blocks import ROOT, Block
 from tests.docs.checkout import Checkout
@@ -135,7 +137,25 @@ def _sudo(arguments: list[str], dags: Dags) -> None:
         )
 
 
-CHECKS: dict[str, Check] = {"make": _make, "airflow": _airflow, "docker": _docker, "sudo": _sudo}
+def _pip(arguments: list[str], dags: Dags) -> None:
+    """This package is asked for, at its version, with extras that it has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    command, *wanted = arguments
+    assert command == "install"
+    for requirement in map(Requirement, wanted):
+        assert requirement.name == project["name"]
+        assert requirement.extras <= set(project["optional-dependencies"])
+        if requirement.url:
+            assert requirement.url.endswith(f"/dist/hipslake-{project['version']}-py3-none-any.whl")
+
+
+CHECKS: dict[str, Check] = {
+    "make": _make,
+    "airflow": _airflow,
+    "docker": _docker,
+    "pip": _pip,
+    "sudo": _sudo,
+}
 
 
 def nights_of(call: list[str]) -> tuple[str, datetime | None] | None:

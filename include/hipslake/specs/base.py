@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
+    StringConstraints,
     ValidationError,
     model_serializer,
     model_validator,
@@ -25,7 +26,7 @@ from hipslake.errors import SpecError
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}$"
 FORM_NAME_PATTERN = r"^[a-z][a-z0-9_]{0,62}(?!\n)$"
 """The same for JSON Schemas: Python's `$` also matches before a final newline."""
-_OF_RUNS = frozenset({"deadline_minutes", "task_hours"})
+_OF_RUNS = frozenset({"airflow", "deadline_minutes", "task_hours"})
 _MOST = 1 << 63
 
 Minutes = Annotated[float, Field(gt=0, le=525_600, allow_inf_nan=False)]
@@ -70,6 +71,44 @@ def check_plain(given: Any, place: str = "") -> None:
         raise ValueError(f"{place}: holds a zero character; take it out")
 
 
+_Label = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
+_Labels = Annotated[tuple[_Label, ...], BeforeValidator(_one_or_several)]
+_Functions = Annotated[
+    tuple[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")], ...],
+    BeforeValidator(_one_or_several),
+]
+
+
+class AirflowSpec(Frozen):
+    """Settings of all DAGs of a spec, on top of those of `spec_dags`; none changes what is published.
+
+    Attributes
+    ----------
+    owner : str, optional
+        Of the tasks; the UI shows it with the DAG.
+    tags : tuple of str
+        Beside those that each DAG has.
+    pool, queue : str, optional
+        Of the tasks.
+    priority : int, optional
+        Airflow's `priority_weight` of the tasks.
+    retries : int, optional
+        How often a task is tried again.
+    on_failure, on_retry, on_success : tuple of str
+        Functions that Airflow calls with a task's context, as `module.function`; one may stand alone.
+    """
+
+    owner: _Label | None = None
+    tags: _Labels = ()
+    pool: _Label | None = None
+    queue: _Label | None = None
+    priority: Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)] | None = None
+    retries: Annotated[int, Field(ge=0, le=100)] | None = None
+    on_failure: _Functions = ()
+    on_retry: _Functions = ()
+    on_success: _Functions = ()
+
+
 class NamedSpec(Frozen):
     """What a file of `include/specs` holds; its name is the file's, and that of what comes of it."""
 
@@ -82,6 +121,7 @@ class NamedSpec(Frozen):
     description: str = ""
     deadline_minutes: Minutes | None = None  # from when a run is queued until it should have ended
     task_hours: Hours | None = None  # how long a task may work, at most what the deployment says; None: that
+    airflow: AirflowSpec | None = None
 
     @model_validator(mode="after")
     def _holds_plain_values(self) -> Self:

@@ -54,7 +54,7 @@ def spec_type(path: Path) -> str | None:
 
 
 class SpecFolder:
-    """The spec files in the subfolders of a folder, as they are when they are first asked for.
+    """The spec files in the subfolders of one or several folders, as they are when they are first asked for.
 
     No two specs of a deployment publish into the same place. Catalogs come of three of the subfolders:
     `catalogs`, `joins`, and `cubes` whose joined rows become one. A cube has the name of its file, so that a
@@ -62,13 +62,14 @@ class SpecFolder:
 
     Parameters
     ----------
-    root : Path or str
-        What changes in it later is not seen.
+    *roots : Path or str
+        What changes in them later is not seen.
     """
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = Path(root)
+    def __init__(self, *roots: Path | str) -> None:
+        self.roots = tuple(dict.fromkeys(map(Path, roots)))
         self._listed: dict[Path, dict[str, list[Path]]] = {}
+        self._merged: dict[str, dict[str, list[Path]]] = {}
         self._types: dict[Path, str | None] = {}
         self._read: dict[tuple[Path, type[NamedSpec]], NamedSpec | SpecError] = {}
 
@@ -85,7 +86,7 @@ class SpecFolder:
         name : str, optional
             Of the only one that is wanted; the others are not read.
         """
-        named = self._beside(self.root / _FOLDERS[model])
+        named = self._named(_FOLDERS[model])
         paths = [*chain(*named.values())] if name is None else named.get(name, [])
         return [path for path in paths if self._model_of(path) is model]
 
@@ -93,7 +94,7 @@ class SpecFolder:
         """Return what is wrong with each file that cannot be read: lines as `load` raises them."""
         found: dict[Path, str] = {}
         for folder in (CATALOGS, JOINS, CUBES, TABLES):
-            for path in chain(*self._beside(self.root / folder).values()):
+            for path in chain(*self._named(folder).values()):
                 model = self._model_of(path)
                 try:
                     if model is None:
@@ -120,11 +121,9 @@ class SpecFolder:
             One line `file:line: key: what is wrong; what would be right` for every mistake in the file; or
             the name of what it publishes is taken by another spec.
         """
-        for twin in self._beside(path.parent).get(path.stem, ()):
-            if twin != path:
-                raise SpecError(
-                    f"{path}: {twin.name} beside it has the same name, and so has its DAG; keep one"
-                )
+        for twin in self._twins(path):
+            where = f"{twin.name} beside it" if twin.parent == path.parent else str(twin)
+            raise SpecError(f"{path}: {where} has the same name, and so has its DAG; keep one")
         spec = self._read_once(path, model)
         if isinstance(spec, SpecError):
             raise SpecError(str(spec))
@@ -149,6 +148,31 @@ class SpecFolder:
         for path in self.files(model, name):
             with suppress(SpecError):  # its own DAG says what is wrong
                 yield self.load(path, model)
+
+    def all_loaded(self) -> Iterator[tuple[Path, NamedSpec]]:
+        """Give every spec with its path, but for those that cannot be read."""
+        for model in _FOLDERS:
+            for path in self.files(model):
+                with suppress(SpecError):
+                    yield path, self.load(path, model)
+
+    def _named(self, folder: str) -> dict[str, list[Path]]:
+        """The spec files in the subfolders of a name, by their names without the ending."""
+        if len(self.roots) == 1:
+            return self._beside(self.roots[0] / folder)
+        if folder not in self._merged:
+            found: dict[str, list[Path]] = defaultdict(list)
+            for root in self.roots:
+                for name, paths in self._beside(root / folder).items():
+                    found[name] += paths
+            self._merged[folder] = {name: found[name] for name in sorted(found)}
+        return self._merged[folder]
+
+    def _twins(self, path: Path) -> list[Path]:
+        """Other files of the same name and kind."""
+        within = path.parent.parent in self.roots
+        named = self._named(path.parent.name) if within else self._beside(path.parent)
+        return [twin for twin in named.get(path.stem, ()) if twin != path]
 
     def _beside(self, folder: Path) -> dict[str, list[Path]]:
         """The spec files of a folder, by their names without the ending."""
@@ -223,7 +247,7 @@ class SpecFolder:
     def _publisher_of(self, name: str, path: Path) -> Path | None:
         """The spec that publishes a catalog of a name, other than the one at `path`."""
         for folder in (CATALOGS, JOINS):
-            for other in self._beside(self.root / folder).get(name, ()):
+            for other in self._named(folder).get(name, ()):
                 if other != path:
                     return other
         return next((other for other in self._joined_rows.get(name, ()) if other != path), None)

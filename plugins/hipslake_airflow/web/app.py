@@ -19,7 +19,7 @@ from hipslake.specs.spec_folder import find_specs
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from sqlalchemy.orm import Session
 
-from hipslake_airflow.spec_folders import specs_folder
+from hipslake_airflow.spec_folders import specs_folders
 from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import SEES_PLUGINS, Reader, ReaderDep
 from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
@@ -70,7 +70,7 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
         dependencies=[SEES_PLUGINS],
     )
     catalogs = CatalogStore(expand(warehouse))
-    specs = specs or specs_folder()
+    specs = specs or specs_folders()[0]
     app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
