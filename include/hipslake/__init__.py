@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from hipslake.api.catalog import Catalog
     from hipslake.api.clustering import cluster
     from hipslake.api.cube import Cube
+    from hipslake.api.ingesting import ingest
+    from hipslake.api.publishing import publish
     from hipslake.predicates.conditions import C
 
-__all__ = ["C", "Catalog", "Cube", "__version__", "cluster"]
+__all__ = ["C", "Catalog", "Cube", "__version__", "cluster", "ingest", "publish"]
 
 
 def __getattr__(name: str) -> Any:
@@ -32,4 +34,12 @@ def __getattr__(name: str) -> Any:
         from hipslake.api.clustering import cluster
 
         return cluster
+    if name == "ingest":
+        from hipslake.api.ingesting import ingest
+
+        return ingest
+    if name == "publish":
+        from hipslake.api.publishing import publish
+
+        return publish
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

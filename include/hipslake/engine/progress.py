@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from hipslake.engine.model import Counter, Stage
 
@@ -15,6 +16,18 @@ log = logging.getLogger(__name__)
 INTERVAL_SECONDS = 10.0
 
 Clock = Callable[[], float]
+
+
+class Watcher(NamedTuple):
+    """Somebody who looks at work while it is done."""
+
+    look: Callable[
+        [str, int, int | None], None
+    ]  # takes what is done, how many rows are, and will be at the end
+    seconds: float  # between two looks
+
+
+_watchers: list[Watcher] = []
 
 
 class Progress:
@@ -147,8 +160,13 @@ def reported(
     def so_far() -> int:
         return done.value if done is not None else 0
 
+    watchers = tuple(_watchers)
+    seconds = min([INTERVAL_SECONDS, *(each.seconds for each in watchers)])
+
     def watch() -> None:
-        while not stop.wait(INTERVAL_SECONDS):
+        while not stop.wait(seconds):
+            for each in watchers:
+                each.look(what, so_far(), rows)
             progress.tell(so_far(), stages())
 
     watcher = threading.Thread(target=watch, name="progress", daemon=True)
@@ -159,6 +177,26 @@ def reported(
         stop.set()
         watcher.join()
     progress.end(so_far())
+
+
+@contextmanager
+def watched(look: Callable[[str, int, int | None], None], seconds: float = 0.2) -> Iterator[None]:
+    """Let somebody look at all work that begins in the block, in the process that has started it.
+
+    Parameters
+    ----------
+    look : callable
+        Called by other threads with what is being done, say "write", how many rows are done, and how many
+        will be at the end (None if that is what the work finds out).
+    seconds : float
+        Between two looks.
+    """
+    watcher = Watcher(look, seconds)
+    _watchers.append(watcher)
+    try:
+        yield
+    finally:
+        _watchers.remove(watcher)
 
 
 def _left(seconds: float) -> str:

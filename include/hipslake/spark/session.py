@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from hipslake.errors import StepError
 from hipslake.spark.settings import SESSION, door_settings, launch_settings
 from hipslake.storage.access import for_workers
 from hipslake.storage.timeouts import set_in
@@ -35,3 +39,33 @@ def open_session(name: str) -> SparkSession:
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+@contextmanager
+def session_of_program(name: str) -> Iterator[SparkSession]:
+    """The session that the program has, or one that ends with the block.
+
+    Parameters
+    ----------
+    name : str
+        Shown in Spark's UI, of a session that is opened.
+
+    Raises
+    ------
+    StepError
+        Spark does not start.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    try:
+        session = open_session(name)
+    except (PySparkException, OSError) as error:
+        raise StepError(
+            f"Spark does not start: {error}; `hipslake doctor` looks for Java and for what else it needs"
+        ) from error
+    try:
+        yield session
+    finally:
+        session.stop()

@@ -112,6 +112,7 @@ class FrozenInputs(Frozen):
     files: tuple[SourceFile, ...]
     fingerprint: str
     unchanged_version: int | None = None  # the newest version, if it was made of exactly this
+    given: bool = False  # whether a program has named the files, and not the spec
 
     @property
     def total_bytes(self) -> int:

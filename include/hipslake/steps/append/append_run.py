@@ -64,7 +64,8 @@ class AppendRun:
         Each file is right by itself, but its rows would stand in the catalog twice. An interval whose URI is
         that of this run may have taken the same files: say, one that was typed into the form and began at
         midnight, beside the scheduled one that begins at noon of the same night. Files of one name that are
-        not the same are let pass: some surveys use their names again.
+        not the same are let pass: some surveys use their names again. Files that a program has named are held
+        against those of all intervals.
 
         Parameters
         ----------
@@ -80,17 +81,18 @@ class AppendRun:
         for increment in base.all_increments(self.catalog):
             if not increment.rows or increment.key is None or increment.key == self.key:
                 continue
-            if self._uri_of(datetime.fromisoformat(increment.key)) != self.frozen.source.uri:
+            same = self._uri_of(datetime.fromisoformat(increment.key)) == self.frozen.source.uri
+            if not (same or self.inputs.given):
                 continue
             table = increment.sources.table(self.catalog)
             theirs = zip(*(table[name].to_pylist() for name in ("uri", "size", "stamp")), strict=True)
             shared = sorted(mine.intersection(theirs))
             if shared:
+                why = "" if self.inputs.given else ": an interval from then on has the same source.uri"
                 raise InputError(
                     f"{self.frozen.catalog} holds {len(shared)} files of this run already, {shared[0][0]} "
-                    f"among them, as the increment of {increment.key}: an interval from then on has the same "
-                    "source.uri. Run that interval to replace its rows, or roll back to a version without "
-                    "them and run this again"
+                    f"among them, as the increment of {increment.key}{why}. Run that interval to replace its "
+                    "rows, or roll back to a version without them and run this again"
                 )
 
     def _uri_of(self, start: datetime) -> str | None:

@@ -40,12 +40,16 @@ def run(request: InputsRequest) -> InputsReport:
     frozen = request.folder.run()
     may_be_empty = frozen.spec.mode is not Mode.REPLACE and frozen.spec.on_empty != "fail"
     with phases("list"):
-        files, passed_over = list_files(frozen.source, may_be_empty=may_be_empty)
-    fingerprint = run_fingerprint(frozen.spec, frozen.library_version, files, frozen.objects)
+        files, passed_over = list_files(frozen.source, request.files, may_be_empty=may_be_empty)
+    fingerprint = run_fingerprint(
+        frozen.spec, frozen.library_version, files, frozen.objects, content=request.content
+    )
     catalog = Storage.at(frozen.catalog_uri)
     with phases("compare"):
         unchanged = None if frozen.force else version_made_of(catalog, frozen, fingerprint)
-    inputs = FrozenInputs(files=files, fingerprint=fingerprint, unchanged_version=unchanged)
+    inputs = FrozenInputs(
+        files=files, fingerprint=fingerprint, unchanged_version=unchanged, given=bool(request.files)
+    )
     request.folder.write(RunFolder.FILES, inputs)
     if unchanged is not None or not files:  # nothing will be written, so the folder waits for no next step
         abandon(catalog, frozen.write_id)
@@ -61,8 +65,18 @@ def run(request: InputsRequest) -> InputsReport:
     )
 
 
-def list_files(source: SourceSpec, *, may_be_empty: bool) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files of a source, and the names of those that match its URI and are not read.
+def list_files(
+    source: SourceSpec, given: Sequence[str] = (), *, may_be_empty: bool
+) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a source by URI, and the names of those that match and are not read.
+
+    Parameters
+    ----------
+    source : SourceSpec
+    given : sequence of str
+        URIs or globs that are listed in place of the source's own; each has to match a file.
+    may_be_empty : bool
+        Whether the source's own URI may match none.
 
     Raises
     ------
@@ -70,18 +84,28 @@ def list_files(source: SourceSpec, *, may_be_empty: bool) -> tuple[tuple[SourceF
         If there is no file, unless there may be none.
     """
     try:
-        listing = open_source(source).listing()
-        listing.log_passed_over(_log)
-        check_plain_files(file.uri for file in listing.files)
-        return tuple(listing.files), listing.passed_over
+        places = [source.model_copy(update={"uri": uri}) for uri in given] or [source]
+        listings = [open_source(place).listing() for place in places]
     except SourceNotFoundError:
-        if may_be_empty:
+        if may_be_empty and not given:
             return (), ()
         raise
+    for listing in listings:
+        listing.log_passed_over(_log)
+    found = {file.uri: file for listing in listings for file in listing.files}
+    check_plain_files(found)
+    files = (found[uri].model_copy(update={"ordinal": at}) for at, uri in enumerate(sorted(found)))
+    passed_over = dict.fromkeys(name for listing in listings for name in listing.passed_over)
+    return tuple(files), tuple(passed_over)
 
 
 def run_fingerprint(
-    spec: CatalogSpec, library_version: str, files: Sequence[SourceFile], objects: FrozenObjects | None = None
+    spec: CatalogSpec,
+    library_version: str,
+    files: Sequence[SourceFile],
+    objects: FrozenObjects | None = None,
+    *,
+    content: str | None = None,
 ) -> str:
     """Return the digest of what a version is made of and with.
 
@@ -95,14 +119,16 @@ def run_fingerprint(
         In source order.
     objects : FrozenObjects, optional
         What the rows are placed by. Its rows count, not how they are filed: a compaction changes nothing.
+    content : str, optional
+        The digest of all rows, which counts in place of the files: they were written for this run alone.
 
     Returns
     -------
     str
         SHA-256 in hexadecimal.
     """
-    listing = [[file.uri, file.size, file.stamp] for file in files]
-    parts = [spec.fingerprint_text(), library_version, listing]
+    listing = [[file.uri, file.size, file.stamp] for file in files] if content is None else content
+    parts: list[object] = [spec.fingerprint_text(), library_version, listing]
     if objects is not None:
         parts.append([objects.catalog, *objects.writes])
     return fingerprint_of(parts)

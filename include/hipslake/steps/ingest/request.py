@@ -8,6 +8,7 @@ from pydantic import Field
 
 from hipslake.engine.model import MAX_BLOCK_BYTES
 from hipslake.specs.base import Frozen
+from hipslake.specs.catalog_spec import CatalogSpec
 from hipslake.steps.report import CatalogReport, FirstRequest, Report, Request
 from hipslake.steps.run import RunFolder, Window
 
@@ -29,6 +30,7 @@ class CatalogRunRequest(FirstRequest):
 class ResolveRequest(CatalogRunRequest):
     """Start a run of a catalog spec."""
 
+    spec: CatalogSpec | None = None  # handed over by a program, in place of what `spec_file` says
     layout: str | None = None  # overrides the spec's
     wait_minutes: float = 60.0
     window: Window = Window()
@@ -50,6 +52,9 @@ class InputsRequest(Request):
     step: ClassVar[str] = "inputs"
     outputs: ClassVar[tuple[str, ...]] = (RunFolder.FILES,)
     reusable: ClassVar[bool] = False  # the list may have changed
+
+    files: tuple[str, ...] = ()  # URIs or globs that take the place of the spec's source.uri
+    content: str | None = None  # digest of the rows, where a program has put them into these files
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the run, once it is frozen."""

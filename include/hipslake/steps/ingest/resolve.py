@@ -37,9 +37,8 @@ def run(request: ResolveRequest) -> ResolveReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_spec(request.spec_file, CatalogSpec).with_overrides(
-            threshold=request.threshold, layout=request.layout
-        )
+        spec = request.spec or load_spec(request.spec_file, CatalogSpec)
+        spec = spec.with_overrides(threshold=request.threshold, layout=request.layout)
     catalog = Storage.at(catalog_uri(request.warehouse, spec.name))
     with phases("warehouse"):
         catalog.check_writable()

@@ -11,6 +11,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from hipslake.specs.base import Frozen
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
 from hipslake.steps.ingest.request import DEFAULT_TARGET_BYTES, CatalogRunRequest, WriteRequest
 from hipslake.steps.report import Report, Request
 from hipslake.steps.run import RunFolder
@@ -48,6 +49,7 @@ class ResolveJoinReport(Report):
 class ResolveCrossmatchRequest(ResolveJoinRequest):
     """Start a run of a cross-match spec."""
 
+    spec: CrossmatchSpec | None = None  # handed over by a program, in place of what `spec_file` says
     radius_arcsec: float | None = None  # overrides the spec's
     region: str | None = None  # only left rows in it are matched
 
@@ -60,6 +62,8 @@ class ResolveCrossmatchReport(ResolveJoinReport):
 
 class ResolveEquijoinRequest(ResolveJoinRequest):
     """Start a run of an equi-join spec."""
+
+    spec: EquijoinSpec | None = None  # handed over by a program, in place of what `spec_file` says
 
 
 class ResolveEquijoinReport(ResolveJoinReport):

@@ -33,7 +33,7 @@ def run(request: ResolveCrossmatchRequest) -> ResolveCrossmatchReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_spec(request.spec_file, CrossmatchSpec).with_overrides(
+        spec = (request.spec or load_spec(request.spec_file, CrossmatchSpec)).with_overrides(
             radius_arcsec=request.radius_arcsec, threshold=request.threshold
         )
     check_region(request.region, request.warehouse)

@@ -28,7 +28,8 @@ def run(request: ResolveEquijoinRequest) -> ResolveEquijoinReport:
     """
     phases = Phases()
     with phases("spec"):
-        spec = load_spec(request.spec_file, EquijoinSpec).with_overrides(threshold=request.threshold)
+        spec = request.spec or load_spec(request.spec_file, EquijoinSpec)
+        spec = spec.with_overrides(threshold=request.threshold)
     with phases("catalogs"):
         left, right = opened_sides(request, spec)
         columns = _with_place(spec.left.columns, left)

@@ -1,0 +1,215 @@
+"""Rows that a program hands over, whatever holds them, as Parquet files in the folder of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from hipslake.errors import InputError, SpecError
+from hipslake.specs.source_spec import Format
+from hipslake.storage.folder import Storage
+
+GIVEN = "given"
+"""Below the folder of a run: the rows that it was handed over."""
+
+_GROUP_ROWS = 1 << 18
+_FILE_BYTES = 128 << 20
+_ENDINGS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".parq": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".fits": "fits",
+    ".fit": "fits",
+    ".fts": "fits",
+    ".vot": "votable",
+    ".votable": "votable",
+    ".xml": "votable",
+    ".ecsv": "ecsv",
+}
+_PACKED = (".gz", ".bz2", ".xz", ".zst", ".zstd")
+_KINDS = (
+    "an Arrow table or record batch reader, a pandas, polars or astropy table, anything with "
+    "__arrow_c_stream__, a path or glob, or a list of them"
+)
+
+
+class StagedRows(NamedTuple):
+    """Rows that lie in files of a run: the URIs of these, and the digest of all rows."""
+
+    uris: tuple[str, ...]
+    digest: str
+
+
+def files_of(data: Any) -> tuple[str, ...] | None:
+    """Return the paths, URIs and globs that data names; None where data holds rows.
+
+    Relative paths are those of the working directory.
+
+    Raises
+    ------
+    SpecError
+        If a list holds something else, or nothing.
+    """
+    if isinstance(data, str | os.PathLike):
+        return (_absolute(data),)
+    if not isinstance(data, list | tuple | set | frozenset):
+        return None
+    if not data:
+        raise SpecError("data: the list of files is empty; name one at least, or leave data out")
+    if other := next((each for each in data if not isinstance(each, str | os.PathLike)), None):
+        raise SpecError(f"data: a list names files, and this one holds a {type(other).__name__}")
+    return tuple(sorted({_absolute(each) for each in data}))
+
+
+def format_of(files: Iterable[str]) -> Format | None:
+    """Return the format that all files have by the endings of their names; None where these do not tell.
+
+    Examples
+    --------
+    >>> format_of(["/survey/a.csv.gz", "/survey/*.csv"])
+    'csv'
+    >>> format_of(["/survey/a.csv", "/survey/b.fits"]) is None
+    True
+    """
+    found = {_ENDINGS.get(_ending(name)) for name in files}
+    return found.pop() if len(found) == 1 else None
+
+
+def rows_of(data: Any) -> pa.RecordBatchReader:
+    """Return the rows that a program hands over.
+
+    Parameters
+    ----------
+    data
+        A `pyarrow.Table`, `RecordBatch`, `RecordBatchReader` or `Dataset`, a frame of pandas (its index is
+        left out) or polars (lazy or not), a table of astropy (with its units and descriptions), or anything
+        with `__arrow_c_stream__`.
+
+    Raises
+    ------
+    SpecError
+        If it is nothing of that kind.
+    InputError
+        If a column holds what Arrow has no type for.
+    """
+    library = type(data).__module__.partition(".")[0]
+    try:
+        if isinstance(data, pa.RecordBatchReader):
+            return data
+        if isinstance(data, ds.Dataset):
+            return data.scanner().to_reader()
+        if isinstance(data, pa.RecordBatch):
+            return pa.Table.from_batches([data]).to_reader()
+        if library == "pandas" and hasattr(data, "columns"):
+            data = pa.Table.from_pandas(data, preserve_index=False).replace_schema_metadata()
+        elif library == "polars" and hasattr(data, "columns"):
+            data = (data.collect() if hasattr(data, "collect") else data).to_arrow()
+        elif library == "astropy" and hasattr(data, "colnames"):
+            data = _of_astropy(data)
+        if isinstance(data, pa.Table):
+            return data.to_reader()
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"data: Arrow cannot hold it: {error}") from error
+    raise SpecError(f"data: is a {type(data).__name__}; give {_KINDS}")
+
+
+def stage(folder: Storage, rows: pa.RecordBatchReader, place: str = GIVEN) -> StagedRows:
+    """Write rows as Parquet files below the folder of a run, a few row groups in memory at a time.
+
+    The same rows give the same bytes, in whatever batches they come.
+
+    Parameters
+    ----------
+    folder : Storage
+        The run folder.
+    rows : pyarrow.RecordBatchReader
+    place : str
+        Where the files go, in the run folder.
+
+    Raises
+    ------
+    InputError
+        If Parquet has no form for a column, or the rows cannot be read to their end.
+    """
+    digest, uris = hashlib.sha256(), []
+    try:
+        for number, table in enumerate(_files(rows)):
+            sink = pa.BufferOutputStream()
+            pq.write_table(table, sink, compression="zstd", row_group_size=_GROUP_ROWS)
+            content, path = sink.getvalue(), f"{place}/rows-{number:06d}.parquet"
+            digest.update(hashlib.sha256(content).digest())
+            folder.write(path, content, durable=False)
+            uris.append(folder.uri(path))
+    except pa.ArrowException as error:
+        raise InputError(f"data: its rows cannot be stored as Parquet: {error}") from error
+    return StagedRows(tuple(uris), digest.hexdigest())
+
+
+def _files(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The rows in tables of about `_FILE_BYTES`; one without rows, if there are none."""
+    waiting: list[pa.Table] = []
+    for group in _groups(rows):
+        waiting.append(group)
+        if sum(each.nbytes for each in waiting) >= _FILE_BYTES:
+            yield pa.concat_tables(waiting)
+            waiting = []
+            continue
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _groups(rows: pa.RecordBatchReader) -> Iterator[pa.Table]:
+    """The rows in tables of `_GROUP_ROWS`, each column in one piece; the last one may be shorter."""
+    left, came = rows.schema.empty_table(), False
+    for batch in rows:
+        left = pa.concat_tables([left, pa.Table.from_batches([batch], rows.schema)])
+        while left.num_rows >= _GROUP_ROWS:
+            yield left.slice(0, _GROUP_ROWS).combine_chunks()
+            left, came = left.slice(_GROUP_ROWS), True
+    if left.num_rows or not came:
+        yield left.combine_chunks()
+
+
+def _of_astropy(table: Any) -> pa.Table:
+    """A table of astropy as Arrow, with the units and descriptions of its columns."""
+    import numpy as np
+
+    arrays, fields = [], []
+    for name in table.colnames:
+        column = table[name]
+        values = np.ma.asarray(getattr(column, "value", column))
+        if values.dtype.kind == "S":
+            values = np.ma.MaskedArray(np.char.decode(values.data, "utf-8"), values.mask)
+        plain = values.data.astype(values.dtype.newbyteorder("="), copy=False)
+        if values.ndim == 1:
+            array = pa.array(plain, mask=np.ma.getmaskarray(values))
+        else:
+            width = int(np.prod(plain.shape[1:]))
+            array = pa.FixedSizeListArray.from_arrays(pa.array(plain.reshape(-1)), width)
+        told: Mapping[str, Any] = {"unit": column.unit, "description": column.info.description}
+        metadata = {key: str(value) for key, value in told.items() if value}
+        arrays.append(array)
+        fields.append(pa.field(name, array.type, metadata=metadata or None))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    if "://" in text or text.startswith("${"):
+        return text
+    return str(Path(text).expanduser().absolute())
+
+
+def _ending(name: str) -> str:
+    path = PurePosixPath(name.lower())
+    return PurePosixPath(path.stem).suffix if path.suffix in _PACKED else path.suffix

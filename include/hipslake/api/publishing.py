@@ -1,0 +1,156 @@
+"""`from hipslake import publish`: a cross-match or a join of two catalogs becomes a third."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from hipslake.api.step_runner import Outcome, StepRunner, Told
+from hipslake.catalog.catalog_reader import CatalogReader
+from hipslake.errors import SpecError
+from hipslake.specs.base import first_mistake
+from hipslake.specs.join_specs import CrossmatchSpec, EquijoinSpec
+from hipslake.specs.spec_folder import load_spec, spec_type
+
+if TYPE_CHECKING:
+    from hipslake.api.catalog import Catalog
+
+MatchLike = CrossmatchSpec | EquijoinSpec | Mapping[str, Any] | str | os.PathLike[str]
+
+_MODELS: dict[str, type[CrossmatchSpec] | type[EquijoinSpec]] = {
+    "crossmatch": CrossmatchSpec,
+    "equijoin": EquijoinSpec,
+}
+
+
+def publish(
+    match: MatchLike,
+    *,
+    name: str | None = None,
+    warehouse: str | os.PathLike[str] | None = None,
+    radius_arcsec: float | None = None,
+    region: str | None = None,
+    threshold: str | None = None,
+    force: bool = False,
+    spark: Any = None,
+) -> Catalog:
+    """Publish a cross-match, or a join on a key, as a catalog, by the steps of its DAG.
+
+    Parameters
+    ----------
+    match : dict, path, CrossmatchSpec or EquijoinSpec
+        As in a file of `include/specs/joins`. A dict that says no `type` is a cross-match if it has a
+        `radius_arcsec`, and a join on a key if it has `on`. As `left` and `right` it may have a `Catalog`,
+        which stands for this version of it, or the name or URI of one, in place of a side with all its keys.
+    name : str, optional
+        Of the catalog that is published; by default the spec's.
+    warehouse, threshold, force, spark
+        As for `hipslake.ingest`.
+    radius_arcsec : float, optional
+        Overrides that of a cross-match.
+    region : str, optional
+        Only left rows in it are matched, of a cross-match; as for `Catalog.read`.
+
+    Returns
+    -------
+    Catalog
+        The version that was published. Where the newest one was made of the same versions of both catalogs,
+        with the same spec, that one; a warning says so.
+
+    Raises
+    ------
+    CatalogNotFoundError, VersionNotFoundError
+        If a side is not published.
+    SpecError, SchemaMismatchError, FilterError, CoPartitionError
+        If the spec is wrong, or the two catalogs cannot be joined so.
+    """
+    return published_join(
+        match,
+        name=name,
+        warehouse=warehouse,
+        radius_arcsec=radius_arcsec,
+        region=region,
+        threshold=threshold,
+        force=force,
+        spark=spark,
+    ).catalog
+
+
+def published_join(
+    match: MatchLike,
+    *,
+    name: str | None = None,
+    warehouse: str | os.PathLike[str] | None,
+    radius_arcsec: float | None = None,
+    region: str | None = None,
+    threshold: str | None = None,
+    force: bool = False,
+    spark: Any = None,
+    told: Told | None = None,
+) -> Outcome:
+    """Publish as `publish` does, and return what the run came to; `told` is told of each step."""
+    spec, spec_file = _join_of(match, name)
+    fields: dict[str, Any] = {"spec": spec, "spec_file": spec_file, "threshold": threshold, "force": force}
+    if isinstance(spec, CrossmatchSpec):
+        fields |= {"radius_arcsec": radius_arcsec, "region": region}
+    elif radius_arcsec is not None or region is not None:
+        raise SpecError("radius_arcsec and region are of cross-matches; leave them out for a join on a key")
+    with StepRunner(warehouse, f"catalog_{spec.type}", spec.name, spark=spark, told=told) as runner:
+        unchanged = runner.resolve(f"resolve:{spec.type}", **fields).unchanged_version
+        if unchanged is not None:
+            return runner.outcome(
+                unchanged,
+                f"version {unchanged} was made of these versions of both catalogs, with this spec and "
+                "library version; there is nothing to do. Say force to build a version all the same",
+            )
+        with runner.nothing_left_on_failure():
+            runner.perform(spec.type)
+            return runner.publish(margin=bool(spec.margin.arcsec), index=bool(spec.index))
+
+
+def _join_of(match: MatchLike, name: str | None) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
+    """The spec of a join, under another name if one is given; and the file that it was read from, if it was."""
+    if name is not None and isinstance(match, Mapping):
+        match = {**match, "name": name}
+    spec, spec_file = _spec_in(match)
+    return (spec if name is None else spec.with_overrides(name=name)), spec_file
+
+
+def _spec_in(match: MatchLike) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
+    if isinstance(match, CrossmatchSpec | EquijoinSpec):
+        return match, ""
+    if isinstance(match, str | os.PathLike):
+        path = Path(match).expanduser().absolute()
+        return load_spec(path, _MODELS.get(spec_type(path) or "", CrossmatchSpec)), str(path)
+    if not isinstance(match, Mapping):
+        raise SpecError(
+            f"match: is a {type(match).__name__}; give a dict, the path of a file, a CrossmatchSpec or an "
+            "EquijoinSpec. Rows that are matched already are published by hipslake.ingest"
+        )
+    plain: dict[str, Any] = {**match}
+    if "type" not in plain:
+        plain["type"] = "equijoin" if "on" in plain and "radius_arcsec" not in plain else "crossmatch"
+    if plain["type"] not in _MODELS:
+        raise SpecError(f"match: type: {plain['type']!r} is none of a join; take {' or '.join(_MODELS)}")
+    for side in ("left", "right"):
+        if side in plain:
+            plain[side] = _side(plain[side])
+    try:
+        return _MODELS[plain["type"]].model_validate(plain), ""
+    except ValidationError as error:
+        raise SpecError(f"match: {first_mistake(error)}") from None
+
+
+def _side(given: Any) -> Any:
+    """One side with its keys, of a catalog or its name alone, or of keys with a catalog among them."""
+    if isinstance(given, CatalogReader):
+        return {"catalog": given.uri, "version": given.version}
+    if isinstance(given, str):
+        return {"catalog": given}
+    if isinstance(given, Mapping) and isinstance(given.get("catalog"), CatalogReader):
+        return {**_side(given["catalog"]), **{key: given[key] for key in given if key != "catalog"}}
+    return given

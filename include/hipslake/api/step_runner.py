@@ -1,0 +1,229 @@
+"""The steps of a run, performed one after the other by the program that asks for them, without Airflow."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any, NamedTuple, Self
+
+from hipslake.api.catalog import Catalog
+from hipslake.errors import EmptySourceError, HipslakeError, SpecError, StepError
+from hipslake.specs.environment import expand
+from hipslake.steps.registry import STEPS, Step
+from hipslake.steps.report import Report, Request, perform
+from hipslake.steps.run import RunFolder, catalog_uri, run_uri
+from hipslake.storage.folder import Storage
+from hipslake.versions.intents import fence
+from hipslake.versions.log import VersionLog
+from hipslake.versions.pins import give_up
+
+log = logging.getLogger(__name__)
+
+Told = Callable[[str, Report | None], None]
+"""Is told the name of a step when it begins, and again with its report when it has ended."""
+
+
+class Outcome(NamedTuple):
+    """What a run came to.
+
+    Attributes
+    ----------
+    catalog : Catalog
+        The version that the run has published; where there was nothing to do, the newest one.
+    run_uri : str
+        The folder of the run, with the reports of its steps.
+    nothing_to_do : str
+        Why nothing was published; empty where something was.
+    """
+
+    catalog: Catalog
+    run_uri: str
+    nothing_to_do: str
+
+
+class StepRunner:
+    """Performs the steps of one run, as the tasks of its DAG do: with the same requests, in such a folder.
+
+    A step that has a Spark job is done in this process where it has to handle few bytes, and else in Spark.
+
+    Parameters
+    ----------
+    warehouse : str or Path, optional
+        Root of the warehouse; relative to the working directory. By default `${HIPSLAKE_WAREHOUSE}`.
+    pipeline, catalog : str
+        Of the DAG that makes the same: `catalog_ingest`, and the name of the catalog.
+    spark : pyspark.sql.SparkSession or bool, optional
+        A session that all steps which can take it run in; False: none runs in Spark. By default those that
+        the registry of steps, the spec and the deployment say, in a session that ends with the run.
+    told : callable, optional
+        Is told what is being done.
+
+    Attributes
+    ----------
+    warehouse, dag_id, run_id : str
+    folder : RunFolder
+    catalog_uri : str
+        Root of the catalog that the run makes.
+    """
+
+    def __init__(
+        self,
+        warehouse: str | os.PathLike[str] | None,
+        pipeline: str,
+        catalog: str,
+        *,
+        spark: Any = None,
+        told: Told | None = None,
+    ) -> None:
+        self.warehouse = warehouse_uri(warehouse)
+        self.dag_id = f"{pipeline}__{catalog}"
+        self.run_id = f"program__{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
+        self.folder = RunFolder(run_uri(self.warehouse, self.dag_id, self.run_id))
+        self.catalog_uri = catalog_uri(self.warehouse, catalog)
+        self._spark = spark
+        self._told = told or (lambda step, report: None)
+        self._held = ExitStack()
+        self._engine: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    def resolve(self, step: str, **fields: Any) -> Any:
+        """Perform the first step of the run; the fields that say which run it is are filled in."""
+        own = {"dag_id": self.dag_id, "run_id": self.run_id, "warehouse": self.warehouse}
+        return self.perform(step, **own, **fields)
+
+    def perform(self, name: str, **fields: Any) -> Any:
+        """Perform a step, and return its report.
+
+        Parameters
+        ----------
+        name : str
+            In `hipslake.steps.registry`.
+        **fields
+            Of its request, but for the folder of the run.
+
+        Raises
+        ------
+        HipslakeError
+            What the step has raised; its report says so, too.
+        """
+        step = STEPS[name]
+        request = step.request_model.model_validate({"run_uri": self.folder.uri, **fields})
+        self._told(request.step, None)
+        if step.job and self._wants_spark(step, request):
+            engine, function = self._in_session(step), step.function()
+            report = perform(lambda asked: function(asked, engine), request, step.report_model)
+        else:
+            report = step.perform(request)
+        self._told(request.step, report)
+        return report
+
+    @contextmanager
+    def nothing_left_on_failure(self) -> Iterator[None]:
+        """Delete what the run has written into the catalog, if the block fails and nothing is committed.
+
+        It is kept where it is not known whether the commit stands: the next run's sweep decides then.
+        """
+        try:
+            yield
+        except BaseException:
+            with suppress(HipslakeError, OSError):
+                self._give_up()
+            raise
+
+    def publish(self, *, margin: bool, index: bool) -> Outcome:
+        """Perform what follows when the leaves of a whole version are written, up to its publication.
+
+        Parameters
+        ----------
+        margin, index : bool
+            Whether the version has margins, and indices.
+        """
+        for name, wanted in (("margin", margin), ("index", index), ("verify", True)):
+            if wanted:
+                self.perform(name)
+        version = self.perform("publish").version
+        return self.outcome(version)
+
+    def outcome(self, version: int | None, nothing_to_do: str = "") -> Outcome:
+        """Bring the view of other readers up to date, and return what the run came to.
+
+        Parameters
+        ----------
+        version : int or None
+            That was published, or is the newest where there was nothing to do; None: there is none.
+        nothing_to_do : str
+            Why nothing was published.
+
+        Raises
+        ------
+        EmptySourceError
+            If no version is published.
+        """
+        if version is None:
+            raise EmptySourceError(f"{self.catalog_uri}: {nothing_to_do}")
+        self.perform("view")
+        if nothing_to_do:
+            log.warning("%s: %s", self.catalog_uri, nothing_to_do)
+        return Outcome(Catalog.open(self.catalog_uri, version), self.folder.uri, nothing_to_do)
+
+    def newest(self) -> int | None:
+        """Return the newest version of the catalog; None if there is none."""
+        return VersionLog(Storage.at(self.catalog_uri)).newest()
+
+    def _give_up(self) -> None:
+        if not self.folder.storage.is_file(RunFolder.RUN):
+            return
+        catalog, write_id = Storage.at(self.catalog_uri), self.folder.run().write_id
+        if catalog.exists(write_id) and fence(catalog, [write_id]):
+            if VersionLog(catalog).find(write_id) is None:
+                give_up(catalog, write_id)
+
+    def _wants_spark(self, step: Step, request: Request) -> bool:
+        if self._spark is not None:
+            return self._spark is not False
+        limit = step.size_for_spark(request)
+        return not limit or step.bytes_to_handle(request) >= limit
+
+    def _in_session(self, step: Step) -> Any:
+        """The engine of the session that was given, or of one that is opened now."""
+        if self._engine is None:
+            if find_spec("pyspark") is None:
+                raise StepError(
+                    f"{step.name}: the run is so large that Spark is to do it, and pyspark is not installed; "
+                    "install it (pip install 'hipslake[spark]'), or pass spark=False to do it in this "
+                    "process, with all rows in memory"
+                )
+            from hipslake.spark.engine import SparkEngine
+            from hipslake.spark.session import session_of_program
+
+            session = self._spark
+            if session is None or session is True:
+                session = self._held.enter_context(session_of_program(f"hipslake {self.dag_id}"))
+            self._engine = SparkEngine(session)
+        return self._engine
+
+
+def warehouse_uri(given: str | os.PathLike[str] | None) -> str:
+    """Return the root of a warehouse; None is what `${HIPSLAKE_WAREHOUSE}` says.
+
+    Raises
+    ------
+    SpecError
+        If it is an empty text.
+    """
+    if given is None:
+        return expand("${HIPSLAKE_WAREHOUSE}")
+    text = os.fspath(given)
+    if not text:
+        raise SpecError("warehouse: is empty; give the folder or URI that holds the catalogs")
+    return Storage.at(expand(text) if "${" in text else text).uri()
