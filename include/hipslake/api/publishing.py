@@ -113,7 +113,7 @@ def published_join(
 
 
 def _join_of(match: MatchLike, name: str | None) -> tuple[CrossmatchSpec | EquijoinSpec, str]:
-    """The spec of a join, under another name if one is given; and the file that it was read from, if it was."""
+    """The spec of a join, under another name if one is given; and the file that it comes from, if any."""
     if name is not None and isinstance(match, Mapping):
         match = {**match, "name": name}
     spec, spec_file = _spec_in(match)

@@ -184,9 +184,10 @@ class StepRunner:
         if not self.folder.storage.is_file(RunFolder.RUN):
             return
         catalog, write_id = Storage.at(self.catalog_uri), self.folder.run().write_id
-        if catalog.exists(write_id) and fence(catalog, [write_id]):
-            if VersionLog(catalog).find(write_id) is None:
-                give_up(catalog, write_id)
+        if not catalog.exists(write_id):
+            return
+        if fence(catalog, [write_id]) and VersionLog(catalog).find(write_id) is None:
+            give_up(catalog, write_id)
 
     def _wants_spark(self, step: Step, request: Request) -> bool:
         if self._spark is not None:
