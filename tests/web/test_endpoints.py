@@ -11,14 +11,18 @@ import pytest
 from fastapi.routing import APIRoute
 from hipslake import Catalog
 from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.sphere.pixels import order29
 
-from tests.steps.nights import Survey
+from tests.airflow_home import PROJECT
+from tests.steps.nights import Survey, night_rows
 
 if TYPE_CHECKING:
     from tests.web.catalogs_page import Page
 
 STARS = "/hipslake/api/catalogs/stars"
 INGEST = "catalog_ingest__stars"
+_FIRST = night_rows(0)
+KEY = int(order29(_FIRST["ra"][:1], _FIRST["dec"][:1])[0])
 ADDRESSES = [
     "/hipslake/catalogs",
     "/hipslake/page.js",
@@ -33,8 +37,14 @@ ADDRESSES = [
     f"{STARS}/cells?version=1",
     f"{STARS}/tiles/0/1?version=1",
     f"{STARS}/runs",
+    f"{STARS}/density?version=2&order=2",
+    f"{STARS}/density/0/1?version=2&deeper=2",
+    f"{STARS}/rows?region=cone 80 20 3deg&columns=id&filters=mag<18&limit=20&sort=mag&descending=true"
+    "&spread=false",
+    f"{STARS}/row?key={KEY}",
     f"/hipslake/api/reports?dag_id={INGEST}&run_id=run-1",
 ]
+BINARY = {f"{STARS}/density", f"{STARS}/density/0/1"}
 OF_THE_CATALOG = [address for address in ADDRESSES if address.startswith(STARS)]
 
 
@@ -45,6 +55,12 @@ def test_the_addresses_tried_here_are_all_that_there_are(page: Page) -> None:
         for address in ADDRESSES
     }
     assert sorted(routes) == sorted(filled)
+
+
+def test_every_endpoint_is_listed_in_the_page_on_security(page: Page) -> None:
+    listed = (PROJECT / "docs" / "security.md").read_text()
+    routes = [route.path for route in page.routes if isinstance(route, APIRoute)]
+    assert [path for path in routes if f"`{path}`" not in listed] == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
@@ -155,7 +171,9 @@ def test_no_answer_is_taken_for_a_page_that_it_is_not(page: Page, address: str) 
     """Names and texts that hold markup stay data: JSON that no browser may take for anything else."""
     answer = page.as_user().get(address)
     assert answer.headers["x-content-type-options"] == "nosniff"
-    if "/api/" in address:
+    if address.partition("?")[0] in BINARY:
+        assert answer.headers["content-type"] == "application/octet-stream"
+    elif "/api/" in address:
         assert answer.headers["content-type"] == "application/json"
     policy = answer.headers["content-security-policy"]
     assert "script-src 'self'" in policy

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -153,6 +154,39 @@ def leaf_batches(
         table = file.read_row_groups(inside, columns, use_threads=False)  # a task is one core
     batches = (within(batch, start, stop) for batch in table.to_batches())
     return [conform(batch, schema, storage.uri(path)) for batch in batches if batch.num_rows]
+
+
+class RowGroupSize(NamedTuple):
+    """Where a row group of a leaf file begins on the curve, and what reading some columns of it takes."""
+
+    start: int  # the order-29 pixel of its first row
+    rows: int
+    bytes: int  # uncompressed
+
+
+def row_group_sizes(
+    storage: Storage, path: str, columns: Collection[str], inside: Intervals
+) -> list[RowGroupSize]:
+    """The row groups of a leaf file that may hold rows of some intervals, by its footer alone.
+
+    Raises
+    ------
+    VerificationError
+        The file is missing or damaged.
+    """
+    found = []
+    with leaf_file(storage, path) as file:
+        footer = file.metadata
+        chunks, paths = ColumnChunks(footer), [column.path for column in footer.schema]
+        wanted = [
+            at
+            for at, name in enumerate(paths)
+            if name in columns or any(name.startswith(f"{column}.") for column in columns)
+        ]
+        for number in _row_groups(footer, inside):
+            size = sum(chunks(number, at).total_uncompressed_size for at in wanted)
+            found.append(RowGroupSize(range_of(chunks, number)[0], footer.row_group(number).num_rows, size))
+    return found
 
 
 def column_batches(storage: Storage, path: str, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -117,16 +117,34 @@ def read_parts(
     pixels = selection.inside(pixels)
     work = parts(storage, metadata, list(selection.columns), pixels)
     schemas = {group: metadata.schema_of(group) for group in selection.columns}
-    yield from read_ahead(lambda part: _read_part(storage, part, selection, schemas, pixels), work)
+    yield from read_ahead(lambda part: read_part(storage, part, selection, schemas, pixels), work)
 
 
-def _read_part(
+def read_part(
     storage: Storage,
     part: Part,
     selection: Selection,
     schemas: dict[str, pa.Schema],
     pixels: Intervals | None,
 ) -> pa.Table:
+    """The rows of a selection in one part, ordered by (`_healpix_29`, `_row`).
+
+    Parameters
+    ----------
+    storage : Storage
+        At the catalog's root.
+    part : Part
+    selection : Selection
+    schemas : dict of str to pyarrow.Schema
+        Of the column groups that are read.
+    pixels : Intervals or None
+        Only rows inside these; of a selection with a region, inside its cover.
+
+    Raises
+    ------
+    VerificationError
+        A leaf file is missing or damaged, or the groups do not hold the same rows.
+    """
     inside = None if pixels is None else pixels.within(part.start, part.stop)
     cut = selection.cut
     if cut is not None and inside is not None and cut.is_sure_of(inside):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView, DagAccessEntity, DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
 from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, status
+
+from hipslake_airflow.web import pipelines
+from hipslake_airflow.web.parameters import Name
+
+Result = TypeVar("Result")
 
 SEES_PLUGINS = Depends(requires_access_view(AccessView.PLUGINS))
 """401 without a session, 403 without the right to see plugins."""
@@ -54,3 +61,25 @@ def reader(user: GetUserDep) -> Reader:
 
 
 ReaderDep = Annotated[Reader, Depends(reader)]
+
+
+def queried(query: Callable[..., Result], *given: Any) -> Result:
+    """What a query of the database says; its connection is given back before anything else is waited for.
+
+    Airflow's own API has few: none is held while the reader's rights are looked up, or a store is asked.
+    """
+    with create_session(scoped=False) as session:
+        return query(*given, session)
+
+
+def require_catalog(name: str, reader: Reader) -> None:
+    """Raise HTTP 403 if the user may read none of the DAGs that make a catalog."""
+    reader.require(*queried(pipelines.owners, pipelines.MAKE_CATALOG, name))
+
+
+def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
+    require_catalog(name, reader)
+
+
+MAY_READ_CATALOG = Depends(_may_read_catalog)
+"""403 without the right to read a DAG that makes the catalog named in the address."""

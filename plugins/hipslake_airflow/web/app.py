@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path as FilePath
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any
 
-from airflow.utils.session import create_session
-from fastapi import Depends, FastAPI, HTTPException, Path, Query, Request, status
+from fastapi import FastAPI, HTTPException, Path, Query, Request, status
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import FileResponse, JSONResponse, Response
+from fastapi.responses import FileResponse, Response
 from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
-from hipslake.errors import CatalogNotFoundError, HipslakeError, VersionNotFoundError
+from hipslake.errors import CatalogNotFoundError, HipslakeError
 from hipslake.specs.environment import expand
 from hipslake.specs.spec_folder import find_specs
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
@@ -21,13 +20,17 @@ from sqlalchemy.orm import Session
 
 from hipslake_airflow.spec_folders import specs_folders
 from hipslake_airflow.web import pipelines
-from hipslake_airflow.web.access import SEES_PLUGINS, Reader, ReaderDep
+from hipslake_airflow.web.access import MAY_READ_CATALOG, SEES_PLUGINS, Reader, ReaderDep, queried
 from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer, LayerKind
+from hipslake_airflow.web.failures import told
 from hipslake_airflow.web.lines import lines
+from hipslake_airflow.web.parameters import Name, Number
 from hipslake_airflow.web.products import Product, cubes, tables
+from hipslake_airflow.web.row_data import add_row_data
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
 from hipslake_airflow.web.shown import shown
+from hipslake_airflow.web.sky_data import add_sky_data
 from hipslake_airflow.web.store import AskingDep
 
 PAGE = FilePath(__file__).with_name("page")
@@ -46,10 +49,6 @@ _HEADERS = {
     "data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'",
 }
 _MOST_VERSIONS, _MOST_RUNS = 20, 20
-
-Name = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_\-]*$", max_length=120)]
-Result = TypeVar("Result")
-Number = Annotated[int, Query(ge=1, lt=1 << 31)]
 
 
 def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
@@ -74,11 +73,13 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
     app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
-    app.add_exception_handler(HipslakeError, _told)
+    app.add_exception_handler(HipslakeError, told)
     app.middleware("http")(_with_headers)
     _add_lists(app, catalogs, specs)
     _add_catalogs(app, catalogs)
     _add_runs(app, catalogs)
+    add_sky_data(app, catalogs)
+    add_row_data(app, catalogs)
     return app
 
 
@@ -101,7 +102,7 @@ def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: FilePath) -> None:
 
 
 def _add_catalogs(app: FastAPI, catalogs: CatalogStore) -> None:
-    readable = [Depends(_may_read_catalog)]
+    readable = [MAY_READ_CATALOG]
 
     @app.get("/api/catalogs/{name}", dependencies=readable)
     async def show_catalog(
@@ -151,11 +152,11 @@ def _add_catalogs(app: FastAPI, catalogs: CatalogStore) -> None:
 
 
 def _add_runs(app: FastAPI, catalogs: CatalogStore) -> None:
-    @app.get("/api/catalogs/{name}/runs", dependencies=[Depends(_may_read_catalog)])
+    @app.get("/api/catalogs/{name}/runs", dependencies=[MAY_READ_CATALOG])
     def list_runs(name: Name, reader: ReaderDep) -> list[RunSummary]:
         dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-        allowed = [i for i in _queried(pipelines.known, dag_ids) if reader.may_read_runs(i)]
-        return _queried(lambda session: runs_of(allowed, session, _MOST_RUNS))
+        allowed = [i for i in queried(pipelines.known, dag_ids) if reader.may_read_runs(i)]
+        return queried(lambda session: runs_of(allowed, session, _MOST_RUNS))
 
     @app.get("/api/reports")
     async def show_reports(
@@ -168,24 +169,11 @@ def _add_runs(app: FastAPI, catalogs: CatalogStore) -> None:
         return await ask(lambda: reports(catalogs.warehouse, dag_id, run_id))
 
 
-def _queried(query: Callable[..., Result], *given: Any) -> Result:
-    """What a query of the database says; its connection is given back before anything else is waited for.
-
-    Airflow's own API has few: none is held while the reader's rights are looked up, or a store is asked.
-    """
-    with create_session(scoped=False) as session:
-        return query(*given, session)
-
-
-def _may_read_catalog(name: Name, reader: ReaderDep) -> None:
-    reader.require(*_queried(pipelines.owners, pipelines.MAKE_CATALOG, name))
-
-
 def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
     """Raise HTTP 403 if the user may not read the runs of a DAG, and 404 if there is no such run."""
     if not reader.may_read_runs(dag_id):
         raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden")
-    if not _queried(has_run, dag_id, run_id):
+    if not queried(has_run, dag_id, run_id):
         raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
 
 
@@ -197,7 +185,7 @@ def _folders(catalogs: CatalogStore, specs: FilePath) -> dict[str, str]:
 
 def _last_readable(names: Sequence[str], reader: Reader) -> dict[str, RunSummary | None]:
     """Those of some catalogs that the reader may read, and the last run of each."""
-    made_by = _queried(partial(_owners, names, pipelines.MAKE_CATALOG))
+    made_by = queried(partial(_owners, names, pipelines.MAKE_CATALOG))
     seen = [name for name in names if reader.may_read_any(made_by[name])]
     last = _last_of({name: made_by[name] for name in seen}, reader)
     return {name: last.get(name) for name in seen}
@@ -219,8 +207,8 @@ def _described(
 def _pipelines_of(name: str, reader: Reader) -> tuple[dict[str, str], list[RunSummary]]:
     """The DAGs of a catalog that the reader may read, by what they do, and their last runs, newest first."""
     dag_ids = pipelines.ids((*pipelines.MAKE_CATALOG, *pipelines.KEEP_CATALOG), name)
-    dags = [i for i in _queried(pipelines.known, (*dag_ids, pipelines.EXPORT)) if reader.may_read(i)]
-    last = _queried(last_runs, [i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)])
+    dags = [i for i in queried(pipelines.known, (*dag_ids, pipelines.EXPORT)) if reader.may_read(i)]
+    last = queried(last_runs, [i for i in dags if i != pipelines.EXPORT and reader.may_read_runs(i)])
     ordered = sorted(last.values(), key=lambda run: run.run_after, reverse=True)
     return {dag_id.partition("__")[0].partition("_")[2]: dag_id for dag_id in dags}, ordered
 
@@ -248,7 +236,7 @@ def _listed(catalogs: CatalogStore, folder: str, last_run: RunSummary | None) ->
 
 
 def _products(found: Sequence[Product], made_by: tuple[str, ...], reader: Reader) -> list[ListedProduct]:
-    owners = _queried(partial(_owners, [each.name for each in found], made_by))
+    owners = queried(partial(_owners, [each.name for each in found], made_by))
     products = [each for each in found if reader.may_read_any(owners[each.name])]
     last = _last_of({each.name: pipelines.ids(made_by, each.name) for each in products}, reader)
     return [ListedProduct(**each.model_dump(), last_run=last.get(each.name)) for each in products]
@@ -257,7 +245,7 @@ def _products(found: Sequence[Product], made_by: tuple[str, ...], reader: Reader
 def _last_of(made_by: dict[str, tuple[str, ...]], reader: Reader) -> dict[str, RunSummary]:
     """The last run of the DAGs that make each thing, where the reader may see runs."""
     asked = [dag_id for dag_ids in made_by.values() for dag_id in dag_ids if reader.may_read_runs(dag_id)]
-    runs = _queried(last_runs, asked)
+    runs = queried(last_runs, asked)
     found = {}
     for name, dag_ids in made_by.items():
         its = [runs[dag_id] for dag_id in dag_ids if dag_id in runs]
@@ -281,9 +269,3 @@ async def _with_headers(request: Request, call_next: Any) -> Response:
     response: Response = await call_next(request)
     response.headers.update(_HEADERS)
     return response
-
-
-def _told(request: Request, error: Exception) -> Response:
-    missing = isinstance(error, CatalogNotFoundError | VersionNotFoundError)
-    code: Literal[404, 503] = 404 if missing else 503
-    return JSONResponse({"detail": f"{type(error).__name__}: {error}"}, status_code=code)

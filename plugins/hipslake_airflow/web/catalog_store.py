@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Literal, NamedTuple, TypeVar
 
+from hipslake.catalog.catalog_reader import CatalogReader
 from hipslake.catalog.comparing import (
     VersionDiff,
     VersionSummary,
@@ -13,6 +15,7 @@ from hipslake.catalog.comparing import (
     moved,
     summarize,
 )
+from hipslake.catalog.density import Density, density, density_of_map, sky_map
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, VersionNotFoundError
 from hipslake.sphere.pixels import Pixel
@@ -27,8 +30,10 @@ from hipslake_airflow.web.cache import SizedCache
 CACHE_BYTES = 384 << 20
 TILE_CELLS = 4096
 _PARSED = 6  # bytes that a parsed metadata.json takes, for each that it is long
+_MAP = 12 << 20  # bytes of a map of order 8, at most
 _OF_INCREMENT = 6 << 10  # bytes that one takes, with a few source files
 
+Value = TypeVar("Value")
 LayerKind = Literal["group", "margin", "increment", "added", "removed"]
 
 
@@ -155,6 +160,32 @@ class CatalogStore:
             lambda: self._read_footprint(name, version, layer),
             lambda leaves: sum(column.nbytes for column in leaves),
         )
+
+    def density(self, name: str, version: int, order: int, pixel: Pixel | None) -> Density:
+        """Rows per pixel of a version, below a pixel or of the whole sky; see `hipslake.catalog.density`."""
+        stand = self._stand(name, version)
+        storage, metadata = Storage.at(stand.uri), self.metadata(name, version)
+
+        def make() -> Density:
+            counted = self._cache.get(
+                ("map", stand), lambda: sky_map(storage, metadata), lambda found: _MAP if found else 1
+            )
+            if counted is not None and (by_map := density_of_map(counted, order, pixel)) is not None:
+                return by_map
+            leaves = self.footprint(name, version, Layer("group", metadata.groups[0].name))
+            return density(storage, metadata, counted, leaves, order, pixel)
+
+        return self._cache.get(("density", stand, order, pixel), make, lambda found: found.counts.nbytes)
+
+    def reader(self, name: str, version: int | None = None) -> CatalogReader:
+        """A version opened for reading, by default the newest."""
+        return CatalogReader(Storage.at(self.uri(name)), self.metadata(name, version))
+
+    def kept(
+        self, key: Hashable, name: str, version: int, make: Callable[[], Value], size: Callable[[Value], int]
+    ) -> Value:
+        """What is worked out of a version once and kept; parameters as of `SizedCache.get`."""
+        return self._cache.get((key, self._stand(name, version)), make, size)
 
     def _read_footprint(self, name: str, version: int, layer: Layer) -> Footprint:
         storage, metadata = Storage.at(self.uri(name)), self.metadata(name, version)
