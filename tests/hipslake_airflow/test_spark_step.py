@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,11 @@ from hipslake.steps.report import Report, failure_of
 from hipslake.steps.run import RunFolder, StartedJob
 from hipslake_airflow.hooks.library import build_library_archive
 from hipslake_airflow.links.spark import spark_page
-from hipslake_airflow.operators.catalog import HistogramCatalogOperator, WritePartitionsOperator
+from hipslake_airflow.operators.catalog import (
+    FreezeInputsOperator,
+    HistogramCatalogOperator,
+    WritePartitionsOperator,
+)
 
 from tests.steps import in_process
 
@@ -105,6 +110,31 @@ def test_bad_input_ends_the_task_at_once(folder: RunFolder, submit: Any, tmp_pat
     submit(failed(CorruptFileError("part-1.parquet: truncated")), 1)
     with pytest.raises(AirflowFailException, match=r"CorruptFileError: part-1.parquet: truncated"):
         run(folder, tmp_path)
+
+
+def test_the_log_of_an_error_that_is_expected_has_it_once(
+    folder: RunFolder, submit: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Airflow logs what is raised: without the causes, and nothing says it before."""
+    for error, before in [(CorruptFileError("part-1.parquet: truncated"), 0), (ZeroDivisionError("oh"), 1)]:
+        submit(failed(error), 1)
+        with pytest.raises(AirflowException) as caught:
+            run(folder, tmp_path)
+        assert capsys.readouterr().out.count(str(error)) == before
+        assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
+
+
+def test_the_error_of_a_step_in_the_tasks_process_is_raised_once(
+    folder: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    in_process.write_spec(tmp_path / "stars.yaml", f"{tmp_path}/landing/*.parquet", more="index: [mag]")
+    folder = in_process.start(tmp_path / "warehouse", tmp_path / "stars.yaml", "second")
+    operator = FreezeInputsOperator(task_id="inputs", run_uri=folder.uri)
+    with pytest.raises(AirflowFailException, match="column 'mag' is double") as caught:
+        operator.execute.__wrapped__(operator, {})  # type: ignore[attr-defined]
+    told = "".join(traceback.format_exception(caught.value))
+    assert (told.count("Traceback"), told.count("column 'mag' is double")) == (1, 1)
+    assert "column 'mag'" not in capsys.readouterr().out
 
 
 def test_what_may_pass_is_left_to_the_retries(folder: RunFolder, submit: Any, tmp_path: Path) -> None:

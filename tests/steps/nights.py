@@ -99,14 +99,16 @@ class Survey:
             pq.write_table(table.slice(at * per_file, per_file), folder / f"part-{at}.parquet")
         self.landed[number] = table
 
-    def start(self, number: int) -> RunFolder:
-        """Resolve a run of a night, freeze its files and count them."""
+    def resolve(self, number: int) -> RunFolder:
+        """Resolve a run of a night."""
         self.runs += 1
         start = FIRST + timedelta(days=number)
         window = Window(start=start, end=start + timedelta(days=1), origin="data_interval")
-        folder = in_process.start(
-            self.warehouse, self.spec, f"run-{self.runs}", window=window, wait_minutes=0
-        )
+        return in_process.start(self.warehouse, self.spec, f"run-{self.runs}", window=window, wait_minutes=0)
+
+    def start(self, number: int) -> RunFolder:
+        """Resolve a run of a night, freeze its files and count them."""
+        folder = self.resolve(number)
         in_process.freeze(folder)
         in_process.count(folder)
         return folder

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow.parquet as pq
 import pytest
 from hipslake.errors import InputError, StorageError, VerificationError
 from hipslake.steps.report import Report, Request, execute_step, finished_report, job_arguments, perform
@@ -85,9 +86,29 @@ def test_a_changed_source_file_changes_the_fingerprint_of_every_step(
 ) -> None:
     perform(count, CountRequest(run_uri=folder.uri), CountReport)
     part = tmp_path / "landing" / "part-0.parquet"
-    part.write_bytes(part.read_bytes() + b" ")
+    pq.write_table(pq.read_table(part).slice(1), part)
     freeze(folder)
     assert finished_report(CountRequest(run_uri=folder.uri), CountReport) is None
+
+
+def test_what_a_job_logs_of_an_error_that_is_expected_does_not_say_it_once_more(
+    folder: RunFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task's log, which has that of the job in it, ends with the message. Of a bug all is told."""
+    uris = submitted(CountRequest(run_uri=folder.uri))
+    for error, expected in [
+        (InputError("part-1.parquet: no such column"), True),
+        (StorageError("the store does not answer"), False),
+        (KeyError("part-1.parquet"), False),
+    ]:
+        caplog.clear()
+        assert execute_step(fail(error), CountRequest, **uris) == 1
+        report = folder.read(RunFolder.report_path("count"), Report)
+        assert report.error is not None
+        assert (report.error.is_expected, report.error.message) == (expected, str(error))
+        assert "Step count failed" in caplog.text
+        assert (str(error) in caplog.text, "Traceback" in caplog.text) == (not expected, not expected)
+        assert (uris["report_uri"] in caplog.text) == expected
 
 
 def test_lost_rows_fail_the_step(folder: RunFolder) -> None:

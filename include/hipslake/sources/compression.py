@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hipslake.errors import CorruptFileError, InputError, StorageError
 from hipslake.sources.file_listing import located
-from hipslake.sources.source_file import SourceFile
+from hipslake.sources.source_file import LIST_AGAIN, SourceFile
 from hipslake.specs.source_spec import Compression
 
 _ENDINGS: dict[Literal["gzip", "zstd"], tuple[str, ...]] = {
@@ -57,7 +57,7 @@ def explained(file: SourceFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
+        raise InputError(f"{file.uri} was deleted after the run listed it; {LIST_AGAIN}") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise CorruptFileError(
             f"{file.uri} is truncated or damaged, or no gzip file: {str(error).rstrip('.')}; replace it"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hipslake.errors import InputError, SourceNotFoundError
 from hipslake.sources.links import LinkBounds, places_of
-from hipslake.sources.source_file import SourceFile
+from hipslake.sources.source_file import LIST_AGAIN, SourceFile
 from hipslake.specs.environment import expand
 from hipslake.storage.folder import Storage
 
@@ -104,11 +104,11 @@ def check_unchanged(file: SourceFile) -> None:
     try:
         entry = storage.entry(name)
     except FileNotFoundError:
-        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
+        raise InputError(f"{file.uri} was deleted after the run listed it; {LIST_AGAIN}") from None
     if (entry.size, entry.stamp) != (file.size, file.stamp):
         raise InputError(
             f"{file.uri} was changed after the run listed it ({file.size} bytes of {file.stamp}, "
-            f"now {entry.size} bytes of {entry.stamp}); start a new run"
+            f"now {entry.size} bytes of {entry.stamp}); {LIST_AGAIN}"
         )
 
 

@@ -22,7 +22,14 @@ from hipslake.errors import CorruptFileError, HipslakeError, InputError, Storage
 from hipslake.sources.conforming import conform
 from hipslake.sources.csv.text_blocks import LONGEST_ROW
 from hipslake.sources.file_listing import located
-from hipslake.sources.source_file import VALUES_RATIO, SourceFile, Split, check_expansion, most_bytes
+from hipslake.sources.source_file import (
+    LIST_AGAIN,
+    VALUES_RATIO,
+    SourceFile,
+    Split,
+    check_expansion,
+    most_bytes,
+)
 from hipslake.sources.source_reader import BATCH_BYTES, BATCH_ROWS, SPLIT_BYTES, DescribedSource
 from hipslake.storage.calendars import check_calendar
 from hipslake.storage.column_chunks import ColumnChunks
@@ -290,7 +297,7 @@ def _explained(
     except HipslakeError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{file.uri} was deleted after the run listed it; start a new run") from None
+        raise InputError(f"{file.uri} was deleted after the run listed it; {LIST_AGAIN}") from None
     except pa.ArrowNotImplementedError as error:
         raise InputError(f"{file.uri} uses a Parquet feature that pyarrow does not read: {error}") from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:

@@ -13,6 +13,8 @@ VALUES_RATIO = 1000
 """Bytes of values per byte of a file, at most, where values are stored once and named often."""
 UNPACKED_RATIO = 100
 """Bytes of a temporary file per byte of the compressed one, at most."""
+LIST_AGAIN = "start a new run, or clear this one from the task that lists the files (`inputs`) on"
+"""What to do about a file that is not the one that a run listed."""
 
 
 class SourceFile(Frozen):

@@ -86,6 +86,21 @@ class Source(ABC):
             When no file has a schema, since all are empty.
         """
 
+    def peek(self, files: Sequence[SourceFile]) -> pa.Schema:
+        """Return the schema of files as far as their beginnings tell it, which takes no pass over the data.
+
+        A field whose type the rest of the data may change says of which types it can be: see
+        `hipslake.sources.csv.inference.held_types`.
+
+        Raises
+        ------
+        SchemaMismatchError, EmptySourceError, CorruptFileError
+            As for `schema`.
+        """
+        found = self.schema(files)
+        assert found is not None, "a format whose schema is in the data overrides this"
+        return found
+
     @abstractmethod
     def infer(self, split: Split) -> pa.Schema:
         """Return the schema of one split, found from all of its data; pass those of all splits to `unify`."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import AwareDatetime, Field
 
+from hipslake import errors
 from hipslake.errors import HipslakeError, StepError, VerificationError
 from hipslake.specs.base import Frozen
 from hipslake.steps.run import RunFolder, now_utc, parse
@@ -84,6 +85,13 @@ class Failure(Frozen):
     message: str
     retryable: bool
     trace: str = ""
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether its message says all there is to know: it is ours, and the same request meets it again."""
+        kind = getattr(errors, self.kind, None)
+        ours = isinstance(kind, type) and issubclass(kind, HipslakeError)
+        return ours and not self.retryable
 
 
 class Report(Frozen):
@@ -309,11 +317,15 @@ def execute_step(
         check_balance(report)
         report = report.model_copy(update={"fingerprint": request.fingerprint()})
     except Exception as error:
-        log.exception("Step %s failed.", request_type.step)
+        failure = failure_of(error)
+        if failure.is_expected:  # who asked for the step shows the message, once and last
+            log.error("Step %s failed with %s; %s says why.", request_type.step, failure.kind, report_uri)
+        else:
+            log.exception("Step %s failed.", request_type.step)
         with suppress(Exception):  # the first error is the one to report
             if request is not None and is_finished(request):
                 return 1
-        report = Report(step=request_type.step, ok=False, error=failure_of(error))
+        report = Report(step=request_type.step, ok=False, error=failure)
     folder, name = Storage.of_file(report_uri)
     folder.write(name, (report.model_dump_json(indent=1) + "\n").encode())
     return 0 if report.ok else 1

@@ -116,4 +116,5 @@ def report_of(step: Callable[[], Report]) -> Report:
     except HipslakeError as error:
         if error.retryable:
             raise
-        raise AirflowFailException(f"{type(error).__name__}: {error}") from error
+        # The message says all there is to know; of a cause, Airflow would log message and trace beside it.
+        raise AirflowFailException(f"{type(error).__name__}: {error}") from None

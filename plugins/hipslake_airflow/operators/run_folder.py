@@ -85,7 +85,8 @@ def own_run_folder(given: Any, warehouse: str, part: str, context: Context) -> s
     try:
         _, place = place_of_run(warehouse, context)
     except HipslakeError as error:
-        raise failure_to_raise(failure_of(error)) from error
+        failure = failure_of(error)
+        raise failure_to_raise(failure) from (None if failure.is_expected else error)
     place = f"{place}/{part}" if part else place
     if given and given != place:
         raise AirflowFailException(

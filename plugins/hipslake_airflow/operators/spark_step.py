@@ -91,7 +91,8 @@ class SparkStepOperator(InRunFolder, ReportingMixin, SparkSubmitOperator):
             return step.perform(request)
         report = self._submitted(request, step, context)
         if report.error is not None:
-            self.log.error("The job says:\n%s", report.error.trace or report.error.message)
+            if not report.error.is_expected:
+                self.log.error("The job says:\n%s", report.error.trace or report.error.message)
             raise failure_to_raise(report.error)
         return report
 

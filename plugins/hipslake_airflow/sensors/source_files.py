@@ -123,7 +123,8 @@ class SourceFilesSensor(InRunFolder, BaseSensorOperator):
         try:
             files = count_files(source)
         except HipslakeError as error:
-            raise failure_to_raise(failure_of(error)) from error
+            failure = failure_of(error)
+            raise failure_to_raise(failure) from (None if failure.is_expected else error)
         if files:
             self.log.info("Found %d files for %s.", files, looked_for(source))
         return files

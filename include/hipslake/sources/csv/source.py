@@ -16,12 +16,15 @@ from hipslake.sources.conforming import conform
 from hipslake.sources.csv.header import CsvHeader, read_header
 from hipslake.sources.csv.inference import EVERYTHING, fits, inferred_field, join_inferred, may_be_hexadecimal
 from hipslake.sources.csv.parsing import CsvParser
-from hipslake.sources.csv.text_blocks import TextBlock, TextSource
+from hipslake.sources.csv.text_blocks import BLOCK_BYTES, TextBlock, TextSource
 from hipslake.sources.file_listing import check_unchanged
 from hipslake.sources.source_file import SourceFile, Split
 from hipslake.sources.source_reader import HEADER_THREADS
 from hipslake.sources.unification import unify
 from hipslake.specs.source_spec import CsvOptions, SourceSpec
+
+_PEEK_BYTES = 32 << 20  # of all files together
+_PEEK_BLOCK = 1 << 20
 
 _TIMESTAMP = re.compile(r"timestamp\[(\w+)(?:, ?tz=([^\]]+))?\]")
 _DECIMAL = re.compile(r"decimal128\((\d+), ?(\d+)\)")
@@ -73,32 +76,60 @@ class CsvSource(TextSource):
         ]
         return self.unify(typed)
 
+    def peek(self, files: Sequence[SourceFile]) -> pa.Schema:
+        blocks = max(1, _PEEK_BYTES // max(1, len(files)) // _PEEK_BLOCK)
+        splits = [Split(ordinal=0, file=file, unit="bytes", start=0, stop=file.size) for file in files]
+        with ThreadPoolExecutor(HEADER_THREADS) as pool:
+            found = list(pool.map(lambda split: self._infer(split, blocks), splits))
+        joined = unify(
+            [(file.uri, schema) for file, (schema, _) in zip(files, found, strict=True)],
+            self.spec.missing_columns,
+            source=self.spec.uri,
+            join=join_inferred,
+        )
+        self._check_types(joined)
+        read_whole = all(whole for _, whole in found)
+        return pa.schema([field.remove_metadata() for field in joined]) if read_whole else joined
+
     def infer(self, split: Split) -> pa.Schema:
+        return self._infer(split)[0]
+
+    def _infer(self, split: Split, most_blocks: int | None = None) -> tuple[pa.Schema, bool]:
+        """The schema of a split, or of its first so many blocks; and whether these are all that it has."""
         check_unchanged(split.file)
+        whole = True
         with explained(split.file), self.opened(split.file) as text:
             header = read_header(text, self._options, split.file.uri)
             if header is None:
-                return pa.schema([])
+                return pa.schema([]), whole
             parser = self._parser(split.file, header)
             names = [name for name in header.names if name not in self._types]
             held = dict.fromkeys(names, EVERYTHING)
-            for block in self.blocks(text, split, header.start) if names else ():
+            size = BLOCK_BYTES if most_blocks is None else _PEEK_BLOCK
+            for number, block in enumerate(self.blocks(text, split, header.start, size) if names else ()):
+                if number == most_blocks:
+                    whole = False
+                    break
                 _narrow(held, block, parser)
-        return pa.schema(
+        schema = pa.schema(
             [
                 inferred_field(name, held[name]) if name in held else pa.field(name, self._types[name])
                 for name in header.names
             ]
         )
+        return schema, whole
 
     def unify(self, found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
         unified = unify(found, self.spec.missing_columns, source=self.spec.uri, join=join_inferred)
+        self._check_types(unified)
+        return pa.schema([field.remove_metadata() for field in unified])
+
+    def _check_types(self, unified: pa.Schema) -> None:
         if unknown := self._types.keys() - set(unified.names):
             raise SchemaMismatchError(
                 f"source.options.types names {', '.join(sorted(unknown))}, but the columns are "
                 f"{', '.join(unified.names)}"
             )
-        return pa.schema([field.remove_metadata() for field in unified])
 
     def batches(self, split: Split, wanted: pa.Schema, batch_rows: int) -> Iterator[pa.RecordBatch]:
         with explained(split.file), self.opened(split.file) as text:

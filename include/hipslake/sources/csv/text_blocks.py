@@ -156,13 +156,15 @@ class TextSource(Source):
         """Open the uncompressed text of a file."""
         return decompressed(file, self._options.compression)
 
-    def blocks(self, text: BinaryIO, split: Split, first: int) -> Iterator[TextBlock]:
+    def blocks(
+        self, text: BinaryIO, split: Split, first: int, block_bytes: int = BLOCK_BYTES
+    ) -> Iterator[TextBlock]:
         """Cut a split into blocks of whole rows; `first` is the byte where the file's first row starts."""
-        uri = split.file.uri
-        if self.quote_of_lines is not None:
-            return cut_quoted_blocks(text, first=first, quote=self.quote_of_lines, uri=uri)
+        uri, quote = split.file.uri, self.quote_of_lines
+        if quote is not None:
+            return cut_quoted_blocks(text, first=first, quote=quote, uri=uri, block_bytes=block_bytes)
         stop = None if self._is_compressed(split.file) else split.stop
-        return cut_blocks(text, split.start, stop, first=first, uri=uri)
+        return cut_blocks(text, split.start, stop, first=first, uri=uri, block_bytes=block_bytes)
 
     def lines_before(self, file: SourceFile, offset: int) -> int:
         """Count the lines before a byte of the uncompressed text."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from hipslake.catalog.committing import newest_version
 from hipslake.errors import SourceNotFoundError
 from hipslake.sources import open_source
 from hipslake.sources.source_file import SourceFile
@@ -16,6 +17,7 @@ from hipslake.sources.table_formats import check_plain_files
 from hipslake.specs.catalog_spec import CatalogSpec, Mode
 from hipslake.specs.source_spec import SourceSpec
 from hipslake.steps.ingest.request import InputsReport, InputsRequest
+from hipslake.steps.ingest.source_checks import check_source
 from hipslake.steps.published import version_made_of
 from hipslake.steps.report import Phases
 from hipslake.steps.run import FrozenInputs, FrozenObjects, RunFolder, fingerprint_of
@@ -35,6 +37,8 @@ def run(request: InputsRequest) -> InputsReport:
     ------
     SourceNotFoundError
         If no file matches the source's URI, unless the spec lets empty intervals pass.
+    SchemaMismatchError, ReservedColumnError, SpecError, CorruptFileError
+        If the files have not the columns that the spec names: see `check_source`.
     """
     phases = Phases()
     frozen = request.folder.run()
@@ -51,7 +55,11 @@ def run(request: InputsRequest) -> InputsReport:
         files=files, fingerprint=fingerprint, unchanged_version=unchanged, given=bool(request.files)
     )
     request.folder.write(RunFolder.FILES, inputs)
-    if unchanged is not None or not files:  # nothing will be written, so the folder waits for no next step
+    if unchanged is None and files:
+        with phases("columns"):
+            standing = newest_version(catalog) if frozen.spec.mode is Mode.APPEND else None
+            check_source(open_source(frozen.source), files, frozen.spec, standing)
+    else:  # nothing will be written, so the folder waits for no next step
         abandon(catalog, frozen.write_id)
     return InputsReport(
         files=len(files),

@@ -1,0 +1,107 @@
+"""Whether the files of a run have the columns that its spec names, before any row of them is counted.
+
+Headers and beginnings of files tell most of it in a second. What only all rows can tell, the histogram step
+finds: nothing is refused here that it would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hipslake.catalog.evolution import evolved_schema
+from hipslake.catalog.metadata import CatalogMetadata
+from hipslake.catalog.schema import check_columns, keyed_columns
+from hipslake.errors import EmptySourceError, ReservedColumnError, SchemaMismatchError
+from hipslake.sources import Source, check_names
+from hipslake.sources.csv.inference import TYPES, chosen, held_types
+from hipslake.sources.source_file import SourceFile
+from hipslake.sources.source_reader import DescribedSource
+from hipslake.specs.catalog_spec import CatalogSpec
+
+MOST_FILES = 64
+"""Whose headers are read where nothing is wrong with them."""
+
+_NUMBERS = ("float64", "int64", "uint64")
+
+
+def check_source(
+    source: Source,
+    files: Sequence[SourceFile],
+    spec: CatalogSpec,
+    standing: CatalogMetadata | None = None,
+) -> None:
+    """Hold the columns of files against what a spec says of them, and against the catalog that they add to.
+
+    Of many files some are looked at, and all of them only where something seems to be wrong.
+
+    Parameters
+    ----------
+    source : Source
+        Of the spec, with the interval of the run.
+    files : sequence of SourceFile
+    spec : CatalogSpec
+    standing : CatalogMetadata, optional
+        The version that the run adds its rows to.
+
+    Raises
+    ------
+    SchemaMismatchError, ReservedColumnError
+        If a column that the spec names (position, `co_partitioned`, `index`, `position_from`, column groups)
+        is missing or of no type for that, the files do not fit together or to the catalog, or a column has
+        a name that catalogs keep for themselves.
+    SpecError
+        If the spec was changed in a way that the files of the catalog do not follow.
+    CorruptFileError
+        If a file is damaged where its columns are described.
+    """
+    if not isinstance(source, DescribedSource):
+        standing = None  # which types columns have is known once all rows are read
+    some = spread(files, MOST_FILES)
+    try:
+        _check(source.peek(some), spec, standing)
+    except EmptySourceError:
+        return  # whether that is an error depends on what the run is for: the histogram step knows
+    except (SchemaMismatchError, ReservedColumnError):
+        if len(some) < len(files):
+            _check(source.peek(files), spec, standing)  # the others may have what these lack
+        elif standing is None or source.splits(files):  # without rows, nothing is added to a catalog
+            raise
+
+
+def spread(files: Sequence[SourceFile], most: int) -> list[SourceFile]:
+    """Return so many of the files at most, spread over all of them, the first and the last among them."""
+    at = np.unique(np.linspace(0, len(files) - 1, min(len(files), most)).round().astype(int))
+    return [files[number] for number in at]
+
+
+def _check(peeked: pa.Schema, spec: CatalogSpec, standing: CatalogMetadata | None) -> None:
+    schema = as_it_may_be(peeked, spec)
+    check_names(schema, spec)
+    check_columns(spec, schema)
+    if standing is not None and standing.total_rows:
+        evolved_schema(standing, spec, schema)
+
+
+def as_it_may_be(peeked: pa.Schema, spec: CatalogSpec) -> pa.Schema:
+    """Return a schema whose columns have, of the types that they may come to have, those that the spec needs.
+
+    Parameters
+    ----------
+    peeked : pyarrow.Schema
+        Of `Source.peek`.
+    spec : CatalogSpec
+    """
+    keys = {column for columns in keyed_columns(spec).values() for column in columns}
+    wanted = dict.fromkeys(keys, ("string",)) | dict.fromkeys((spec.position.ra, spec.position.dec), _NUMBERS)
+    fields = []
+    for field in peeked:
+        held = held_types(field)
+        kind = field.type
+        if held is not None:
+            fitting = next((name for name in wanted.get(field.name, ()) if name in held), None)
+            kind = TYPES[fitting] if fitting else chosen(held)
+        fields.append(pa.field(field.name, kind) if held is not None else field)
+    return pa.schema(fields)
