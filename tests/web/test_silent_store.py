@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from hipslake.specs.spec_folder import SpecFolder
 from hipslake.storage.timeouts import Deadline, within
 from hipslake_airflow.bounded_pool import BoundedPool
 from hipslake_airflow.web.products import tables
@@ -152,7 +153,7 @@ def test_tables_of_a_catalog_that_does_not_answer_say_so_and_it_is_asked_once(
             text + 'source: {catalog: stars}\npartition: ["healpix[1]"]\n'
         )
     with within(Deadline(time.monotonic() + 10, 4, "HIPSLAKE_PAGE_SECONDS")):
-        problems = {each.name: each.problem or "" for each in tables(tmp_path, str(tmp_path))}
+        problems = {each.name: each.problem or "" for each in tables(SpecFolder(tmp_path), str(tmp_path))}
     assert problems["one"] == problems["two"]
     assert problems["one"].startswith("StoreTimeoutError: Iceberg catalog")
     assert problems["zero"] == "nothing was sunk yet"

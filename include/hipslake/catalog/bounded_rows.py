@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -96,7 +96,7 @@ def bounded_rows(
     choice: RowChoice,
     *,
     columns: Sequence[str] | None = None,
-    filters: str | None = None,
+    filters: Any = None,
     region: Region | None = None,
     pixels: Intervals | None = None,
     bounds: ReadBounds | None = None,
@@ -113,8 +113,8 @@ def bounded_rows(
     choice : RowChoice
     columns : sequence of str, optional
         All of the catalog if not given.
-    filters : str, optional
-        As `parse_filter` takes it.
+    filters : str or Predicate, optional
+        As `hipslake.catalog.selection.select` takes them.
     region : Region, optional
         The whole sky if not given.
     pixels : Intervals, optional

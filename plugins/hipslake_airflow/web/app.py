@@ -14,7 +14,7 @@ from hipslake.catalog.comparing import VersionDiff, VersionSummary
 from hipslake.catalog.metadata import CatalogMetadata, Increment
 from hipslake.errors import CatalogNotFoundError, HipslakeError
 from hipslake.specs.environment import expand
-from hipslake.specs.spec_folder import find_specs
+from hipslake.specs.spec_folder import CATALOGS, JOINS
 from hipslake.sphere.pixels import MAX_ORDER, Pixel
 from sqlalchemy.orm import Session
 
@@ -23,12 +23,16 @@ from hipslake_airflow.web import pipelines
 from hipslake_airflow.web.access import MAY_READ_CATALOG, SEES_PLUGINS, Reader, ReaderDep, queried
 from hipslake_airflow.web.answers import CatalogAnswer, Listed, ListedProduct, catalog_answer
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer, LayerKind
+from hipslake_airflow.web.column_data import add_column_data
+from hipslake_airflow.web.curve_data import add_curve_data
 from hipslake_airflow.web.failures import told
+from hipslake_airflow.web.known_specs import KnownSpecs
 from hipslake_airflow.web.lines import lines
 from hipslake_airflow.web.parameters import Name, Number
 from hipslake_airflow.web.products import Product, cubes, tables
 from hipslake_airflow.web.row_data import add_row_data
 from hipslake_airflow.web.runs import RunSummary, StepReport, has_run, last_runs, reports, runs_of
+from hipslake_airflow.web.search_data import add_search
 from hipslake_airflow.web.shown import shown
 from hipslake_airflow.web.sky_data import add_sky_data
 from hipslake_airflow.web.store import AskingDep
@@ -69,21 +73,24 @@ def make_app(warehouse: str, specs: FilePath | None = None) -> FastAPI:
         dependencies=[SEES_PLUGINS],
     )
     catalogs = CatalogStore(expand(warehouse))
-    specs = specs or specs_folders()[0]
+    known = KnownSpecs(specs_folders() if specs is None else [specs])
     app.state.catalogs = catalogs
     for path, (name, media) in FILES.items():
         app.add_api_route(f"/{path}", _file(name, media), methods=["GET"], response_class=FileResponse)
     app.add_exception_handler(HipslakeError, told)
     app.middleware("http")(_with_headers)
-    _add_lists(app, catalogs, specs)
+    _add_lists(app, catalogs, known)
     _add_catalogs(app, catalogs)
     _add_runs(app, catalogs)
     add_sky_data(app, catalogs)
-    add_row_data(app, catalogs)
+    add_row_data(app, catalogs, known)
+    add_curve_data(app, catalogs, known)
+    add_column_data(app, catalogs)
+    add_search(app, catalogs)
     return app
 
 
-def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: FilePath) -> None:
+def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None:
     @app.get("/api/catalogs")
     async def list_catalogs(reader: ReaderDep, ask: AskingDep) -> list[Listed]:
         folders = await ask(lambda: _folders(catalogs, specs))
@@ -92,7 +99,7 @@ def _add_lists(app: FastAPI, catalogs: CatalogStore, specs: FilePath) -> None:
 
     @app.get("/api/tables")
     async def list_tables(reader: ReaderDep, ask: AskingDep) -> list[ListedProduct]:
-        found = await ask(lambda: list(tables(specs, catalogs.warehouse)))
+        found = await ask(lambda: list(tables(specs.folder(), catalogs.warehouse)))
         return await run_in_threadpool(_products, found, pipelines.MAKE_TABLE, reader)
 
     @app.get("/api/cubes")
@@ -177,9 +184,9 @@ def _require_run(dag_id: str, run_id: str, reader: Reader) -> None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, "Airflow has no such run")
 
 
-def _folders(catalogs: CatalogStore, specs: FilePath) -> dict[str, str]:
+def _folders(catalogs: CatalogStore, specs: KnownSpecs) -> dict[str, str]:
     """The folders of all catalogs that lie in the warehouse or have a spec, by the name that is shown."""
-    given = {*catalogs.names(), *(path.stem for path in find_specs(specs / "catalogs"))}
+    given = {*catalogs.names(), *specs.names(CATALOGS, JOINS)}
     return {shown(name): name for name in given}
 
 

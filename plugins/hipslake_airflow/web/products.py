@@ -32,17 +32,15 @@ class Product(Frozen):
     problem: str | None = None
 
 
-def tables(specs: Path, warehouse: str) -> Iterator[Product]:
+def tables(folder: SpecFolder, warehouse: str) -> Iterator[Product]:
     """The tables that specs sink into.
 
     Parameters
     ----------
-    specs : Path
-        Folder in which `tables/` holds the specs.
+    folder : SpecFolder
     warehouse : str
     """
     silent: dict[str, str] = {}
-    folder = SpecFolder(specs)
     for path in folder.files(TableSpec):
         yield _table(folder, path, warehouse, silent)
 

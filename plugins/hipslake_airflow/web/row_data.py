@@ -23,6 +23,8 @@ from pydantic_core import to_json
 from hipslake_airflow.web.access import MAY_READ_CATALOG
 from hipslake_airflow.web.catalog_store import CatalogStore, Layer
 from hipslake_airflow.web.columnar import columns_told, kind_of, values_of
+from hipslake_airflow.web.known_specs import KnownSpecs
+from hipslake_airflow.web.light_curves import light_curves
 from hipslake_airflow.web.parameters import ColumnName, ColumnNames, FilterText, Name, Number, RegionText
 from hipslake_airflow.web.store import AskingDep
 
@@ -35,7 +37,7 @@ _SHARE = 0.5  # of the time that is left, for reading
 _LEAST_SECONDS, _MOST_SECONDS = 0.2, 5.0
 
 
-def add_row_data(app: FastAPI, catalogs: CatalogStore) -> None:
+def add_row_data(app: FastAPI, catalogs: CatalogStore, specs: KnownSpecs) -> None:
     """Add the endpoints to the app."""
     readable = [MAY_READ_CATALOG]
 
@@ -62,7 +64,7 @@ def add_row_data(app: FastAPI, catalogs: CatalogStore) -> None:
         key: Annotated[str, Query(max_length=40)],
         version: Number | None = None,
     ) -> Response:
-        return await ask(lambda: _row_answer(catalogs, name, version, key))
+        return await ask(lambda: _row_answer(catalogs, specs, name, version, key))
 
 
 def read_rows(
@@ -72,7 +74,7 @@ def read_rows(
     choice: RowChoice,
     *,
     columns: list[str] | None = None,
-    filters: str | None = None,
+    filters: Any = None,
     region: Region | None = None,
     pixels: Intervals | None = None,
     bounds: ReadBounds | None = None,
@@ -218,7 +220,9 @@ def row_of_key(
     return metadata, found
 
 
-def _row_answer(catalogs: CatalogStore, name: str, version: int | None, key: str) -> Response:
+def _row_answer(
+    catalogs: CatalogStore, specs: KnownSpecs, name: str, version: int | None, key: str
+) -> Response:
     metadata, found = row_of_key(catalogs, name, version, key, [])
     columns, data = columns_answer(metadata, found.table)
     rows = [
@@ -233,6 +237,7 @@ def _row_answer(catalogs: CatalogStore, name: str, version: int | None, key: str
             "columns": columns,
             "rows": rows,
             "truncated": found.stopped is not None,
+            "light_curves": [curve.model_dump() for curve in light_curves(metadata, specs)],
             **rows[0],
         }
     )
